@@ -1,0 +1,40 @@
+# Each target brings up what it needs: a virtual environment, the pinned packages, tmux.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+help: ## Show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no account, no network
+	@$(BIN)/cao demo
+
+test: $(READY) tmux ## Run all tests
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
+
+check: $(READY) ## Lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) tmux ## Measure against the baseline in the same run; prints a table, writes JSON
+	$(BIN)/python -m bench
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+tmux: ## Install tmux if it is missing
+	@sh scripts/need-tmux.sh
+
+$(READY): pyproject.toml constraints.txt scripts/make-venv.sh
+	@sh scripts/make-venv.sh $(PYTHON) $(VENV)
+	@touch $@
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help demo test check bench format tmux clean

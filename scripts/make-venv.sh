@@ -1,0 +1,23 @@
+#!/bin/sh
+# Makes the virtual environment with the pinned packages. Usage: make-venv.sh PYTHON FOLDER
+set -eu
+python=$1
+venv=$2
+
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "Python 3.11 or newer is needed, but '$python' is $("$python" -V 2>&1 || echo missing)." >&2
+    echo "Name another one: make PYTHON=/path/to/python3.11 ..." >&2
+    exit 1
+fi
+if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "Making a virtual environment in $venv ..."
+    rm -rf "$venv"
+    if ! "$python" -m venv "$venv"; then
+        rm -rf "$venv"
+        echo "'$python -m venv' failed. On Debian and Ubuntu: apt-get install python3-venv" >&2
+        exit 1
+    fi
+fi
+echo "Installing the pinned packages ..."
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --constraint constraints.txt --editable '.[dev]'

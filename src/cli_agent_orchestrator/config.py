@@ -1,0 +1,177 @@
+"""Frozen settings, checked when they are read; nothing else reads the environment.
+
+A setting comes from a mapping of text to text (the environment, an option, a file flattened to
+the same names). Empty means unset. A bad value is a `ConfigError` that names the variable, its
+value and what was expected.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from cli_agent_orchestrator.errors import ConfigError
+
+DEFAULT_PORT = 9889
+DEFAULT_API = f"http://localhost:{DEFAULT_PORT}"
+
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("0", "false", "no", "off")
+
+
+def read_text(values: Mapping[str, str], name: str, default: str) -> str:
+    return values.get(name) or default
+
+
+def read_bool(values: Mapping[str, str], name: str, default: bool) -> bool:
+    text = values.get(name)
+    if not text:
+        return default
+    word = text.strip().lower()
+    if word not in TRUE_WORDS + FALSE_WORDS:
+        raise ConfigError(name, text, "1/0, true/false, yes/no or on/off")
+    return word in TRUE_WORDS
+
+
+def read_int(values: Mapping[str, str], name: str, default: int, minimum: int) -> int:
+    text = values.get(name)
+    if not text:
+        return default
+    expected = f"a whole number of at least {minimum}"
+    try:
+        number = int(text)
+    except ValueError:
+        raise ConfigError(name, text, expected) from None
+    if number < minimum:
+        raise ConfigError(name, text, expected)
+    return number
+
+
+def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
+    text = values.get(name)
+    if not text:
+        return default
+    expected = "a number of seconds, 0 or more"
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigError(name, text, expected) from None
+    if not 0 <= number < float("inf"):
+        raise ConfigError(name, text, expected)
+    return number
+
+
+def read_choice(values: Mapping[str, str], name: str, default: str, known: tuple[str, ...]) -> str:
+    text = (values.get(name) or default).strip().lower()
+    if text not in known:
+        raise ConfigError(name, values.get(name), "one of " + ", ".join(known))
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """How the user adjusts one agent where the server runs."""
+
+    command: str | None = None
+    """The program to run instead of the usual one."""
+    args: tuple[str, ...] = ()
+    """Appended to the agent's arguments: a model, another endpoint."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Set in the agent's environment."""
+
+
+def read_provider_settings(
+    values: Mapping[str, str], name: str, table: Mapping[str, Any]
+) -> ProviderSettings:
+    """Return the settings of one agent: the environment first, then the user's own file.
+
+    `CAO_CODEX_ARGS='-m "my model"'` is split like a shell would, and never run through one.
+    """
+    variable = f"CAO_{name.upper()}_ARGS"
+    args = values.get(variable)
+    try:
+        own_args = tuple(shlex.split(args)) if args else _text_list(table, name, "args")
+    except ValueError as error:
+        raise ConfigError(variable, args, f"shell-like words ({error})") from None
+    command = values.get(f"CAO_{name.upper()}_COMMAND") or table.get("command")
+    if command is not None and not isinstance(command, str):
+        raise ConfigError(f"providers.{name}.command", command, "a program's name or path")
+    env = table.get("env", {})
+    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
+        raise ConfigError(f"providers.{name}.env", env, "a table of texts")
+    return ProviderSettings(command, own_args, env)
+
+
+def _text_list(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"providers.{name}.{key}", value, "a list of texts")
+    return tuple(value)
+
+
+def state_folder(values: Mapping[str, str]) -> Path:
+    """Return where the server keeps its store, token and event files (CAO_STATE_DIR)."""
+    own = values.get("CAO_STATE_DIR")
+    return Path(own).expanduser() if own else platformdirs.user_state_path("cao", appauthor=False)
+
+
+def config_folder(values: Mapping[str, str]) -> Path:
+    """Return where the user's own `config.toml` and profiles are (CAO_CONFIG_DIR)."""
+    own = values.get("CAO_CONFIG_DIR")
+    return Path(own).expanduser() if own else platformdirs.user_config_path("cao", appauthor=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What the server half needs to know."""
+
+    state_dir: Path
+    """Store, token, event files and lock (CAO_STATE_DIR)."""
+    config_dir: Path
+    """The user's own profiles and `config.toml` (CAO_CONFIG_DIR)."""
+    host: str = "127.0.0.1"
+    """Where to listen (CAO_HOST)."""
+    port: int = DEFAULT_PORT
+    """Where to listen (CAO_PORT)."""
+    permissions: str = "workspace"
+    """What agents may do without asking (AGENT_PERMISSIONS)."""
+    start_seconds: float = 60
+    """How long an agent may take until it can be given work (CAO_START_SECONDS)."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What agents inherit."""
+    user_tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The `[providers.NAME]` tables of the user's `config.toml`."""
+
+    @classmethod
+    def from_env(
+        cls, environ: Mapping[str, str], user_file: Mapping[str, Any] | None = None
+    ) -> "ServerConfig":
+        """Read the settings; `user_file` is the parsed `config.toml` of the user's own folder."""
+        tables = (user_file or {}).get("providers", {})
+        if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+            raise ConfigError("providers", tables, "tables such as [providers.codex]")
+        return cls(
+            state_dir=state_folder(environ),
+            config_dir=config_folder(environ),
+            host=read_text(environ, "CAO_HOST", "127.0.0.1"),
+            port=read_int(environ, "CAO_PORT", DEFAULT_PORT, 0),
+            permissions=read_choice(
+                environ, "AGENT_PERMISSIONS", "workspace", ("workspace", "full", "ask")
+            ),
+            start_seconds=read_seconds(environ, "CAO_START_SECONDS", 60),
+            environ=dict(environ),
+            user_tables=tables,
+        )
+
+    def provider(self, name: str) -> ProviderSettings:
+        """Return how the user adjusted one agent."""
+        return read_provider_settings(self.environ, name, self.user_tables.get(name, {}))
+
+    @property
+    def tmux_socket(self) -> str:
+        """Name a tmux server of our own, one for each state folder."""
+        return "cao-" + sha256(str(self.state_dir.absolute()).encode()).hexdigest()[:8]

@@ -1,0 +1,190 @@
+"""Every error the product raises on purpose.
+
+    OrchestratorError
+    ├── UsageError (ValueError)         what was asked for cannot be right
+    │   ├── ConfigError                 a setting has a bad value
+    │   ├── PromptError                 the task file has not the expected form
+    │   ├── UnknownName                 no such provider, profile, key
+    │   ├── BadFolder                   a working directory that cannot be used
+    │   ├── BadMessage                  a message that cannot be typed
+    │   └── MessageTooLarge             a message over the limit
+    ├── NotFound (LookupError)          no terminal or session of that name
+    ├── InputRefused                    the terminal cannot take input now
+    ├── StartError                      an agent could not be started
+    ├── ServerConflict                  another server owns the state folder or the port
+    ├── TmuxError
+    │   ├── TmuxMissing                 tmux is not installed or too old
+    │   ├── TmuxCommandError            tmux refused a command
+    │   └── TmuxGone                    the connection to tmux ended
+    ├── ApiError                        seen by a client of the server
+    │   ├── ApiUnreachable              no answer: the request was not received, or nobody knows
+    │   └── ApiRefused                  the server answered with an error
+    ├── HandoffError (RuntimeError)     a turn ended without a reply
+    ├── HandoffTimeout (TimeoutError)   a turn did not end in time
+    └── RunError                        a run cannot start or go on
+        ├── RunLocked                   another run works in the same folder
+        ├── StateError                  the state file cannot be read or written
+        └── ResumeError                 the saved run cannot be resumed
+
+They travel up untouched and are translated in two places only: `api/problems.py` (to HTTP) and
+`cli/main.py` (to a message and an exit code). Their text says what to do next.
+"""
+
+from collections.abc import Iterable
+
+
+class OrchestratorError(Exception):
+    """The root of the tree."""
+
+
+class UsageError(OrchestratorError, ValueError):
+    """What was asked for cannot be right, whatever the state of the world."""
+
+
+class ConfigError(UsageError):
+    """A setting has a bad value."""
+
+    def __init__(self, variable: str, value: object, expected: str) -> None:
+        super().__init__(f"{variable} is {value!r}, expected {expected}")
+        self.variable = variable
+        self.value = value
+        self.expected = expected
+
+
+class PromptError(UsageError):
+    """The task file has not the expected form."""
+
+
+class UnknownName(UsageError):
+    """There is no provider, profile or key of that name."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown {kind} {name!r}; there are: {', '.join(self.known) or 'none'}")
+
+
+class BadFolder(UsageError):
+    """A working directory that does not exist or may not be used."""
+
+    def __init__(self, folder: str, reason: str) -> None:
+        super().__init__(f"working directory {folder!r} {reason}")
+        self.folder = folder
+
+
+class BadMessage(UsageError):
+    """A message that cannot be typed into a terminal, an empty one for example."""
+
+
+class MessageTooLarge(UsageError):
+    """A message over the limit."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the message has {size} bytes; at most {limit} can be sent")
+        self.size = size
+        self.limit = limit
+
+
+class NotFound(OrchestratorError, LookupError):
+    """There is no terminal or session of that name."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"no {kind} {name!r}; there are: {', '.join(self.known) or 'none'}")
+
+
+class InputRefused(OrchestratorError):
+    """The terminal cannot take input now; nothing was typed."""
+
+    def __init__(self, terminal_id: str, reason: str) -> None:
+        super().__init__(f"terminal {terminal_id} cannot take input: {reason}")
+        self.terminal_id = terminal_id
+        self.reason = reason
+
+
+class StartError(OrchestratorError):
+    """An agent could not be started; nothing of it is left behind."""
+
+    def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
+        text = f"{provider} could not be started: {reason}"
+        if last_screen.strip():
+            text += f"\nIts last screen:\n{last_screen.rstrip()}"
+        super().__init__(text)
+        self.provider = provider
+        self.reason = reason
+        self.last_screen = last_screen
+
+
+class ServerConflict(OrchestratorError):
+    """Another server owns the state folder or the port."""
+
+
+class TmuxError(OrchestratorError):
+    """Something about tmux."""
+
+
+class TmuxMissing(TmuxError):
+    """tmux is not installed, or too old."""
+
+
+class TmuxCommandError(TmuxError):
+    """tmux refused a command."""
+
+    def __init__(self, subcommand: str, stderr: str) -> None:
+        super().__init__(f"tmux {subcommand} failed: {stderr}")
+        self.subcommand = subcommand
+        self.stderr = stderr
+
+
+class TmuxGone(TmuxError):
+    """The connection to tmux ended; it is unknown whether a pending command was carried out."""
+
+
+class ApiError(OrchestratorError):
+    """A request to the server failed."""
+
+
+class ApiUnreachable(ApiError):
+    """The server did not answer."""
+
+    def __init__(self, url: str, reason: str, *, maybe_received: bool) -> None:
+        super().__init__(f"no answer from {url}: {reason}")
+        self.url = url
+        self.maybe_received = maybe_received
+        """False only if it is certain that the request never reached the server."""
+
+
+class ApiRefused(ApiError):
+    """The server answered with an error status."""
+
+    def __init__(self, method: str, path: str, status_code: int, detail: str) -> None:
+        super().__init__(f"{method} {path}: {status_code}: {detail}")
+        self.status_code = status_code
+        self.detail = detail
+
+
+class HandoffError(OrchestratorError, RuntimeError):
+    """A turn ended without a reply."""
+
+
+class HandoffTimeout(OrchestratorError, TimeoutError):
+    """A turn did not end in time."""
+
+
+class RunError(OrchestratorError):
+    """A run cannot start or go on."""
+
+
+class RunLocked(RunError):
+    """Another run works in the same folder."""
+
+
+class StateError(RunError):
+    """The state file cannot be read or written."""
+
+
+class ResumeError(RunError):
+    """The saved run cannot be resumed."""

@@ -1,0 +1,108 @@
+"""The words both halves share: statuses, terminals, sessions, deliveries, explanations."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TerminalStatus(StrEnum):
+    """What an agent is doing, in the words of the API."""
+
+    UNKNOWN = "unknown"
+    IDLE = "idle"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    WAITING_USER_ANSWER = "waiting_user_answer"
+    ERROR = "error"
+
+    @property
+    def at_rest(self) -> bool:
+        """Is the agent's turn over, so that it can take a new one?"""
+        return self in (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
+
+
+class OutputMode(StrEnum):
+    """Which part of a terminal's output is wanted."""
+
+    FULL = "full"
+    """The whole scrollback."""
+    LAST = "last"
+    """The last answer alone."""
+    SCREEN = "screen"
+    """What is visible now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """One tmux window with one agent in it."""
+
+    id: str
+    name: str
+    provider: str
+    session_name: str
+    agent_profile: str
+    working_directory: str
+    status: TerminalStatus
+    last_active: float
+    """Unix time of the last change of status or input."""
+    alive: bool = True
+    exit_code: int | None = None
+    """How the agent's program ended; a signal counts as 128 + its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The tmux session that groups the terminals of a run."""
+
+    name: str
+    terminals: tuple[Terminal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of a message that was typed into a terminal."""
+
+    confirmed: bool
+    """True only after a positive sign that the agent took the message."""
+    detail: str
+    """The sign that confirmed it, or what is known about a message that could not be confirmed."""
+    enter_presses: int = 0
+    removed_characters: int = 0
+    """How many control characters were taken out of the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One signal about a terminal: who said it, what it says, and when."""
+
+    source: str
+    status: TerminalStatus | None
+    detail: str
+    at: float
+    """Unix time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a terminal has the status it has."""
+
+    status: TerminalStatus
+    reason: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalEvent:
+    """Something that happened to a terminal, as the event stream tells it."""
+
+    id: str
+    """Resume point: `<server start>-<number>`."""
+    kind: str
+    """`status`, `removed`, or `snapshot` (the state at the moment of subscribing)."""
+    terminal_id: str
+    session_name: str
+    status: TerminalStatus
+    reason: str
+    at: float
+    """Unix time."""
+    alive: bool = True
+    exit_code: int | None = None

@@ -1,0 +1,1 @@
+"""A whole run: roles, rounds, review gates, state and resume."""

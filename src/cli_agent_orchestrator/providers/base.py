@@ -1,0 +1,149 @@
+"""What the server must know about an agent CLI: a provider is a module with these members.
+
+Everything here is pure. Screens come in as text, files and processes never do. A provider knows
+nothing of tmux, time or terminals: it says what is on a screen, what to start and what to press.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Protocol
+
+from cli_agent_orchestrator.models import TerminalStatus
+
+
+class Permissions(StrEnum):
+    """What an agent may do without asking (setting AGENT_PERMISSIONS)."""
+
+    WORKSPACE = "workspace"
+    """Work in its folder, and not beyond, as far as the agent's own sandbox can do that."""
+    FULL = "full"
+    """Anything."""
+    ASK = "ask"
+    """Nothing that the agent itself would ask about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The persona an agent is started with."""
+
+    name: str
+    description: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """What is known when an agent is about to be started."""
+
+    program: str
+    """The executable, already found."""
+    version: tuple[int, ...]
+    """What `program --version` said; empty if it could not be read."""
+    args: tuple[str, ...]
+    """The user's own arguments, appended last."""
+    working_directory: str
+    profile: Profile
+    permissions: Permissions
+    event_file: str
+    """Where the agent's hooks append their events, one JSON object a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an agent is started: never through a shell."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Set on top of the terminal's own environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """A question an agent asks before it can be given work."""
+
+    name: str
+    """For people: `trust this folder`."""
+    keys: tuple[str, ...]
+    """tmux key names that pass it safely; empty if only a person may answer."""
+    advice: str
+    """What a person can do so that it is not asked again."""
+
+
+class SignalKind(Enum):
+    """What an agent's own signal says happened."""
+
+    READY = "ready"
+    SUBMITTED = "submitted"
+    WORKING = "working"
+    WAITING = "waiting"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSignal:
+    """One event of an agent's own making: a hook, a line of its session record."""
+
+    kind: SignalKind
+    detail: str
+    """Its name in the agent's words, and what more there is to say: `StopFailure: rate limit`."""
+    answer: str | None = None
+    """The agent's last message, where the signal carries it whole."""
+    transcript: str | None = None
+    """Path of the agent's session record, where the signal names it."""
+
+
+class Provider(Protocol):
+    """One agent CLI. The modules of this package are the implementations.
+
+    `name`, `program`, `exit_keys` and `clear_keys` are plain module constants.
+    """
+
+    name: str
+    """As in the API: `codex`."""
+    program: str
+    """The executable's usual name."""
+    install_hint: str
+    """How to get the program, for the error when it is not there."""
+    exit_keys: tuple[str, ...]
+    """tmux key names that make an agent at rest quit, pressed one after the other."""
+    clear_keys: tuple[str, ...]
+    """tmux key names that empty the input box."""
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        """Return the command and environment that start the agent with its profile."""
+        ...
+
+    def detect_status(self, screen: str, title: str | None = None) -> TerminalStatus:
+        """Return what the visible screen, and the pane's title if it is known, say."""
+        ...
+
+    def title_status(self, title: str) -> TerminalStatus | None:
+        """Return what the title alone says, None if it says nothing.
+
+        IDLE stands for "at rest": a title does not tell idle from completed or failed.
+        """
+        ...
+
+    def startup_dialog(self, screen: str) -> Dialog | None:
+        """Return the start-up question on the screen, if there is one."""
+        ...
+
+    def draft(self, ansi_screen: str) -> str | None:
+        """Return the unsent text in the input box, None when no input box can be seen.
+
+        Takes a capture with escape sequences, because a placeholder is told from a draft by
+        its dim colour alone. A folded paste counts as a draft by its placeholder text.
+        """
+        ...
+
+    def read_signal(self, line: str) -> AgentSignal | None:
+        """Return what one line of the event file or session record says, None if nothing."""
+        ...
+
+    def last_answer(self, scrollback: str) -> str:
+        """Return the agent's last answer as far as the scrollback shows it, else an empty text."""
+        ...

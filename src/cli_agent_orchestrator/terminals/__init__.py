@@ -1,0 +1,1 @@
+"""Owns the terminals: tmux, signals, status, store and the service that joins them."""

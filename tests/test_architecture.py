@@ -1,0 +1,134 @@
+"""The import rules of the house: who may import whom, and what pure modules keep away from."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "cli_agent_orchestrator"
+SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+SHARED = {"models", "errors", "config", "clock", "__init__"}
+ALLOWED = {
+    # part: the other parts it may import, besides the shared words
+    "providers": set(),
+    "terminals": {"providers"},
+    "api": {"terminals", "providers"},
+    "client": set(),
+    "handoff": set(),
+    "pipeline": {"handoff"},
+    "scripted_agent": set(),
+    "profiles": set(),
+    "models": set(),
+    "errors": set(),
+    "config": set(),
+    "clock": set(),
+    "__init__": set(),
+    "__main__": {"cli"},
+}
+PURE = [
+    "models.py",
+    "providers/*.py",
+    "terminals/protocol.py",
+    "terminals/tracker.py",
+    "terminals/sending.py",
+    "handoff/wait.py",
+    "pipeline/roles.py",
+    "pipeline/state.py",
+    "pipeline/machine.py",
+    "pipeline/review.py",
+    "pipeline/condense.py",
+    "pipeline/prompts.py",
+]
+IMPURE_IMPORTS = {
+    "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",
+    "shutil", "tempfile", "sqlite3",
+}  # fmt: skip
+HEAVY = {"fastapi", "uvicorn", "starlette", "sse_starlette", "httpx", "httpx_sse", "rich"}
+
+
+def part_of(module: Path) -> str:
+    """Return the room a module is in: its folder below the package, or its own name."""
+    inside = module.relative_to(SOURCE)
+    return inside.parts[0] if len(inside.parts) > 1 else inside.stem
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the full name of every module that is imported anywhere in a tree."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide who imports whom"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_parts(tree: ast.AST) -> set[str]:
+    """Return the parts of our package that a tree imports."""
+    return {
+        name.split(".")[1]
+        for name in imports(tree)
+        if name.startswith(PACKAGE + ".") and not name.endswith("__version__")
+    }
+
+
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def module_id(module: Path) -> str:
+    return str(module.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=module_id)
+def test_a_module_imports_only_the_parts_it_may(module: Path) -> None:
+    part = part_of(module)
+    if part == "cli":
+        return
+    assert own_parts(parsed(module)) - SHARED - {part} <= ALLOWED[part]
+
+
+@pytest.mark.parametrize(
+    "module", [m for pattern in PURE for m in sorted(SOURCE.glob(pattern))], ids=module_id
+)
+def test_a_pure_module_keeps_away_from_the_world(module: Path) -> None:
+    tree = parsed(module)
+    assert {name.split(".")[0] for name in imports(tree)}.isdisjoint(IMPURE_IMPORTS)
+    calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_name(n.func)}
+    assert "open" not in calls
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=module_id)
+def test_imports_stand_at_the_top_except_heavy_ones_in_the_command_line(module: Path) -> None:
+    if part_of(module) == "cli":
+        return
+    tree = parsed(module)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert not list(imports(function)), f"{function.name} imports inside its body"
+
+
+@pytest.mark.parametrize("pattern", PURE)
+def test_the_list_of_pure_modules_names_modules_that_exist(pattern: str) -> None:
+    assert list(SOURCE.glob(pattern))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=module_id)
+def test_only_the_command_line_exits_and_prints(module: Path) -> None:
+    if part_of(module) in ("cli", "scripted_agent"):
+        return
+    source = module.read_text(encoding="utf-8")
+    assert "sys.exit" not in source
+
+
+def test_the_command_line_defers_heavy_imports() -> None:
+    tree = parsed(SOURCE / "cli" / "main.py")
+    top_level = {name.split(".")[0] for node in tree.body for name in imports(node)}
+    assert top_level.isdisjoint(HEAVY)
