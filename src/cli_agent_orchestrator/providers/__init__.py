@@ -1,0 +1,14 @@
+"""The agents there are. A new one is a module of this package and one line in the table."""
+
+from cli_agent_orchestrator.errors import UnknownName
+from cli_agent_orchestrator.providers.base import Provider
+
+PROVIDERS: dict[str, Provider] = {}
+
+
+def get_provider(name: str) -> Provider:
+    """Return the provider of that name, or raise UnknownName with those there are."""
+    try:
+        return PROVIDERS[name]
+    except KeyError:
+        raise UnknownName("provider", name, PROVIDERS) from None

@@ -1,0 +1,104 @@
+"""Reading a terminal's screen: escapes, dim text, lines, and one way to search.
+
+Patterns are plain strings named `…_PATTERN`; `find` and `find_all` add the flags, so that `^` and
+`$` always mean a line. A no-break space is kept: some agents mark their input box with it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+# ESC [ 2 m        ESC ] 0 ; title BEL        ESC ( B
+ESCAPE_PATTERN = (
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*[0-Z\\-~]?"
+)
+# ESC [ 0 ; 2 ; 38 ; 5 ; 12 m
+COLOUR_PATTERN = r"\x1b\[([\d;:]*)m"
+# everything that moves or rings and is not a line end or a tab
+CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+
+FAINT = "2"
+NOT_FAINT = ("", "0", "22")
+# 38 ; 5 ; N and 48 ; 2 ; R ; G ; B: the numbers behind a colour are no attributes of their own
+COLOUR_CODES = ("38", "48", "58")
+COLOUR_ARGUMENTS = {"5": 1, "2": 3}
+
+
+def find(pattern: str, text: str) -> re.Match[str] | None:
+    """Return the first place where a pattern matches; `^` and `$` mean a line."""
+    return re.search(pattern, text, re.MULTILINE)
+
+
+def find_all(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    """Yield every place where a pattern matches; `^` and `$` mean a line."""
+    return re.finditer(pattern, text, re.MULTILINE)
+
+
+def strip_escapes(text: str) -> str:
+    """Return the text alone: no escape sequences, no control characters, plain line ends."""
+    return re.sub(CONTROL_PATTERN, "", re.sub(ESCAPE_PATTERN, "", text.replace("\r\n", "\n")))
+
+
+def without_dim(ansi_text: str) -> str:
+    """Return the text without what is drawn dim, every other character in its column.
+
+    A placeholder in an input box is dim and a draft is not: `› \\x1b[2mAsk anything\\x1b[0m`
+    becomes `›` and spaces.
+    """
+    kept: list[str] = []
+    faint = False
+    position = 0
+    for colour in find_all(COLOUR_PATTERN, ansi_text):
+        kept.append(_shown(ansi_text[position : colour.start()], faint))
+        faint = _is_faint_after(colour[1], faint)
+        position = colour.end()
+    kept.append(_shown(ansi_text[position:], faint))
+    return "".join(kept)
+
+
+def screen_lines(text: str) -> list[str]:
+    """Return the lines of a screen without trailing blanks; the last one is not blank."""
+    lines = [line.rstrip(" \t") for line in strip_escapes(text).split("\n")]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def tail(lines: Sequence[str], count: int) -> list[str]:
+    """Return the last lines that are not blank, at most `count` of them, in their order."""
+    filled = [line for line in lines if line.strip()]
+    return filled[-count:] if count > 0 else []
+
+
+def dedent_cell(lines: Sequence[str], margin: int) -> str:
+    """Return the text of a block whose lines are drawn `margin` columns from the left.
+
+    The first line's own mark stands in the margin and is cut off with it.
+    """
+    return "\n".join(line[margin:] for line in lines).strip("\n")
+
+
+def _shown(text: str, faint: bool) -> str:
+    plain = strip_escapes(text)
+    return "".join(map(_blank, plain)) if faint else plain
+
+
+def _blank(character: str) -> str:
+    if character.isspace():
+        return character
+    return "  " if unicodedata.east_asian_width(character) in "WF" else " "
+
+
+def _is_faint_after(parameters: str, faint: bool) -> bool:
+    codes = iter(parameters.split(";"))
+    for code in codes:
+        if code in COLOUR_CODES:
+            for _ in range(COLOUR_ARGUMENTS.get(next(codes, ""), 0)):
+                next(codes, "")
+        elif code == FAINT:
+            faint = True
+        elif code in NOT_FAINT:
+            faint = False
+    return faint
