@@ -1,0 +1,244 @@
+"""The Anthropic Messages API as Claude Code uses it, streaming, with the tools it offers."""
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+
+from .script import (
+    Ask,
+    Cut,
+    Fail,
+    Hold,
+    Limit,
+    Pause,
+    Refuse,
+    Request,
+    Responder,
+    Run,
+    Step,
+    Text,
+    Think,
+    script_from_markers,
+)
+from .server import Frame, Json, Reply, Stub, paced
+
+# What Claude Code itself puts into the conversation under the person's name.
+OWN_WORDS = ("<system-reminder>", "[Request interrupted by user")
+REFUSALS = {
+    400: ("invalid_request_error", "The request is not valid."),
+    401: ("authentication_error", "invalid x-api-key"),
+    403: ("permission_error", "This key may not do that."),
+    429: ("rate_limit_error", "This request would exceed your rate limit."),
+    529: ("overloaded_error", "Overloaded"),
+}
+USAGE = {
+    "input_tokens": 10,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 1,
+}
+
+
+class AnthropicStub(Stub):
+    """Serves `/v1/messages`; scripts come from the markers in the prompt unless told otherwise."""
+
+    def __init__(self, responder: Responder = script_from_markers) -> None:
+        super().__init__(MessagesWire(), responder)
+
+
+class MessagesWire:
+    """Requests and responses of the Messages API."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
+        """Return what Claude Code asks of the model."""
+        if not path.split("?")[0].endswith("/messages"):
+            return None
+        said = [_person(message) for message in body.get("messages", [])]
+        places = [place for place, text in enumerate(said) if text]
+        after = body["messages"][places[-1] + 1 :] if places else []
+        tools = {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools", [])}
+        return Request(
+            conversation=_session(headers, body),
+            system=_joined(body.get("system", "")),
+            users=tuple(said[place] for place in places),
+            outputs=sum(_has_output(message) for message in after),
+            tools=tools,
+            streaming=bool(body.get("stream")),
+            side="Bash" not in tools or not places,
+        )
+
+    def other(self, path: str) -> Reply:
+        """Return a count of tokens, and nothing else."""
+        if path.split("?")[0].endswith("/count_tokens"):
+            return Reply(200, {"input_tokens": 10})
+        return _error(404, "not_found_error", "not here")
+
+    def side_answer(self, request: Request) -> tuple[Step, ...]:
+        """Return a title."""
+        return (Text("A session"),)
+
+    def refusal(self, step: Refuse | Limit) -> Reply:
+        """Return the error body that Claude Code knows."""
+        match step:
+            case Limit(seconds):
+                reset = int(time.time()) + seconds
+                reply = _error(429, "rate_limit_error", f"Claude AI usage limit reached|{reset}")
+                headers = {
+                    "anthropic-ratelimit-unified-status": "rejected",
+                    "anthropic-ratelimit-unified-reset": str(reset),
+                    "anthropic-ratelimit-unified-representative-claim": "five_hour",
+                    "x-should-retry": "false",
+                }
+                return Reply(reply.status, reply.body, headers)
+            case Refuse(status):
+                return _error(status, *REFUSALS.get(status, ("api_error", "Internal server error")))
+
+    def stream(
+        self, request: Request, steps: tuple[Step, ...]
+    ) -> Iterator[Frame | Pause | Hold | Cut]:
+        """Yield the events of one response."""
+        yield _frame("message_start", message=self._message() | {"content": []})
+        blocks = itertools.count()
+        for step in steps:
+            match step:
+                case Cut():
+                    broken = self._text(next(blocks), Text("This answer breaks off"))
+                    yield from itertools.islice(broken, 2)
+                    yield step
+                    return
+                case Fail():
+                    yield _frame("error", error={"type": "api_error", "message": "Out of order"})
+                    return
+                case Pause() | Hold():
+                    yield step
+                case _:
+                    yield from self._block(next(blocks), step)
+        stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
+        yield _frame("message_delta", delta=stop, usage={"output_tokens": 42})
+        yield _frame("message_stop")
+
+    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
+        """Return the message with all its blocks."""
+        content: list[Json] = []
+        for step in steps:
+            match step:
+                case Text(text):
+                    content.append({"type": "text", "text": text})
+                case Run() | Ask():
+                    content.append(self._tool_use(step))
+        stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
+        return Reply(200, self._message() | {"content": content} | stop)
+
+    def _message(self) -> Json:
+        return {
+            "id": self._name("msg"),
+            "type": "message",
+            "role": "assistant",
+            "model": "stub",
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": USAGE,
+        }
+
+    def _name(self, kind: str) -> str:
+        return f"{kind}_{next(self._numbers):024d}"
+
+    def _block(self, index: int, step: Step) -> Iterator[Frame | Pause]:
+        match step:
+            case Text():
+                yield from self._text(index, step)
+            case Think():
+                yield from self._thinking(index, step)
+            case Run() | Ask():
+                use = self._tool_use(step)
+                yield _frame("content_block_start", index=index, content_block=use | {"input": {}})
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(use["input"])}
+                yield _frame("content_block_delta", index=index, delta=delta)
+                yield _frame("content_block_stop", index=index)
+            case _:
+                return
+
+    def _text(self, index: int, step: Text) -> Iterator[Frame | Pause]:
+        block = {"type": "text", "text": ""}
+        yield _frame("content_block_start", index=index, content_block=block)
+        for piece in paced(step.text, step.seconds):
+            if isinstance(piece, Pause):
+                yield piece
+            else:
+                delta = {"type": "text_delta", "text": piece}
+                yield _frame("content_block_delta", index=index, delta=delta)
+        yield _frame("content_block_stop", index=index)
+
+    def _thinking(self, index: int, step: Think) -> Iterator[Frame | Pause]:
+        block = {"type": "thinking", "thinking": "", "signature": ""}
+        yield _frame("content_block_start", index=index, content_block=block)
+        for piece in paced(step.text, step.seconds):
+            if isinstance(piece, Pause):
+                yield piece
+            else:
+                delta = {"type": "thinking_delta", "thinking": piece}
+                yield _frame("content_block_delta", index=index, delta=delta)
+        signature = {"type": "signature_delta", "signature": "c3R1Yg=="}
+        yield _frame("content_block_delta", index=index, delta=signature)
+        yield _frame("content_block_stop", index=index)
+
+    def _tool_use(self, step: Run | Ask) -> Json:
+        match step:
+            case Run(command):
+                tool, given = "Bash", {"command": command, "description": "Run a command"}
+            case Ask(question, choices):
+                tool, given = "AskUserQuestion", _question(question, choices)
+        return {"type": "tool_use", "id": self._name("toolu"), "name": tool, "input": given}
+
+
+def _frame(event: str, **data: object) -> Frame:
+    return Frame(event, {"type": event, **data})
+
+
+def _error(status: int, kind: str, message: str) -> Reply:
+    return Reply(status, {"type": "error", "error": {"type": kind, "message": message}})
+
+
+def _stop_reason(steps: tuple[Step, ...]) -> str:
+    return "tool_use" if any(isinstance(step, Run | Ask) for step in steps) else "end_turn"
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _person(message: Json) -> str:
+    """Return what the person says in a message, without what the agent adds to it."""
+    if message["role"] != "user":
+        return ""
+    texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
+    return "".join(text for text in texts if not text.startswith(OWN_WORDS))
+
+
+def _has_output(message: Json) -> bool:
+    return any(block["type"] == "tool_result" for block in _blocks(message))
+
+
+def _joined(system: str | list[Json]) -> str:
+    return system if isinstance(system, str) else "\n\n".join(part["text"] for part in system)
+
+
+def _session(headers: Mapping[str, str], body: Json) -> str:
+    if session := headers.get("x-claude-code-session-id"):
+        return session
+    # user_0f3a_account__session_8c1d4e6a-… , or JSON with a session_id in it
+    user = str((body.get("metadata") or {}).get("user_id", ""))
+    found = re.search(r"session(?:_id\W+|_)([0-9a-f-]{36})", user)
+    return found[1] if found else user
+
+
+def _question(question: str, choices: tuple[str, str]) -> Json:
+    options = [{"label": choice, "description": f"{choice}, then"} for choice in choices]
+    asked = {"question": question, "header": "Choice", "multiSelect": False, "options": options}
+    return {"questions": [asked]}

@@ -1,0 +1,112 @@
+"""The ground truth of a test: which turns a stub saw, when each began and ended, what was said."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .script import Request, Responder, Script
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn as the model sees it; times are those of `time.monotonic()`."""
+
+    conversation: str
+    prompt: str
+    """The person's text, exactly as it arrived."""
+    system: str
+    script: Script
+    started: float
+    """When the first request of the turn had come in."""
+    requests: int = 0
+    refusals: int = 0
+    last_byte: float | None = None
+    """When the newest response, or what there is of it, had been sent."""
+    finished: float | None = None
+    """When the last byte of the last response had been sent: no tool call is open."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    users: tuple[str, ...] = ()
+    turn: Turn | None = None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Keeps the turns of all conversations at one stub; safe to use from many threads."""
+
+    turns: list[Turn] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    """Everything people said, in the order of arrival: a text that is sent twice stands twice."""
+    side_requests: int = 0
+    _conversations: dict[str, _Conversation] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def record(self, request: Request, responder: Responder) -> Turn:
+        """Note a request and return its turn; the responder is asked once in a turn."""
+        with self._changed:
+            known = self._conversations.setdefault(request.conversation, _Conversation())
+            self.prompts.extend(_news(known.users, request.users))
+            turn = known.turn
+            if turn is None or not _continues(known, turn, request):
+                turn = Turn(
+                    request.conversation,
+                    request.prompt,
+                    request.system,
+                    responder(request),
+                    time.monotonic(),
+                )
+                self.turns.append(turn)
+                known.turn = turn
+            known.users = request.users
+            turn.requests += 1
+            self._changed.notify_all()
+            return turn
+
+    def record_side_request(self) -> None:
+        """Note a request that is the agent's own business."""
+        with self._changed:
+            self.side_requests += 1
+            self._changed.notify_all()
+
+    def sent(self, turn: Turn, *, final: bool) -> None:
+        """Note that a response has been sent, whole or as far as it goes."""
+        with self._changed:
+            turn.last_byte = time.monotonic()
+            if final:
+                turn.finished = turn.last_byte
+            self._changed.notify_all()
+
+    def refused(self, turn: Turn) -> None:
+        """Note that a request was answered with an error."""
+        with self._changed:
+            turn.refusals += 1
+            turn.last_byte = time.monotonic()
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[["Ledger"], bool], timeout: float = 30.0) -> None:
+        """Return as soon as the condition holds for this ledger.
+
+        Raises:
+            TimeoutError: it does not hold after `timeout` seconds.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition(self), timeout):
+                raise TimeoutError(f"not within {timeout} s; turns: {self.turns}")
+
+
+def _news(known: tuple[str, ...], users: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what was said after the common beginning: agents may drop what was interrupted."""
+    same = 0
+    while same < min(len(known), len(users)) and known[same] == users[same]:
+        same += 1
+    return users[same:]
+
+
+def _continues(known: _Conversation, turn: Turn, request: Request) -> bool:
+    """Tell whether a request belongs to the turn, as a tool output or a retry does."""
+    if request.users != known.users:
+        return False
+    return turn.finished is None or request.outputs > 0

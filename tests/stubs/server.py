@@ -1,0 +1,279 @@
+"""The HTTP half of a stub: serves a wire format, drives its frames, keeps the ledger."""
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from .ledger import Ledger, Turn
+from .script import Ask, Cut, Fail, Hold, Limit, Pause, Refuse, Request, Responder, Run, Step
+
+# JSON as it comes from an agent: its shape is the agent's, so nothing narrower is true.
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One server-sent event."""
+
+    event: str
+    data: Json
+
+    def encode(self) -> bytes:
+        """Return the event as it goes over the line."""
+        return f"event: {self.event}\ndata: {json.dumps(self.data)}\n\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole response that is no stream."""
+
+    status: int
+    body: Json
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Wire(Protocol):
+    """One API, as pure data in and out."""
+
+    def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
+        """Return what is asked, None if it is no call of the model."""
+        ...
+
+    def other(self, path: str) -> Reply:
+        """Return the answer to a call that is none of the model."""
+        ...
+
+    def side_answer(self, request: Request) -> tuple[Step, ...]:
+        """Return the answer to the agent's own business."""
+        ...
+
+    def refusal(self, step: Refuse | Limit) -> Reply:
+        """Return the error response of a step."""
+        ...
+
+    def stream(
+        self, request: Request, steps: tuple[Step, ...]
+    ) -> Iterator[Frame | Pause | Hold | Cut]:
+        """Yield the response as events, with its silences and its sudden end."""
+        ...
+
+    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
+        """Return the same response in one piece."""
+        ...
+
+
+@dataclass(slots=True)
+class Desk:
+    """What the request handlers of one stub share."""
+
+    wire: Wire
+    responder: Responder
+    ledger: Ledger = field(default_factory=Ledger)
+    closed: threading.Event = field(default_factory=threading.Event)
+    _gates: dict[str, threading.Event] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def gate(self, name: str) -> threading.Event:
+        """Return the gate of this name; a closed stub has only open ones."""
+        with self._lock:
+            gate = self._gates.setdefault(name, threading.Event())
+            if self.closed.is_set():
+                gate.set()
+            return gate
+
+    def close(self) -> None:
+        """Let everyone who waits go on."""
+        with self._lock:
+            self.closed.set()
+            for gate in self._gates.values():
+                gate.set()
+
+
+def paced(text: str, seconds: float) -> Iterator[str | Pause]:
+    """Yield a text in pieces, with silences in between that make up the given seconds."""
+    words = re.findall(r"\S+\s*|\s+", text)
+    wanted = max(20, int(seconds * 10))
+    size = max(1, -(-len(words) // wanted))
+    pieces = ["".join(words[start : start + size]) for start in range(0, len(words), size)]
+    for piece in pieces:
+        yield piece
+        if seconds:
+            yield Pause(seconds / len(pieces))
+
+
+class Stub:
+    """A model server on loopback with a port of its own, usable as a context manager.
+
+    `with OpenAIStub() as stub:` serves until the block is left.
+    """
+
+    def __init__(self, wire: Wire, responder: Responder) -> None:
+        self._desk = Desk(wire, responder)
+        handler = type("DeskHandler", (_Handler,), {"desk": self._desk})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._desk.close()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        if error is None and self._server.faults:
+            raise self._server.faults[0]
+
+    @property
+    def url(self) -> str:
+        """Where the server is, without a path."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def ledger(self) -> Ledger:
+        """What happened so far; its `wait_for` waits for more to happen."""
+        return self._desk.ledger
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns so far, oldest first."""
+        return self._desk.ledger.turns
+
+    @property
+    def prompts(self) -> list[str]:
+        """Every text people sent so far, exactly as it arrived."""
+        return self._desk.ledger.prompts
+
+    def release(self, name: str) -> None:
+        """Let the answers go on that are held by this name, now and from now on."""
+        self._desk.gate(name).set()
+
+    def wait_for_turns(self, count: int, timeout: float = 30.0) -> Turn:
+        """Return the turn of this number, counted from 1, once it has begun."""
+        self.ledger.wait_for(lambda ledger: len(ledger.turns) >= count, timeout)
+        return self.turns[count - 1]
+
+    def wait_for_finish(self, count: int, timeout: float = 30.0) -> Turn:
+        """Return the turn of this number, counted from 1, once its last byte is sent."""
+        self.ledger.wait_for(
+            lambda ledger: len(ledger.turns) >= count and bool(ledger.turns[count - 1].finished),
+            timeout,
+        )
+        return self.turns[count - 1]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self.faults: list[BaseException] = []
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep what went wrong for the test, except that agents may hang up at any time."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            self.faults.append(error)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    desk: Desk
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing: the ledger is the record."""
+
+    def do_GET(self) -> None:
+        self._send_reply(self.desk.wire.other(self.path))
+
+    def do_HEAD(self) -> None:
+        self._send_reply(self.desk.wire.other(self.path))
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        body = json.loads(self.rfile.read(length) or b"{}")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = self.desk.wire.read(self.path, headers, body)
+        if request is None:
+            self._send_reply(self.desk.wire.other(self.path))
+        elif request.side:
+            self.desk.ledger.record_side_request()
+            self._send_steps(request, self.desk.wire.side_answer(request))
+        else:
+            self._send_turn(request)
+
+    def _send_turn(self, request: Request) -> None:
+        turn = self.desk.ledger.record(request, self.desk.responder)
+        steps = turn.script.part(request.outputs)
+        for place, step in enumerate(steps):
+            if isinstance(step, Limit) or (isinstance(step, Refuse) and _refuses(step, turn)):
+                self._wait_through(steps[:place])
+                self._send_reply(self.desk.wire.refusal(step))
+                self.desk.ledger.refused(turn)
+                return
+        try:
+            whole = self._send_steps(request, steps)
+        except ConnectionError:
+            whole = False
+        calls_tool = any(isinstance(step, Run | Ask) for step in steps)
+        self.desk.ledger.sent(turn, final=whole and not calls_tool)
+
+    def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:
+        """Send a response and tell whether it is a whole one."""
+        if not request.streaming:
+            self._send_reply(self.desk.wire.whole(request, steps))
+            return True
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for item in self.desk.wire.stream(request, steps):
+            if isinstance(item, Cut):
+                self.close_connection = True
+                return False
+            if isinstance(item, Frame):
+                self._send_chunk(item.encode())
+            else:
+                self._wait_through((item,))
+        self._send_chunk(b"")
+        return not any(isinstance(step, Fail) for step in steps)
+
+    def _wait_through(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            if isinstance(step, Pause):
+                self.desk.closed.wait(step.seconds)
+            elif isinstance(step, Hold):
+                self.desk.gate(step.name).wait()
+
+    def _send_chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def _send_reply(self, reply: Reply) -> None:
+        body = json.dumps(reply.body).encode()
+        self.send_response(reply.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+            self.wfile.flush()
+
+
+def _refuses(step: Refuse, turn: Turn) -> bool:
+    return step.times is None or turn.refusals < step.times
