@@ -1,0 +1,105 @@
+"""Types messages into terminals, as the machine in `sending.py` decides."""
+
+import asyncio
+import re
+from dataclasses import replace
+from hashlib import sha256
+from typing import Protocol
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.errors import BadMessage, InputRefused, MessageTooLarge
+from cli_agent_orchestrator.models import Delivery
+from cli_agent_orchestrator.terminals import sending
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.sending import Look, Sending
+from cli_agent_orchestrator.terminals.store import TerminalStore
+from cli_agent_orchestrator.terminals.tmux import Tmux
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""All but LF and TAB: an escape sequence in a message could end the paste and press keys."""
+
+
+class Courier:
+    """Delivers one message at a time to each terminal."""
+
+    def __init__(self, tmux: Tmux, store: TerminalStore, board: Board, clock: Clock) -> None:
+        self._tmux = tmux
+        self._store = store
+        self._board = board
+        self._clock = clock
+
+    async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
+        """Type a message and see it taken; a key that was seen before gets the first answer."""
+        text, removed = CONTROL_CHARACTERS.subn("", message)
+        data = text.encode()
+        if not text.strip():
+            raise BadMessage("the message is empty")
+        if len(data) > MAX_MESSAGE_BYTES:
+            raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
+        async with live.typing:
+            # Once typing has begun it is carried through, whatever becomes of the request.
+            typing = asyncio.ensure_future(self._once(live, data, key))
+            try:
+                delivery = await asyncio.shield(typing)
+            except asyncio.CancelledError:
+                await asyncio.wait([typing])
+                raise
+        return replace(delivery, removed_characters=removed)
+
+    async def _once(self, live: LiveTerminal, data: bytes, key: str | None) -> Delivery:
+        if key is None:
+            return await self._type(live, data)
+        digest = sha256(data).hexdigest()
+        begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
+        if begun is not None:
+            if begun.digest != digest:
+                raise BadMessage(f"the idempotency key {key!r} was used for another message")
+            return begun.answer or Delivery(
+                False, "the server ended while it typed this message; it is not typed again"
+            )
+        await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, digest)
+        try:
+            delivery = await self._type(live, data)
+        except InputRefused:
+            await asyncio.to_thread(self._store.forget_delivery, live.row.id, key)
+            raise
+        await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
+        return delivery
+
+    async def _type(self, live: LiveTerminal, data: bytes) -> Delivery:
+        state = Sending(own_leftover=live.leftover)
+        entered_at = 0.0
+        while True:
+            look = await self._look(live, entered_at)
+            state, action = sending.advance(state, look)
+            pane = live.pane or ""
+            match action:
+                case sending.Paste():
+                    live.leftover = True
+                    await self._tmux.paste(pane, data)
+                case sending.Clear():
+                    await self._tmux.press(pane, live.provider.clear_keys)
+                    await live.change(sending.ENTER_SECONDS)
+                case sending.PressEnter():
+                    entered_at = entered_at or self._clock.now()
+                    await self._tmux.press(pane, ["Enter"])
+                case sending.LookAgain(within):
+                    await live.change(within)
+                case sending.Confirmed(sign):
+                    live.leftover = False
+                    self._board.submitted(live, sign, entered_at)
+                    return Delivery(True, sign, state.presses)
+                case sending.Unconfirmed(reason):
+                    return Delivery(False, reason, state.presses)
+                case sending.Refuse(reason):
+                    raise InputRefused(live.row.id, reason)
+
+    async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
+        """See the input box and the agent's signals as they are at this moment."""
+        draft = None
+        if live.alive and live.pane is not None:
+            draft = live.provider.draft(await self._tmux.read_ansi(live.pane))
+        taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+        return Look(self._clock.now(), live.status, draft, taken, live.alive)

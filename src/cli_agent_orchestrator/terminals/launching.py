@@ -1,0 +1,160 @@
+"""Starts agents: finds the program, prepares its command, and waits until it can take work."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import BadFolder, StartError
+from cli_agent_orchestrator.providers.base import (
+    Dialog,
+    LaunchRequest,
+    Permissions,
+    Profile,
+    Provider,
+)
+from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.profiles import find_profile
+from cli_agent_orchestrator.terminals.tmux import Command, Tmux
+
+VERSION_SECONDS = 20.0
+DIALOG_SECONDS = 3.0
+"""After how long a start-up dialog that is still there is answered once more."""
+MAX_DIALOG_ANSWERS = 2
+
+NOT_INHERITED = re.compile(r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$")
+"""Variables of our own, of an outer tmux, and of an agent that started us."""
+
+
+def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of an agent: inherited, less what is not its business."""
+    kept = {name: value for name, value in environ.items() if not NOT_INHERITED.match(name)}
+    return {**kept, **own}
+
+
+def check_folder(folder: str) -> str:
+    """Return a working directory, made absolute, or say why it cannot be used."""
+    if "\0" in folder:
+        raise BadFolder(folder, "is not a folder")
+    path = Path(folder)
+    if not path.is_absolute():
+        raise BadFolder(folder, "is not an absolute path")
+    if not path.is_dir():
+        raise BadFolder(folder, "does not exist or is not a folder")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise BadFolder(folder, "may not be entered")
+    return str(path.resolve())
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Knows how to start every agent on this machine."""
+
+    config: ServerConfig
+    tmux: Tmux
+    clock: Clock
+    _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+
+    def profile(self, name: str, working_directory: str) -> Profile:
+        """Return a profile: the project's own, the user's own, or the packaged one."""
+        folders = [
+            Path(working_directory) / ".cao" / "profiles",
+            self.config.config_dir / "profiles",
+        ]
+        return find_profile(name, folders)
+
+    async def command(
+        self, provider: Provider, profile: Profile, folder: str, event_file: Path
+    ) -> Command:
+        """Return the command that starts an agent, or say that its program is missing."""
+        settings = self.config.provider(provider.name)
+        env = agent_environment(self.config.environ, settings.env)
+        program = self._program(provider, settings.command, env)
+        launch = provider.launch(
+            LaunchRequest(
+                program=program,
+                version=await self._version(program, env),
+                args=settings.args,
+                working_directory=folder,
+                profile=profile,
+                permissions=Permissions(self.config.permissions),
+                event_file=str(event_file),
+            )
+        )
+        return Command(launch.argv, folder, {**env, **launch.env})
+
+    async def wait_until_ready(self, live: LiveTerminal) -> None:
+        """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
+        deadline = self.clock.monotonic() + self.config.start_seconds
+        answered: dict[str, int] = {}
+        while True:
+            if not live.alive:
+                raise StartError(live.row.provider, live.verdict.reason, live.text)
+            dialog = live.provider.startup_dialog(live.text)
+            if dialog is not None:
+                await self._answer(live, dialog, answered)
+            elif (
+                live.track.screen and live.track.screen.status and live.track.screen.status.at_rest
+            ):
+                return
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                reason = f"it was not ready after {self.config.start_seconds:g} seconds"
+                raise StartError(live.row.provider, reason, live.text)
+            await live.change(left)
+
+    async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
+        """Pass a start-up dialog, and wait until it is gone from the screen."""
+        times = answered.get(dialog.name, 0)
+        if not dialog.keys or times == MAX_DIALOG_ANSWERS:
+            reason = f"it asks: {dialog.name}. {dialog.advice}"
+            raise StartError(live.row.provider, reason, live.text)
+        answered[dialog.name] = times + 1
+        assert live.pane is not None
+        await self.tmux.press(live.pane, dialog.keys)
+        until = self.clock.monotonic() + DIALOG_SECONDS
+        while live.provider.startup_dialog(live.text) == dialog and live.alive:
+            if not await live.change(max(0.0, until - self.clock.monotonic())):
+                return
+
+    def _program(self, provider: Provider, command: str | None, env: Mapping[str, str]) -> str:
+        wanted = command or (sys.executable if provider.name == "scripted" else provider.program)
+        found = shutil.which(os.path.expanduser(wanted), path=env.get("PATH"))
+        if found is None:
+            variable = f"CAO_{provider.name.upper()}_COMMAND"
+            reason = (
+                f"there is no program {wanted!r} on the PATH of the server. "
+                f"{provider.install_hint} If it is elsewhere, name it in {variable}."
+            )
+            raise StartError(provider.name, reason)
+        return os.path.abspath(found)
+
+    async def _version(self, program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+        """Return what `--version` says, asked once for each build of a program."""
+        key = (program, Path(program).stat().st_mtime_ns)
+        if key not in self._versions:
+            self._versions[key] = await asyncio.to_thread(_ask_version, program, env)
+        return self._versions[key]
+
+
+def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+    try:
+        answer = subprocess.run(
+            [program, "--version"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(rb"\d+(?:\.\d+)+", answer.stdout)
+    return tuple(int(part) for part in found[0].split(b".")) if found else ()

@@ -1,0 +1,300 @@
+"""The terminals as others use them: create, send, status, output, exit.
+
+The service joins the parts: tmux acts, the board knows, the store remembers. A terminal's life is
+`save → open window → ready → save` and backwards when something fails, so that nothing is left
+behind in tmux or in the store, whenever it happens.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import secrets
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import (
+    InputRefused,
+    NotFound,
+    TmuxError,
+    UnknownName,
+    UsageError,
+)
+from cli_agent_orchestrator.models import (
+    Delivery,
+    Explanation,
+    OutputMode,
+    Session,
+    Terminal,
+    TerminalEvent,
+)
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.delivery import Courier
+from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
+from cli_agent_orchestrator.terminals.signals import SignalFiles
+from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
+
+LOGGER = logging.getLogger(__name__)
+
+QUIT_SECONDS = 5.0
+"""How long an agent may take to quit when it is asked to."""
+HANG_UP_SECONDS = 2.0
+"""How long it may take to end when its terminal is closed."""
+
+SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+KEYS = (
+    *("Enter", "Escape", "Tab", "BTab", "Space", "BSpace", "DC"),
+    *("Up", "Down", "Left", "Right", "Home", "End", "PPage", "NPage"),
+    *("C-a", "C-c", "C-d", "C-e", "C-l", "C-o", "C-r", "C-t", "C-u"),
+    *("y", "n", "t", *"0123456789"),
+)
+"""Keys a client may press: those that answer dialogs and edit the input box."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTerminal:
+    """What a new terminal is to be."""
+
+    provider: str
+    agent_profile: str
+    working_directory: str | None = None
+
+
+class TerminalService:
+    """Owns all terminals of one state folder."""
+
+    def __init__(self, config: ServerConfig, clock: Clock, program: str = "tmux") -> None:
+        self._config = config
+        self._clock = clock
+        self._board = Board(clock, start_id=secrets.token_hex(4))
+        self._tmux = Tmux(config.tmux_socket, self._board, program=program)
+        self._launcher = Launcher(config, self._tmux, clock)
+        self._signals = SignalFiles(clock)
+        self._events = config.state_dir / "events"
+        self._store: TerminalStore | None = None
+        self._courier: Courier | None = None
+
+    async def start(self) -> None:
+        """Lock the state folder, connect to tmux, find every live terminal again."""
+        store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
+        try:
+            self._store = store
+            self._courier = Courier(self._tmux, store, self._board, self._clock)
+            self._events.mkdir(mode=0o700, exist_ok=True)
+            self._signals.start()
+            await self._adopt(store)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let go of tmux and the store; the agents go on."""
+        await self._tmux.close()
+        self._signals.close()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.close)
+            self._store = None
+
+    async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
+        """Start an agent in a session of its own; its name gets the prefix `cao-`."""
+        name = session_name or secrets.token_hex(4)
+        if not SESSION_NAME.fullmatch(name):
+            raise UsageError(
+                f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
+            )
+        name = name if name.startswith("cao-") else f"cao-{name}"
+        if name == HUB_SESSION or any(live.row.session_name == name for live in self._board):
+            raise UsageError(f"there is a session {name!r} already")
+        return await self._create(name, new)
+
+    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
+        """Start another agent in a session that exists."""
+        self.session(session_name)
+        return await self._create(session_name, new)
+
+    def sessions(self) -> list[Session]:
+        """Return all sessions with their terminals."""
+        grouped: dict[str, list[Terminal]] = {}
+        for live in self._board:
+            if live.row.ready:
+                grouped.setdefault(live.row.session_name, []).append(live.public())
+        return [Session(name, tuple(terminals)) for name, terminals in grouped.items()]
+
+    def session(self, name: str) -> Session:
+        """Return one session."""
+        sessions = {session.name: session for session in self.sessions()}
+        if name not in sessions:
+            raise NotFound("session", name, sessions)
+        return sessions[name]
+
+    async def delete_session(self, name: str) -> None:
+        """End all terminals of a session."""
+        terminals = self.session(name).terminals
+        await asyncio.gather(*(self.delete(terminal.id) for terminal in terminals))
+
+    def terminal(self, terminal_id: str) -> Terminal:
+        """Return one terminal as it is now."""
+        return self._board.get(terminal_id).public()
+
+    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery:
+        """Type a message and submit it; with a key, a repeated request is not typed twice."""
+        assert self._courier is not None
+        return await self._courier.deliver(self._board.get(terminal_id), message, key)
+
+    async def press(self, terminal_id: str, key: str) -> None:
+        """Press one key."""
+        if key not in KEYS:
+            raise UnknownName("key", key, KEYS)
+        live = self._board.get(terminal_id)
+        await self._tmux.press(self._pane(live), [key])
+
+    async def output(self, terminal_id: str, mode: OutputMode) -> str:
+        """Return the whole scrollback, the last answer or the visible screen."""
+        live = self._board.get(terminal_id)
+        match mode:
+            case OutputMode.SCREEN:
+                return live.text
+            case OutputMode.FULL:
+                return await self._scrollback(live)
+            case OutputMode.LAST:
+                if live.answer is not None:
+                    return live.answer
+                return live.provider.last_answer(await self._scrollback(live))
+
+    def explain(self, terminal_id: str) -> Explanation:
+        """Return why a terminal has the status it has."""
+        return tracker.explain(self._board.get(terminal_id).track, self._clock.now())
+
+    async def exit(self, terminal_id: str) -> None:
+        """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
+        live = self._board.get(terminal_id)
+        if live.alive and live.pane is not None and live.status.at_rest:
+            with contextlib.suppress(TmuxError):
+                await self._tmux.press(live.pane, live.provider.exit_keys)
+                await self._wait_for_end(live, QUIT_SECONDS)
+        await self._discard(live)
+
+    async def delete(self, terminal_id: str) -> None:
+        """End an agent and remove its terminal."""
+        await self._discard(self._board.get(terminal_id))
+
+    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
+        """Yield events: what was missed since `after`, or how everything is, then what comes."""
+        return self._board.log.subscribe(after)
+
+    async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
+        store = self._open_store
+        provider = get_provider(new.provider)
+        folder = check_folder(new.working_directory or str(Path.cwd()))
+        profile = self._launcher.profile(new.agent_profile, folder)
+        row = TerminalRow(
+            id=secrets.token_hex(8),
+            name=f"{profile.name}-{secrets.token_hex(2)}",
+            provider=provider.name,
+            session_name=session_name,
+            agent_profile=profile.name,
+            working_directory=folder,
+            created_at=self._clock.now(),
+        )
+        events = self._event_file(row.id)
+        command = await self._launcher.command(provider, profile, folder, events)
+        async with AsyncExitStack() as undo:
+            live = self._board.add(row, provider)
+            undo.push_async_callback(self._discard, live)
+            await asyncio.to_thread(store.save, row)
+            events.touch(mode=0o600)
+            self._follow(live)
+            pane = await self._tmux.open_window(session_name, row.name, command, row.id)
+            self._board.opened(live, pane)
+            await self._launcher.wait_until_ready(live)
+            live.row = replace(row, ready=True)
+            await asyncio.to_thread(store.save, live.row)
+            undo.pop_all()
+        self._board.publish(live)
+        return live.public()
+
+    async def _adopt(self, store: TerminalStore) -> None:
+        """Put what the store knows on the board, connect, and sweep what is left over."""
+        unfinished = []
+        for row in store.terminals():
+            try:
+                provider = get_provider(row.provider)
+            except UnknownName:
+                LOGGER.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                unfinished.append(row.id)
+                continue
+            if row.ready:
+                self._follow(self._board.add(row, provider))
+            else:
+                unfinished.append(row.id)
+        await self._tmux.start()
+        for terminal_id in unfinished:
+            await asyncio.to_thread(store.remove, terminal_id)
+        known = {live.row.id for live in self._board}
+        for pane in await self._tmux.panes():
+            if pane.tag not in known:
+                LOGGER.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
+                await self._tmux.close_window(pane.pane)
+        for file in self._events.glob("*.jsonl"):
+            if file.stem not in known:
+                file.unlink()
+
+    async def _discard(self, live: LiveTerminal) -> None:
+        """End what still runs and forget the terminal."""
+        if live.pane is not None:
+            with contextlib.suppress(TmuxError):
+                if live.alive:
+                    _signal_group(live, signal.SIGHUP)
+                    await self._wait_for_end(live, HANG_UP_SECONDS)
+                    _signal_group(live, signal.SIGKILL)
+                await self._tmux.close_window(live.pane)
+        self._board.remove(live)
+        await asyncio.to_thread(self._open_store.remove, live.row.id)
+        self._signals.forget(self._event_file(live.row.id))
+        self._event_file(live.row.id).unlink(missing_ok=True)
+
+    async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
+        deadline = self._clock.monotonic() + seconds
+        while live.alive and (left := deadline - self._clock.monotonic()) > 0:
+            await live.change(left)
+
+    def _follow(self, live: LiveTerminal) -> None:
+        def read_line(line: str, at: float) -> None:
+            found = live.provider.read_signal(line)
+            if found is not None:
+                self._board.signal(live, tracker.Source.HOOK, found, at)
+
+        self._signals.follow(self._event_file(live.row.id), read_line)
+
+    async def _scrollback(self, live: LiveTerminal) -> str:
+        return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
+
+    def _pane(self, live: LiveTerminal) -> str:
+        if live.pane is None or not live.alive:
+            raise InputRefused(live.row.id, live.verdict.reason)
+        return live.pane
+
+    def _event_file(self, terminal_id: str) -> Path:
+        return self._events / f"{terminal_id}.jsonl"
+
+    @property
+    def _open_store(self) -> TerminalStore:
+        assert self._store is not None, "the service is started before it is used"
+        return self._store
+
+
+def _signal_group(live: LiveTerminal, number: signal.Signals) -> None:
+    """Signal the agent and what it runs; some agents ignore the end of their terminal."""
+    if live.alive and live.pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(live.pid, number)

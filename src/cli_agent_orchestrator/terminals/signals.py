@@ -1,0 +1,131 @@
+"""Reads the agents' own signals: event files that hooks append to, and session records.
+
+One watcher thread tells which file has changed; the reading is done in the event loop, a line at
+a time, each file from where it was left. Nothing is polled.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchdog.events import (
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import ObservedWatch
+
+from cli_agent_orchestrator.clock import Clock
+
+LOGGER = logging.getLogger(__name__)
+
+MAX_LINE = 64 * 1024 * 1024
+"""A line longer than this is not a signal: it is skipped instead of kept in memory."""
+
+LineReader = Callable[[str, float], None]
+"""Takes one line and the unix time at which it became known."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One file and how far it has been read."""
+
+    read_line: LineReader
+    offset: int = 0
+    rest: bytes = b""
+
+
+class SignalFiles:
+    """Follows files and hands every complete new line to its reader."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._files: dict[Path, _Followed] = {}
+        self._watches: dict[Path, ObservedWatch] = {}
+        self._observer = Observer()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Begin to watch; call it inside the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._observer.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._loop = None
+        if self._observer.is_alive():
+            self._observer.stop()
+            self._observer.join()
+
+    def follow(self, path: Path, read_line: LineReader) -> None:
+        """Read the lines that are there and then every new one."""
+        path = path.absolute()
+        self._files[path] = _Followed(read_line)
+        self._watch(path.parent)
+        self._read(path)
+
+    def forget(self, path: Path) -> None:
+        """Stop following a file."""
+        path = path.absolute()
+        self._files.pop(path, None)
+        if not any(other.parent == path.parent for other in self._files):
+            watch = self._watches.pop(path.parent, None)
+            if watch is not None:
+                self._observer.unschedule(watch)
+
+    def _watch(self, folder: Path) -> None:
+        if folder not in self._watches:
+            self._watches[folder] = self._observer.schedule(
+                _Changes(self._changed),
+                str(folder),
+                event_filter=[FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileMovedEvent],
+            )
+
+    def _changed(self, path: Path) -> None:
+        """Called in the watcher's thread."""
+        loop = self._loop
+        if loop is not None and path in self._files:
+            try:
+                loop.call_soon_threadsafe(self._read, path)
+            except RuntimeError:
+                LOGGER.debug("the loop ended before %s was read", path.name)
+
+    def _read(self, path: Path) -> None:
+        followed = self._files.get(path)
+        if followed is None:
+            return
+        try:
+            with path.open("rb") as file:
+                file.seek(followed.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            LOGGER.warning("%s cannot be read: %s", path.name, error)
+            return
+        followed.offset += len(data)
+        *lines, followed.rest = (followed.rest + data).split(b"\n")
+        if len(followed.rest) > MAX_LINE:
+            followed.rest = b""
+        now = self._clock.now()
+        for line in lines:
+            followed.read_line(line.decode("utf-8", "replace"), now)
+
+
+class _Changes(FileSystemEventHandler):
+    """Names the file of every change."""
+
+    def __init__(self, changed: Callable[[Path], None]) -> None:
+        self._changed_file = changed
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        for name in (event.src_path, event.dest_path):
+            if name:
+                self._changed_file(Path(os.fsdecode(name)))

@@ -1,0 +1,165 @@
+"""Which terminals exist, and which messages were typed into them: SQLite in the state folder.
+
+Every write is on disk before the method returns, so that a server killed at any moment finds its
+terminals again and never types a message twice. Methods block: the service calls them in a
+thread.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from cli_agent_orchestrator.errors import ServerConflict
+from cli_agent_orchestrator.models import Delivery
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS terminals (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    session_name TEXT NOT NULL,
+    agent_profile TEXT NOT NULL,
+    working_directory TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    ready INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS deliveries (
+    terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    confirmed INTEGER,
+    detail TEXT,
+    enter_presses INTEGER,
+    removed_characters INTEGER,
+    PRIMARY KEY (terminal_id, key)
+) STRICT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalRow:
+    """What is remembered of a terminal; the order of the fields is the table's."""
+
+    id: str
+    name: str
+    provider: str
+    session_name: str
+    agent_profile: str
+    working_directory: str
+    created_at: float
+    ready: bool = False
+    """Has it ever been ready for work? What has not is swept after a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A message that was about to be typed; `answer` is None if its end is not known."""
+
+    digest: str
+    answer: Delivery | None
+
+
+class TerminalStore:
+    """The store of one server; the state folder is locked while it is open."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = FileLock(folder / "server.lock", mode=0o600)
+        self._owner = folder / "server.pid"
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise ServerConflict(
+                f"another server{self._holder()} uses the state folder {folder}; "
+                "stop it, or set CAO_STATE_DIR to another folder"
+            ) from None
+        self._owner.write_text(str(os.getpid()))
+        self._mutex = threading.Lock()
+        path = folder / "terminals.sqlite3"
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        self._db.executescript(SCHEMA)
+
+    def close(self) -> None:
+        """Close the store and unlock the folder."""
+        self._db.close()
+        self._owner.unlink(missing_ok=True)
+        self._lock.release()
+
+    def terminals(self) -> list[TerminalRow]:
+        """Return all terminals, oldest first."""
+        with self._cursor() as cursor:
+            rows = cursor.execute("SELECT * FROM terminals ORDER BY created_at").fetchall()
+        return [replace(TerminalRow(*row), ready=bool(row[7]), ended=bool(row[8])) for row in rows]
+
+    def save(self, row: TerminalRow) -> None:
+        """Add a terminal, or replace what is known of it."""
+        names = [field.name for field in fields(TerminalRow)]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        with self._cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO terminals VALUES ({', '.join('?' * len(names))}) "
+                f"ON CONFLICT (id) DO UPDATE SET {changes}",
+                astuple(row),
+            )
+
+    def remove(self, terminal_id: str) -> None:
+        """Forget a terminal and the messages typed into it."""
+        with self._cursor() as cursor:
+            cursor.execute("DELETE FROM terminals WHERE id = ?", (terminal_id,))
+
+    def delivery(self, terminal_id: str, key: str) -> Begun | None:
+        """Return what is known of the message with that key."""
+        with self._cursor() as cursor:
+            row = cursor.execute(
+                "SELECT digest, confirmed, detail, enter_presses, removed_characters "
+                "FROM deliveries WHERE terminal_id = ? AND key = ?",
+                (terminal_id, key),
+            ).fetchone()
+        if row is None:
+            return None
+        return Begun(row[0], Delivery(bool(row[1]), *row[2:]) if row[1] is not None else None)
+
+    def begin_delivery(self, terminal_id: str, key: str, digest: str) -> None:
+        """Note that a message is about to be typed."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO deliveries (terminal_id, key, digest) VALUES (?, ?, ?)",
+                (terminal_id, key, digest),
+            )
+
+    def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
+        """Note what became of the message."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "UPDATE deliveries SET confirmed = ?, detail = ?, enter_presses = ?, "
+                "removed_characters = ? WHERE terminal_id = ? AND key = ?",
+                (*astuple(answer), terminal_id, key),
+            )
+
+    def forget_delivery(self, terminal_id: str, key: str) -> None:
+        """Forget a message of which nothing was typed, so that it can be sent again."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "DELETE FROM deliveries WHERE terminal_id = ? AND key = ?", (terminal_id, key)
+            )
+
+    @contextmanager
+    def _cursor(self) -> Iterator[sqlite3.Cursor]:
+        with self._mutex:
+            yield self._db.cursor()
+
+    def _holder(self) -> str:
+        try:
+            return f" (process {int(self._owner.read_text())})"
+        except (OSError, ValueError):
+            return ""

@@ -1,0 +1,195 @@
+"""What is an agent doing? Signals and screens are folded into one status, with its reason.
+
+The rules, in this order:
+
+1. A program that has ended is in `error`; nothing else can be said about it.
+2. The newest of the agent's own signals (hook, session record, stream state, our own confirmed
+   submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow.
+3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
+   it must have stood still first. A busy agent repaints, so stillness is what tells a signal
+   that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex
+   shows no busy mark while it streams).
+4. Without any signal the screen decides.
+5. What neither knows is `unknown`, never idle.
+
+Judging changes nothing: the same track at the same time gives the same verdict.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cli_agent_orchestrator.models import Evidence, Explanation, TerminalStatus
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+
+SCREEN_LAG = 1.0
+"""Seconds a screen may be behind a signal: the longest interval between two captures."""
+
+
+class Source(StrEnum):
+    """Who says something about an agent."""
+
+    PROCESS = "process"
+    HOOK = "hook"
+    RECORD = "session record"
+    STREAM = "stream state"
+    SUBMISSION = "submission"
+    TITLE = "title"
+    SCREEN = "screen"
+
+
+STATUS_OF_SIGNAL = {
+    SignalKind.READY: TerminalStatus.IDLE,
+    SignalKind.SUBMITTED: TerminalStatus.PROCESSING,
+    SignalKind.WORKING: TerminalStatus.PROCESSING,
+    SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
+    SignalKind.FINISHED: TerminalStatus.COMPLETED,
+    SignalKind.INTERRUPTED: TerminalStatus.IDLE,
+    SignalKind.FAILED: TerminalStatus.ERROR,
+    SignalKind.ENDED: TerminalStatus.ERROR,
+}
+
+HOLD_SECONDS = {
+    # How long "processing" of each source holds against a screen that is at rest and still.
+    Source.HOOK: 15.0,
+    Source.RECORD: 60.0,
+    Source.STREAM: 60.0,
+    Source.SUBMISSION: 2.0,
+}
+
+
+class Winner(StrEnum):
+    """Whose word counts when a signal and a current screen say different things."""
+
+    SIGNAL = "signal"
+    SCREEN = "screen"
+    STILL_SCREEN = "screen that stood still"
+
+
+_IDLE = TerminalStatus.IDLE
+_COMPLETED = TerminalStatus.COMPLETED
+_PROCESSING = TerminalStatus.PROCESSING
+_WAITING = TerminalStatus.WAITING_USER_ANSWER
+_ERROR = TerminalStatus.ERROR
+
+CONTRADICTIONS = {
+    # (the signal says, the screen says): who wins. What is not listed goes to the signal.
+    (_PROCESSING, _WAITING): Winner.SCREEN,  # session records tell nothing of approvals
+    (_PROCESSING, _IDLE): Winner.STILL_SCREEN,  # interrupted without a signal, or streaming
+    (_PROCESSING, _COMPLETED): Winner.STILL_SCREEN,
+    (_PROCESSING, _ERROR): Winner.STILL_SCREEN,
+    (_WAITING, _PROCESSING): Winner.SCREEN,  # a person has answered
+    (_WAITING, _IDLE): Winner.SCREEN,
+    (_WAITING, _COMPLETED): Winner.SCREEN,
+    (_WAITING, _ERROR): Winner.SCREEN,
+    (_IDLE, _WAITING): Winner.SCREEN,  # a dialog that is no part of a turn
+    (_IDLE, _PROCESSING): Winner.SCREEN,  # a person has typed a prompt
+    (_IDLE, _ERROR): Winner.SCREEN,
+    (_COMPLETED, _WAITING): Winner.SCREEN,
+    (_COMPLETED, _PROCESSING): Winner.SCREEN,
+    (_COMPLETED, _ERROR): Winner.SCREEN,  # some versions report a failed turn as finished
+    (_ERROR, _WAITING): Winner.SCREEN,
+    (_ERROR, _PROCESSING): Winner.SCREEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """All that is known about one agent."""
+
+    signal: Evidence | None = None
+    """The newest signal of the agent's own, or our confirmed submission."""
+    screen: Evidence | None = None
+    """What the screen said when it was last read."""
+    screen_changed_at: float = 0.0
+    """When the screen's text last changed."""
+    title: Evidence | None = None
+    """What the pane's title says; the screen's evidence has it folded in."""
+    end: Evidence | None = None
+    """How the program ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A status, why, and until when it holds if nothing happens."""
+
+    status: TerminalStatus
+    reason: str
+    until: float | None = None
+
+
+def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
+    """Fold in a signal of the agent's own; one older than what is known changes nothing."""
+    evidence = Evidence(source, STATUS_OF_SIGNAL[signal.kind], signal.detail, at)
+    if track.signal is not None and track.signal.at > at:
+        return track
+    return replace(track, signal=evidence)
+
+
+def observe_submission(track: Track, detail: str, at: float) -> Track:
+    """Fold in that the agent took a message at that time."""
+    return observe_signal(track, Source.SUBMISSION, AgentSignal(SignalKind.SUBMITTED, detail), at)
+
+
+def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
+    """Fold in a reading of the screen; one that shows the work makes our submission old news."""
+    fulfilled = track.signal is not None and track.signal.source == Source.SUBMISSION
+    fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
+    return replace(
+        track,
+        signal=None if fulfilled else track.signal,
+        screen=seen,
+        title=title,
+        screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
+    )
+
+
+def observe_end(track: Track, detail: str, at: float) -> Track:
+    """Fold in that the agent's program has ended."""
+    return replace(track, end=Evidence(Source.PROCESS, _ERROR, detail, at))
+
+
+def judge(track: Track, now: float) -> Verdict:
+    """Return the status, by the rules at the top of this module."""
+    if track.end is not None:
+        return Verdict(_ERROR, track.end.detail)
+    if track.signal is None or track.signal.status is None:
+        return _by_screen(track)
+    if track.screen is None or track.screen.status is None:
+        return Verdict(track.signal.status, _says(track.signal))
+    return _weigh(track, track.signal, track.screen, now)
+
+
+def _by_screen(track: Track) -> Verdict:
+    screen = track.screen
+    if screen is None or screen.status is None:
+        return Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
+    if screen.status is TerminalStatus.UNKNOWN:
+        return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
+    return Verdict(screen.status, _says(screen))
+
+
+def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verdict:
+    assert signal.status is not None
+    assert screen.status is not None
+    winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
+    if winner is Winner.SIGNAL:
+        return Verdict(signal.status, _says(signal))
+    holds_until = signal.at + SCREEN_LAG
+    if winner is Winner.STILL_SCREEN:
+        still_since = max(signal.at, track.screen_changed_at)
+        holds_until = still_since + HOLD_SECONDS[Source(signal.source)]
+    if now < holds_until:
+        return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
+    return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _says(evidence: Evidence) -> str:
+    return f"{evidence.source}: {evidence.detail}"
+
+
+def explain(track: Track, now: float) -> Explanation:
+    """Return the verdict with every piece of evidence behind it, newest first."""
+    verdict = judge(track, now)
+    pieces = (track.end, track.signal, track.title, track.screen)
+    known = sorted((piece for piece in pieces if piece), key=lambda piece: -piece.at)
+    return Explanation(verdict.status, verdict.reason, tuple(known))
