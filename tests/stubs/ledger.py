@@ -79,11 +79,10 @@ class Ledger:
                 turn.finished = turn.last_byte
             self._changed.notify_all()
 
-    def refused(self, turn: Turn) -> None:
-        """Note that a request was answered with an error."""
+    def refuse(self, turn: Turn) -> None:
+        """Note that a request is about to be answered with an error."""
         with self._changed:
             turn.refusals += 1
-            turn.last_byte = time.monotonic()
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[["Ledger"], bool], timeout: float = 30.0) -> None:

@@ -221,8 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
         for place, step in enumerate(steps):
             if isinstance(step, Limit) or (isinstance(step, Refuse) and _refuses(step, turn)):
                 self._wait_through(steps[:place])
+                self.desk.ledger.refuse(turn)
                 self._send_reply(self.desk.wire.refusal(step))
-                self.desk.ledger.refused(turn)
+                self.desk.ledger.sent(turn, final=False)
                 return
         try:
             whole = self._send_steps(request, steps)
