@@ -175,3 +175,68 @@ class ServerConfig:
     def tmux_socket(self) -> str:
         """Name a tmux server of our own, one for each state folder."""
         return "cao-" + sha256(str(self.state_dir.absolute()).encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a run goes on."""
+
+    max_rounds: int = 8
+    """Rounds until a run without a PASS has failed (MAX_ROUNDS)."""
+    max_review_cycles: int = 3
+    """Cycles until a phase goes on without an approval (MAX_REVIEW_CYCLES)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRules:
+    """When a reviewer's approval counts."""
+
+    min_cycles: int = 2
+    """The first cycle in which it can count (MIN_REVIEW_CYCLES_BEFORE_APPROVAL)."""
+    require_evidence: bool = True
+    """Must the notes show that the reviewer looked? (REQUIRE_REVIEW_EVIDENCE)"""
+    evidence_min_match: int = 3
+    """How many evidence groups the notes must touch (REVIEW_EVIDENCE_MIN_MATCH)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condensation:
+    """What is shortened before it is handed on."""
+
+    explore_on_repeat: bool = True
+    """Send the explore summary once to each terminal (CONDENSE_EXPLORE_ON_REPEAT)."""
+    review_feedback: bool = True
+    """Hand on notes and evidence, not whole replies (CONDENSE_REVIEW_FEEDBACK)."""
+    max_feedback_lines: int = 30
+    """The most lines of notes or evidence (MAX_FEEDBACK_LINES)."""
+    upstream_on_repeat: bool = True
+    """Send an earlier phase's summary once a round (CONDENSE_UPSTREAM_ON_REPEAT)."""
+    cross_phase: bool = True
+    """Hand on only what the next phase needs (CONDENSE_CROSS_PHASE)."""
+    max_cross_phase_lines: int = 40
+    """The most lines handed to the next phase (MAX_CROSS_PHASE_LINES)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """Everything that decides what a reply leads to."""
+
+    limits: Limits = field(default_factory=Limits)
+    review: ReviewRules = field(default_factory=ReviewRules)
+    condensation: Condensation = field(default_factory=Condensation)
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffRules:
+    """How long to wait for a reply, and what to do without one."""
+
+    poll_seconds: float = 2
+    """The longest time between two looks (POLL_SECONDS)."""
+    response_timeout: float = 1800
+    """How long an agent may work on one turn (RESPONSE_TIMEOUT)."""
+    idle_grace_seconds: float = 30
+    """How long an agent may rest without a response file (IDLE_GRACE_SECONDS)."""
+    strict_file_handoff: bool = True
+    """Is the response file the only way a reply is taken? (STRICT_FILE_HANDOFF)"""
+    max_file_reminders: int = 1
+    """How often an agent is reminded to write the file (MAX_FILE_REMINDERS)."""
