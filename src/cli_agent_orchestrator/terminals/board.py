@@ -58,7 +58,8 @@ class LiveTerminal:
     """Judges it anew when its verdict runs out."""
     told: tuple[TerminalStatus, bool] = (TerminalStatus.UNKNOWN, True)
     """The status and liveness that were last published."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at the next report. Take it before you look, so that nothing is missed in between."""
 
     @property
     def status(self) -> TerminalStatus:
@@ -69,18 +70,10 @@ class LiveTerminal:
         """What is on its screen."""
         return self.screen.text if self.screen else ""
 
-    async def change(self, within: float) -> bool:
-        """Wait for the next report about this terminal; False if none came in time."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), within)
-        except TimeoutError:
-            return False
-        return True
-
     def notify(self) -> None:
         """Wake everyone who waits for a change."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     def public(self) -> Terminal:
         """Return what others may see."""
@@ -97,6 +90,15 @@ class LiveTerminal:
             alive=self.alive,
             exit_code=self.exit_code,
         )
+
+
+async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
+    """Wait for the next report about a terminal; False if none came in time."""
+    try:
+        await asyncio.wait_for(changed.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 class Board:

@@ -4,13 +4,13 @@ import asyncio
 import re
 from dataclasses import replace
 from hashlib import sha256
-from typing import Protocol
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import BadMessage, InputRefused, MessageTooLarge
-from cli_agent_orchestrator.models import Delivery
+from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.sending import Look, Sending
 from cli_agent_orchestrator.terminals.store import TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
@@ -72,6 +72,7 @@ class Courier:
         state = Sending(own_leftover=live.leftover)
         entered_at = 0.0
         while True:
+            changed = live.changed
             look = await self._look(live, entered_at)
             state, action = sending.advance(state, look)
             pane = live.pane or ""
@@ -81,12 +82,12 @@ class Courier:
                     await self._tmux.paste(pane, data)
                 case sending.Clear():
                     await self._tmux.press(pane, live.provider.clear_keys)
-                    await live.change(sending.ENTER_SECONDS)
+                    await wait_for_change(changed, sending.ENTER_SECONDS)
                 case sending.PressEnter():
                     entered_at = entered_at or self._clock.now()
                     await self._tmux.press(pane, ["Enter"])
                 case sending.LookAgain(within):
-                    await live.change(within)
+                    await wait_for_change(changed, within)
                 case sending.Confirmed(sign):
                     live.leftover = False
                     self._board.submitted(live, sign, entered_at)
@@ -99,7 +100,12 @@ class Courier:
     async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
         """See the input box and the agent's signals as they are at this moment."""
         draft = None
+        asks = False
         if live.alive and live.pane is not None:
-            draft = live.provider.draft(await self._tmux.read_ansi(live.pane))
+            screen = await self._tmux.read_ansi(live.pane)
+            draft = live.provider.draft(screen)
+            now_seen = live.provider.detect_status(strip_escapes(screen))
+            asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
+        status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
         taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
-        return Look(self._clock.now(), live.status, draft, taken, live.alive)
+        return Look(self._clock.now(), status, draft, taken, live.alive)

@@ -20,7 +20,7 @@ from cli_agent_orchestrator.providers.base import (
     Profile,
     Provider,
 )
-from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.board import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.profiles import find_profile
 from cli_agent_orchestrator.terminals.tmux import Command, Tmux
 
@@ -108,7 +108,7 @@ class Launcher:
             if left <= 0:
                 reason = f"it was not ready after {self.config.start_seconds:g} seconds"
                 raise StartError(live.row.provider, reason, live.text)
-            await live.change(left)
+            await wait_for_change(live.changed, left)
 
     async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
         """Pass a start-up dialog, and wait until it is gone from the screen."""
@@ -121,12 +121,13 @@ class Launcher:
         await self.tmux.press(live.pane, dialog.keys)
         until = self.clock.monotonic() + DIALOG_SECONDS
         while live.provider.startup_dialog(live.text) == dialog and live.alive:
-            if not await live.change(max(0.0, until - self.clock.monotonic())):
+            left = max(0.0, until - self.clock.monotonic())
+            if not await wait_for_change(live.changed, left):
                 return
 
     def _program(self, provider: Provider, command: str | None, env: Mapping[str, str]) -> str:
         wanted = command or (sys.executable if provider.name == "scripted" else provider.program)
-        found = shutil.which(os.path.expanduser(wanted), path=env.get("PATH"))
+        found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))
         if found is None:
             variable = f"CAO_{provider.name.upper()}_COMMAND"
             reason = (
@@ -134,7 +135,7 @@ class Launcher:
                 f"{provider.install_hint} If it is elsewhere, name it in {variable}."
             )
             raise StartError(provider.name, reason)
-        return os.path.abspath(found)
+        return str(Path(found).absolute())
 
     async def _version(self, program: str, env: Mapping[str, str]) -> tuple[int, ...]:
         """Return what `--version` says, asked once for each build of a program."""

@@ -24,6 +24,8 @@ ENTER_SECONDS = 0.7
 """After how long a text that is still in the box means a lost Enter."""
 CONFIRM_SECONDS = 6.0
 """How long to wait for a sign when the box cannot be seen after the Enter."""
+LOOK_SECONDS = 0.05
+"""The longest time between two looks while a message is on its way."""
 MAX_PRESSES = 5
 MAX_CLEARS = 3
 
@@ -150,7 +152,7 @@ def _submit(sending: Sending, look: Look) -> tuple[Sending, Action]:
     left = sending.since + BOX_SECONDS - look.now
     if left <= 0:
         return sending, Unconfirmed("the pasted text did not appear in the input box")
-    return sending, LookAgain(left)
+    return sending, LookAgain(min(left, LOOK_SECONDS))
 
 
 def _press(sending: Sending, look: Look) -> tuple[Sending, Action]:
@@ -168,9 +170,9 @@ def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
     if look.draft is None:
         if waited >= CONFIRM_SECONDS:
             return sending, Unconfirmed("no sign that the agent took the message")
-        return sending, LookAgain(CONFIRM_SECONDS - waited)
+        return sending, LookAgain(LOOK_SECONDS)
     if waited < ENTER_SECONDS:
-        return sending, LookAgain(ENTER_SECONDS - waited)
+        return sending, LookAgain(LOOK_SECONDS)
     if sending.presses == MAX_PRESSES:
         return sending, Unconfirmed(
             f"Enter was pressed {sending.presses} times and the text is still in the input box"

@@ -36,7 +36,7 @@ from cli_agent_orchestrator.models import (
 )
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import tracker
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator.terminals.signals import SignalFiles
@@ -266,7 +266,7 @@ class TerminalService:
     async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
         while live.alive and (left := deadline - self._clock.monotonic()) > 0:
-            await live.change(left)
+            await wait_for_change(live.changed, left)
 
     def _follow(self, live: LiveTerminal) -> None:
         def read_line(line: str, at: float) -> None:

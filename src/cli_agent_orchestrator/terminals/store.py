@@ -99,7 +99,7 @@ class TerminalStore:
         """Return all terminals, oldest first."""
         with self._cursor() as cursor:
             rows = cursor.execute("SELECT * FROM terminals ORDER BY created_at").fetchall()
-        return [replace(TerminalRow(*row), ready=bool(row[7]), ended=bool(row[8])) for row in rows]
+        return [replace(TerminalRow(*row), ready=bool(row[-1])) for row in rows]
 
     def save(self, row: TerminalRow) -> None:
         """Add a terminal, or replace what is known of it."""

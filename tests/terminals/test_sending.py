@@ -1,0 +1,152 @@
+"""A message is pasted, submitted and confirmed by the rules at the top of sending.py."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.terminals.sending import (
+    BOX_SECONDS,
+    CONFIRM_SECONDS,
+    ENTER_SECONDS,
+    MAX_CLEARS,
+    MAX_PRESSES,
+    Action,
+    Clear,
+    Confirmed,
+    Look,
+    LookAgain,
+    Paste,
+    Phase,
+    PressEnter,
+    Refuse,
+    Sending,
+    Unconfirmed,
+    advance,
+)
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
+UNKNOWN = TerminalStatus.UNKNOWN
+
+PASTED = Sending(Phase.PASTED, since=0)
+ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
+
+
+def after(sending: Sending, look: Look) -> Action:
+    return advance(sending, look)[1]
+
+
+@pytest.mark.parametrize("status", [IDLE, COMPLETED, ERROR])
+def test_an_agent_at_rest_with_an_empty_box_gets_the_message(status: TerminalStatus) -> None:
+    assert after(Sending(), Look(0, status, "")) == Paste()
+
+
+@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
+def test_nothing_is_typed_into_an_agent_that_is_not_at_rest(status: TerminalStatus) -> None:
+    assert isinstance(after(Sending(), Look(0, status, "")), Refuse)
+
+
+def test_nothing_is_typed_when_no_input_box_is_in_sight() -> None:
+    assert isinstance(after(Sending(), Look(0, IDLE, None)), Refuse)
+
+
+def test_nothing_is_typed_into_a_dead_terminal() -> None:
+    assert isinstance(after(Sending(), Look(0, ERROR, "", alive=False)), Refuse)
+
+
+def test_what_a_person_left_in_the_box_is_neither_merged_nor_removed() -> None:
+    assert isinstance(after(Sending(), Look(0, IDLE, "half a sent")), Refuse)
+
+
+def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
+    sending = Sending(own_leftover=True)
+    for _ in range(MAX_CLEARS):
+        sending, action = advance(sending, Look(0, IDLE, "left over"))
+        assert action == Clear()
+    assert isinstance(after(sending, Look(0, IDLE, "left over")), Refuse)
+    assert after(sending, Look(0, IDLE, "")) == Paste()
+
+
+def test_enter_waits_until_the_text_is_in_the_box() -> None:
+    assert isinstance(after(PASTED, Look(1, IDLE, "")), LookAgain)
+    assert isinstance(after(PASTED, Look(1, IDLE, None)), LookAgain)
+    assert after(PASTED, Look(1, IDLE, "[pasted 9000 chars]")) == PressEnter()
+
+
+def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None:
+    assert isinstance(after(PASTED, Look(BOX_SECONDS, IDLE, "")), Unconfirmed)
+
+
+def test_enter_is_not_pressed_on_a_question_that_came_up_after_the_paste() -> None:
+    assert isinstance(after(PASTED, Look(0.1, WAITING, "text")), Unconfirmed)
+
+
+@pytest.mark.parametrize("sending", [PASTED, ENTERED])
+def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
+    assert isinstance(after(sending, Look(0.1, ERROR, None, alive=False)), Unconfirmed)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        Look(0.1, COMPLETED, "text", taken="UserPromptSubmit"),
+        Look(0.1, PROCESSING, "text"),
+        Look(0.1, WAITING, None),
+        Look(0.1, COMPLETED, ""),
+    ],
+)
+def test_every_positive_sign_confirms(look: Look) -> None:
+    assert isinstance(after(ENTERED, look), Confirmed)
+
+
+def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
+    sending, now, presses = ENTERED, 0.0, 1
+    while True:
+        now += ENTER_SECONDS + 0.01
+        sending, action = advance(sending, Look(now, COMPLETED, "text"))
+        if not isinstance(action, PressEnter):
+            break
+        presses += 1
+    assert isinstance(action, Unconfirmed)
+    assert presses == sending.presses == MAX_PRESSES
+
+
+def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
+    assert isinstance(after(ENTERED, Look(0.1, IDLE, None)), LookAgain)
+    assert isinstance(after(ENTERED, Look(CONFIRM_SECONDS, IDLE, None)), Unconfirmed)
+
+
+LOOKS = st.builds(
+    lambda status, draft, taken, alive: (status, draft, taken, alive),
+    st.sampled_from(list(TerminalStatus)),
+    st.sampled_from([None, "", "text"]),
+    st.sampled_from([None, "UserPromptSubmit"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(LOOKS, min_size=400, max_size=400), st.booleans())
+def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
+    looks: list[tuple[TerminalStatus, str | None, str | None, bool]], leftover: bool
+) -> None:
+    sending = Sending(own_leftover=leftover)
+    pastes, presses = 0, 0
+    for step, (status, draft, taken, alive) in enumerate(looks):
+        sending, action = advance(sending, Look(step * 0.05, status, draft, taken, alive))
+        pastes += isinstance(action, Paste)
+        presses += isinstance(action, PressEnter)
+        if isinstance(action, Confirmed | Unconfirmed | Refuse):
+            break
+    else:
+        pytest.fail("no end after 20 seconds")
+    assert pastes <= 1
+    assert presses == sending.presses <= MAX_PRESSES
+    assert pastes or not presses
+    if isinstance(action, Refuse):
+        assert not pastes
+    if isinstance(action, Confirmed):
+        assert presses

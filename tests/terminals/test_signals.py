@@ -1,0 +1,78 @@
+"""Lines that agents append to their files are read once each, as soon as they are complete."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.terminals.signals import SignalFiles
+
+
+@pytest.fixture
+async def files() -> AsyncIterator[SignalFiles]:
+    signals = SignalFiles(SystemClock())
+    signals.start()
+    yield signals
+    signals.close()
+
+
+class Lines:
+    """Collects lines and lets a test wait for them."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[str] = asyncio.Queue()
+
+    def __call__(self, line: str, at: float) -> None:
+        self.queue.put_nowait(line)
+
+    async def next(self) -> str:
+        async with asyncio.timeout(20):
+            return await self.queue.get()
+
+
+async def test_lines_that_are_there_come_first_then_new_ones(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("one\n")
+    lines = Lines()
+    files.follow(path, lines)
+    with path.open("a") as file:
+        file.write("two\nthree\n")
+    assert [await lines.next() for _ in range(3)] == ["one", "two", "three"]
+
+
+async def test_a_line_in_pieces_is_read_when_it_is_complete(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    lines = Lines()
+    files.follow(path, lines)
+    for piece in (b'{"a": "\xc3', b'\xa9"', b"}\n"):
+        with path.open("ab") as file:
+            file.write(piece)
+        await asyncio.sleep(0)
+    assert await lines.next() == '{"a": "é"}'
+
+
+async def test_a_file_that_appears_later_is_read(files: SignalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    lines = Lines()
+    files.follow(path, lines)
+    path.write_text("hello\n")
+    assert await lines.next() == "hello"
+
+
+async def test_a_forgotten_file_is_left_alone(files: SignalFiles, tmp_path: Path) -> None:
+    kept, forgotten = tmp_path / "kept", tmp_path / "forgotten"
+    lines, other = Lines(), Lines()
+    files.follow(kept, lines)
+    files.follow(forgotten, other)
+    files.forget(forgotten)
+    forgotten.write_text("no\n")
+    kept.write_text("yes\n")
+    assert await lines.next() == "yes"
+    assert other.queue.empty()
+    files.forget(kept)

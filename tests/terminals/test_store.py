@@ -1,0 +1,92 @@
+"""What is stored is there after a crash, and belongs to one server at a time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import ServerConflict
+from cli_agent_orchestrator.models import Delivery
+from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
+
+ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
+
+
+def test_terminals_are_found_again(tmp_path: Path) -> None:
+    store = TerminalStore(tmp_path)
+    store.save(ROW)
+    ready = TerminalRow(*[getattr(ROW, name) for name in ROW.__slots__[:-1]], ready=True)
+    store.save(ready)
+    store.close()
+    again = TerminalStore(tmp_path)
+    assert again.terminals() == [ready]
+    again.remove(ROW.id)
+    assert again.terminals() == []
+    again.close()
+
+
+def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from cli_agent_orchestrator.terminals.store import TerminalStore, TerminalRow\n"
+        "store = TerminalStore(Path(sys.argv[1]))\n"
+        "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
+        "store.begin_delivery('a1', 'key', 'digest')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert ended.returncode == -9
+    store = TerminalStore(tmp_path)
+    assert [row.id for row in store.terminals()] == ["a1"]
+    assert store.delivery("a1", "key") == Begun("digest", None)
+    store.close()
+
+
+def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
+    tmp_path: Path,
+) -> None:
+    store = TerminalStore(tmp_path)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from cli_agent_orchestrator.terminals.store import TerminalStore\n"
+        "TerminalStore(Path(sys.argv[1]))\n"
+    )
+    second = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    store.close()
+    assert ServerConflict.__name__ in second.stderr
+    assert f"process {os.getpid()}" in second.stderr
+    assert str(tmp_path) in second.stderr
+
+
+def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
+    tmp_path: Path,
+) -> None:
+    store = TerminalStore(tmp_path)
+    store.save(ROW)
+    assert store.delivery("a1", "k") is None
+    store.begin_delivery("a1", "k", "d")
+    assert store.delivery("a1", "k") == Begun("d", None)
+    answer = Delivery(True, "UserPromptSubmit", 1, 2)
+    store.end_delivery("a1", "k", answer)
+    assert store.delivery("a1", "k") == Begun("d", answer)
+    store.begin_delivery("a1", "other", "d")
+    store.forget_delivery("a1", "other")
+    assert store.delivery("a1", "other") is None
+    store.save(ROW)
+    assert store.delivery("a1", "k") is not None
+    store.remove("a1")
+    assert store.delivery("a1", "k") is None
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["terminals.sqlite3", "server.lock"])
+def test_nobody_else_can_read_the_files(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "state"
+    store = TerminalStore(folder)
+    assert folder.stat().st_mode & 0o077 == 0
+    assert (folder / name).stat().st_mode & 0o077 == 0
+    store.close()

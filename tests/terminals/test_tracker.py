@@ -1,0 +1,184 @@
+"""The status is folded from signals and screens by the rules at the top of tracker.py."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import Evidence, TerminalStatus
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals.tracker import (
+    CONTRADICTIONS,
+    HOLD_SECONDS,
+    SCREEN_LAG,
+    STATUS_OF_SIGNAL,
+    Source,
+    Track,
+    Winner,
+    judge,
+)
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
+UNKNOWN = TerminalStatus.UNKNOWN
+
+SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
+
+
+def with_screen(track: Track, status: TerminalStatus, at: float, *, changed: bool = True) -> Track:
+    return tracker.observe_screen(track, Evidence(Source.SCREEN, status, "x", at), None, changed)
+
+
+def with_signal(track: Track, kind: SignalKind, at: float, source: Source = Source.HOOK) -> Track:
+    return tracker.observe_signal(track, source, AgentSignal(kind, kind.value), at)
+
+
+def test_what_nobody_has_seen_is_unknown() -> None:
+    assert judge(Track(), 0).status is UNKNOWN
+
+
+def test_a_screen_that_matches_nothing_is_unknown_and_never_idle() -> None:
+    verdict = judge(with_screen(Track(), UNKNOWN, 1), 100)
+    assert verdict.status is UNKNOWN
+    assert "matches nothing" in verdict.reason
+
+
+@pytest.mark.parametrize("status", [s for s in TerminalStatus if s is not UNKNOWN])
+def test_without_signals_the_screen_decides(status: TerminalStatus) -> None:
+    assert judge(with_screen(Track(), status, 1), 1).status is status
+
+
+@pytest.mark.parametrize("kind", list(SignalKind))
+def test_without_a_screen_the_signal_decides(kind: SignalKind) -> None:
+    assert judge(with_signal(Track(), kind, 1), 1).status is STATUS_OF_SIGNAL[kind]
+
+
+@pytest.mark.parametrize("kind", list(SignalKind))
+@pytest.mark.parametrize("screen", list(TerminalStatus))
+def test_a_fresh_signal_is_believed_before_the_screen_follows(
+    kind: SignalKind, screen: TerminalStatus
+) -> None:
+    track = with_signal(with_screen(Track(), screen, 9.9), kind, 10)
+    assert judge(track, 10.01).status is STATUS_OF_SIGNAL[kind]
+
+
+@pytest.mark.parametrize("kind", list(SignalKind))
+@pytest.mark.parametrize("screen", list(TerminalStatus))
+@pytest.mark.parametrize("source", SPEAKING)
+def test_an_old_contradiction_goes_to_whom_the_table_names(
+    kind: SignalKind, screen: TerminalStatus, source: Source
+) -> None:
+    signal = STATUS_OF_SIGNAL[kind]
+    # The screen is read first: one that shows work would make a submission old news.
+    track = with_signal(with_screen(Track(), screen, 9), kind, 10, source)
+    winner = CONTRADICTIONS.get((signal, screen), Winner.SIGNAL)
+    expected = signal if winner is Winner.SIGNAL else screen
+    assert judge(track, 1000).status is expected
+
+
+def test_a_session_record_says_nothing_of_approvals_so_the_dialog_on_screen_counts() -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    assert judge(with_screen(track, WAITING, 12), 12).status is WAITING
+
+
+def test_streaming_without_a_busy_mark_is_still_processing() -> None:
+    track = with_signal(Track(), SignalKind.SUBMITTED, 10)
+    for second in range(11, 300):
+        track = with_screen(track, COMPLETED, second)
+        assert judge(track, second + 0.9).status is PROCESSING
+
+
+def test_an_interrupt_without_a_signal_shows_after_the_screen_stood_still() -> None:
+    track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 10), IDLE, 20)
+    track = with_screen(track, IDLE, 25, changed=False)
+    verdict = judge(track, 25)
+    assert verdict.status is PROCESSING
+    assert verdict.until == 20 + HOLD_SECONDS[Source.HOOK]
+    assert judge(track, verdict.until).status is IDLE
+
+
+def test_a_question_that_a_person_answered_is_over_when_the_screen_goes_on() -> None:
+    track = with_screen(with_signal(Track(), SignalKind.WAITING, 10), WAITING, 10.1)
+    assert judge(track, 500).status is WAITING
+    assert judge(with_screen(track, PROCESSING, 501), 501).status is PROCESSING
+
+
+def test_a_submission_seen_on_the_screen_is_old_news() -> None:
+    track = with_screen(tracker.observe_submission(Track(), "taken", 10), PROCESSING, 10.2)
+    assert judge(with_screen(track, COMPLETED, 11), 11).status is COMPLETED
+
+
+def test_a_submission_covers_the_moment_before_the_screen_shows_it() -> None:
+    track = with_screen(Track(), COMPLETED, 5)
+    track = tracker.observe_submission(track, "taken", 10)
+    assert judge(track, 10.5).status is PROCESSING
+    assert judge(track, 10 + HOLD_SECONDS[Source.SUBMISSION]).status is COMPLETED
+
+
+def test_an_older_signal_does_not_undo_a_newer_one() -> None:
+    track = with_signal(Track(), SignalKind.FINISHED, 10)
+    assert with_signal(track, SignalKind.SUBMITTED, 9) == track
+
+
+def test_a_program_that_ended_is_in_error_whatever_else_is_said() -> None:
+    track = with_screen(with_signal(Track(), SignalKind.FINISHED, 10), COMPLETED, 10)
+    track = tracker.observe_end(track, "the program ended with code 3", 11)
+    verdict = judge(with_signal(track, SignalKind.WORKING, 12), 12)
+    assert verdict.status is ERROR
+    assert verdict.reason == "the program ended with code 3"
+
+
+def test_the_explanation_has_every_piece_of_evidence_newest_first() -> None:
+    track = with_signal(Track(), SignalKind.FINISHED, 10)
+    track = tracker.observe_screen(
+        track,
+        Evidence(Source.SCREEN, COMPLETED, "looks completed", 12),
+        Evidence(Source.TITLE, IDLE, "agent", 11),
+        changed=True,
+    )
+    explanation = tracker.explain(track, 13)
+    assert explanation.status is COMPLETED
+    assert [piece.source for piece in explanation.evidence] == ["screen", "title", "hook"]
+
+
+REPORTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("signal"), st.sampled_from(list(SignalKind)), st.sampled_from(SPEAKING)),
+        st.tuples(st.just("screen"), st.sampled_from(list(TerminalStatus)), st.booleans()),
+    ),
+    max_size=12,
+)
+
+
+@given(REPORTS, st.floats(0, 200))
+def test_judging_is_repeatable_and_a_verdict_holds_until_it_says(
+    reports: list[tuple[str, object, object]], wait: float
+) -> None:
+    track = Track()
+    clock = itertools.count(1)
+    for (what, value, extra), at in zip(reports, clock, strict=False):
+        if what == "signal":
+            assert isinstance(value, SignalKind)
+            assert isinstance(extra, Source)
+            track = with_signal(track, value, at, extra)
+        else:
+            assert isinstance(value, TerminalStatus)
+            track = with_screen(track, value, at, changed=bool(extra))
+    now = len(reports) + wait
+    verdict = judge(track, now)
+    assert judge(track, now) == verdict
+    if verdict.until is not None:
+        assert verdict.until > now
+        assert judge(track, (now + verdict.until) / 2).status is verdict.status
+    else:
+        assert judge(track, now + 10_000).status is verdict.status
+
+
+def test_every_source_that_can_say_processing_has_a_time_it_holds() -> None:
+    assert set(HOLD_SECONDS) == set(SPEAKING)
+    assert all(seconds >= SCREEN_LAG for seconds in HOLD_SECONDS.values())
