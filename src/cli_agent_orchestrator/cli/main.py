@@ -1,0 +1,72 @@
+"""The `cao` command: finds the subcommand, runs it, turns errors into a message and an exit code.
+
+Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configuration or task,
+3 stopped by an error, 130 and 143 ended by SIGINT and SIGTERM.
+"""
+
+import sys
+from importlib import import_module
+
+import click
+
+from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+
+EXIT_USAGE = 2
+EXIT_ERROR = 3
+EXIT_INTERRUPTED = 130
+
+COMMANDS = {
+    # name: (where it is, what it is for); imported only when it is run
+    "server": ("serve:server", "Run the server that owns the terminals."),
+    "ls": ("terminals:ls", "List sessions and terminals with their status."),
+    "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
+    "send": ("terminals:send", "Send a message to an agent, confirmed."),
+    "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
+    "stop": ("terminals:stop", "End terminals or a whole session."),
+    "explain": ("terminals:explain", "Say why a terminal has the status it has."),
+}
+
+
+class LazyCommands(click.Group):
+    """A group whose commands are imported when they are needed, so that --help is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(f"cli_agent_orchestrator.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="cao %(version)s")
+def cao() -> None:
+    """Run AI coding agents in tmux terminals, and take a task through them until it passes."""
+
+
+def main() -> None:
+    """Run the command line; every error ends here."""
+    try:
+        cao.main(prog_name="cao", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except UsageError as error:
+        click.echo(f"cao: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except OrchestratorError as error:
+        click.echo(f"cao: {error}", err=True)
+        sys.exit(EXIT_ERROR)
