@@ -1,9 +1,12 @@
 """The agents there are. A new one is a module of this package and one line in the table."""
 
 from cli_agent_orchestrator.errors import UnknownName
+from cli_agent_orchestrator.providers import scripted
 from cli_agent_orchestrator.providers.base import Provider
 
-PROVIDERS: dict[str, Provider] = {}
+PROVIDERS: dict[str, Provider] = {
+    scripted.name: scripted,
+}
 
 
 def get_provider(name: str) -> Provider:

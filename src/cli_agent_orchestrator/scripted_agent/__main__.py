@@ -1,0 +1,82 @@
+"""Runs the agent: `python -m cli_agent_orchestrator.scripted_agent --profile NAME`."""
+
+import os
+import sys
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.scripted_agent.agent import Agent
+from cli_agent_orchestrator.scripted_agent.console import Console
+from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT
+from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
+from cli_agent_orchestrator.scripted_agent.signals import Signals
+from cli_agent_orchestrator.scripted_agent.terminal import Quit, Terminal
+from cli_agent_orchestrator.scripted_agent.workspace import Workspace
+
+USAGE = "usage: scripted_agent --profile NAME [--events FILE] [--script FILE] [--check]"
+BAD_USAGE = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Run the agent, and return its exit code."""
+    try:
+        options = read_options(arguments)
+        script = load_script(Path(options.get("--script", DEFAULT_SCRIPT)))
+        if "--check" in options:
+            sys.stdout.write(f"{script.name}: {len(script.rules)} rules\n")
+            return 0
+        return run_agent(options, script)
+    except UsageError as error:
+        sys.stderr.write(f"scripted agent: {error}\n")
+        return BAD_USAGE
+
+
+def read_options(arguments: list[str]) -> dict[str, str]:
+    """Return the options; the last one of a name wins.
+
+    Read by hand, because `argparse` would lengthen the start of the program by a sixth.
+    """
+    options: dict[str, str] = {}
+    left = iter(arguments)
+    for name in left:
+        name, _, value = name.partition("=")
+        if name == "--check":
+            options[name] = name
+        elif name in ("--profile", "--events", "--script"):
+            options[name] = value or next(left, "")
+        else:
+            raise UsageError(f"there is no option {name!r}\n{USAGE}")
+        if not options[name]:
+            raise UsageError(f"{name} needs a value\n{USAGE}")
+    if "--profile" not in options and "--check" not in options:
+        raise UsageError(f"--profile is missing\n{USAGE}")
+    return options
+
+
+def load_script(path: Path) -> Script:
+    """Return the script in a file."""
+    try:
+        return parse_script(path.read_text(encoding="utf-8"), path.name)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: {error}") from error
+
+
+def run_agent(options: dict[str, str], script: Script) -> int:
+    """Take the terminal over until the agent is told to quit."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("the scripted agent needs a terminal")
+    signals = Signals(script.settings, options.get("--events"))
+    try:
+        with Terminal() as terminal:
+            console = Console(terminal, signals, SystemClock())
+            workspace = Workspace(Path.cwd())
+            return Agent(console, workspace, signals, script, options["--profile"]).run()
+    except Quit as quit_:
+        return quit_.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
