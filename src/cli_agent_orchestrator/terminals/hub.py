@@ -1,0 +1,93 @@
+"""Finding tmux and making its server ours: version, environment, options, leftovers, the hub.
+
+The server is started with next to no environment, and even that is taken out again: a program gets
+the variables that its command names, and what tmux itself sets.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+
+from cli_agent_orchestrator.errors import TmuxMissing
+from cli_agent_orchestrator.terminals.commands import option_lines, unset_lines
+from cli_agent_orchestrator.terminals.connection import Connection
+from cli_agent_orchestrator.terminals.panes import (
+    HUB_SESSION,
+    PaneInfo,
+    Size,
+    list_line,
+    parse_panes,
+    windows_outside_hub,
+)
+from cli_agent_orchestrator.terminals.protocol import Answer, command, parse_version
+
+OLDEST_VERSION = (3, 2)
+INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
+CODE_LOOKS = (0.01, 0.03, 0.1)
+"""Pauses between looks for the exit code of a program that has just ended."""
+
+
+def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables that tmux itself needs; no secret is among them."""
+    kept = {name: environ[name] for name in INHERITED if environ.get(name)}
+    return {"TERM": environ.get("TERM") or "dumb", "SHELL": "/bin/sh", **kept}
+
+
+async def read_version(program: str, env: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return the version of tmux, None for one without a number; TmuxMissing if it cannot serve."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, "-V", env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError as error:
+        reason = f"tmux was not found ({program}: {error.strerror}); {INSTALL_HINT}"
+        raise TmuxMissing(reason) from error
+    said, _ = await process.communicate()
+    text = said.decode("utf-8", "replace").strip()
+    if process.returncode != 0:
+        raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
+    version = parse_version(text)
+    if version is not None and version < OLDEST_VERSION:
+        raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
+    return version
+
+
+async def take_over(connection: Connection, size: Size) -> list[PaneInfo]:
+    """Set the server up, end what an earlier life of ours left behind, return what lives there."""
+    clients = command(
+        "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
+    )
+    asked = [*option_lines(size), command("show-environment", "-g"), clients, list_line()]
+    *_, environment, listed_clients, listed_panes = await connection.send(asked)
+    _end_stale_clients(listed_clients, connection.pid)
+    outside = windows_outside_hub(listed_panes.lines)
+    lines = [
+        *unset_lines(environment.text.splitlines()),
+        *(command("link-window", "-d", "-s", w, "-t", f"={HUB_SESSION}:") for w in outside),
+    ]
+    if lines:
+        await connection.send(lines)
+    return await list_settled(connection)
+
+
+async def list_settled(connection: Connection) -> list[PaneInfo]:
+    """Return all tagged panes, the dead with their exit codes as far as they can be had."""
+    for pause in (*CODE_LOOKS, None):
+        [answer] = await connection.send([list_line()])
+        panes = parse_panes(answer.lines)
+        if pause is None or all(info.exit_code is not None for info in panes if info.dead):
+            break
+        await asyncio.sleep(pause)
+    return panes
+
+
+def _end_stale_clients(listed: Answer, own: int) -> None:
+    """End control clients whose owner was killed: tmux waits for them to read, for ever."""
+    for line in listed.text.splitlines():
+        control, _, pid = line.partition(":")
+        if control == "1" and pid.isdecimal() and int(pid) != own:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)

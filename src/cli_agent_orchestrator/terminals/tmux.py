@@ -1,0 +1,344 @@
+"""Terminals in tmux, over one control-mode connection to a server of our own.
+
+Nothing but this engine runs `tmux`, and it does so only to ask for the version and to connect.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
+
+from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone, UsageError
+from cli_agent_orchestrator.terminals import commands, hub
+from cli_agent_orchestrator.terminals.connection import Answers, Connection
+from cli_agent_orchestrator.terminals.observer import Observer, TmuxListener, tell
+from cli_agent_orchestrator.terminals.panes import (
+    HUB_SESSION,
+    SESSION_PATTERN,
+    TAG_PATTERN,
+    Command,
+    Look,
+    PaneInfo,
+    PaneScreen,
+    Size,
+    list_line,
+    look_lines,
+    parse_looks,
+    parse_pane,
+    parse_panes,
+)
+from cli_agent_orchestrator.terminals.protocol import Answer, Message, command
+
+__all__ = ["HUB_SESSION", "Command", "PaneInfo", "PaneScreen", "Size", "Tmux", "TmuxListener"]
+
+DEFAULT_SIZE = Size(120, 40)
+REWRITING_VERSION = (3, 7)
+"""From here on tmux rewrites what is pasted unless it is told not to."""
+FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Pauses between attempts to connect: a server that was just killed may be in the way."""
+LAST_RETRY = 2.0
+GOODBYE_TIMEOUT = 2.0
+
+
+class Tmux:
+    """The terminals of one tmux server.
+
+    Every verb raises TmuxGone while there is no connection, TmuxCommandError when tmux refuses.
+    A connection that ends is replaced at once, with a new server if the old one is gone.
+    """
+
+    def __init__(
+        self,
+        socket: str,
+        listener: TmuxListener,
+        *,
+        program: str = "tmux",
+        size: Size = DEFAULT_SIZE,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environ` is where tmux's own few variables are taken from; None: the process's own."""
+        self._socket = socket
+        self._listener = listener
+        self._program = program
+        self._size = size
+        self._environ = environ
+        self._env: dict[str, str] = {}
+        self._rewrites_pastes = False
+        self._folder: Path | None = None
+        self._connection: Connection | None = None
+        self._observer: Observer | None = None
+        self._lost = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect, starting the server if there is none; the listener is `connected` before this
+        returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
+        self._env = hub.server_environment(os.environ if self._environ is None else self._environ)
+        version = await hub.read_version(self._program, self._env)
+        self._rewrites_pastes = version is None or version >= REWRITING_VERSION
+        self._folder = Path(tempfile.mkdtemp(prefix="cao-paste-"))
+        try:
+            await self._connect_within(FIRST_RETRIES)
+        except BaseException:
+            self._remove_folder()
+            raise
+        self._keeper = asyncio.create_task(self._keep_connected())
+
+    async def close(self) -> None:
+        """Disconnect; the programs go on."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+            self._keeper = None
+        connection = self._drop()
+        if connection is not None:
+            await connection.close()
+        self._remove_folder()
+
+    async def kill_server(self) -> None:
+        """End the server and with it all terminals, and disconnect."""
+        connection, _ = self._current()
+        self._drop()
+        with suppress(TmuxGone, TimeoutError):
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                await connection.send(["kill-server"])
+                await connection.wait_ended()
+        await connection.close()
+        await self.close()
+
+    # Terminals
+
+    async def open_window(
+        self, session: str, name: str, command: Command, tag: str, raw_output: bool = False
+    ) -> PaneInfo:
+        """Run a program in a window of its own, in a session that is made if it is not there.
+
+        The listener hears of the new pane only after this has returned to its caller.
+        """
+        window = commands.Window(session, name, tag, command, raw_output, self._size)
+        _check(window)
+        connection, observer = self._current()
+        with observer.opening():
+            done = connection.send(commands.open_lines(window))
+            try:
+                answers = await asyncio.shield(done)
+            except asyncio.CancelledError:
+                done.add_done_callback(partial(_undo_opening, connection))
+                raise
+            info = _opened(window, answers[commands.NEW_WINDOW])
+            if not answers[commands.LINK_WINDOW].ok:
+                connection.tell([_kill_window(info.window)])
+                raise _refused("link-window", answers[commands.LINK_WINDOW])
+            observer.adopt(info)
+        return info
+
+    async def panes(self) -> list[PaneInfo]:
+        """Return every pane that was opened with a tag, each once, under its real session."""
+        return parse_panes((await self._ask("list-panes", list_line())).lines)
+
+    async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
+        """Return what these panes show; those that do not exist are left out."""
+        looks = await _look(self._current()[0], list(dict.fromkeys(panes)))
+        return _screens(looks)
+
+    async def read_ansi(self, pane: str) -> str:
+        """Return the visible screen with its colours and other attributes as escape sequences."""
+        line = command("capture-pane", "-p", "-e", "-t", pane)
+        return (await self._ask("capture-pane", line)).text
+
+    async def scrollback(self, pane: str) -> str:
+        """Return the whole history and the screen; lines that were wrapped are joined again."""
+        line = command("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
+        return (await self._ask("capture-pane", line)).text
+
+    async def paste(self, pane: str, data: bytes) -> None:
+        """Paste bytes exactly as they are, as a bracketed paste if the program asked for those."""
+        connection, _ = self._current()
+        if not data or self._folder is None:
+            return
+        buffer = f"cao-{secrets.token_hex(8)}"
+        path = self._folder / buffer
+        _write_private(path, data)
+        try:
+            answers = await connection.send(
+                commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
+                answers=commands.PASTE_ANSWERS,
+            )
+        finally:
+            path.unlink(missing_ok=True)
+        loaded, _, _, pasted, _ = answers
+        if not loaded.ok:
+            raise _refused("load-buffer", loaded)
+        _check_done("paste-buffer", pasted)
+
+    async def press(self, pane: str, keys: Sequence[str]) -> None:
+        """Press keys by tmux's names for them: `Enter`, `C-c`, `Escape`."""
+        connection, _ = self._current()
+        if not keys:
+            return
+        answers = await connection.send(
+            commands.press_lines(pane, keys), answers=commands.PRESS_ANSWERS
+        )
+        _check_done("send-keys", answers[-1])
+
+    async def close_window(self, pane: str) -> None:
+        """Close a pane's window, whether its program lives or not; nothing more is told of it."""
+        connection, observer = self._current()
+        observer.forget(pane)
+        await connection.send([_kill_window(pane)])
+
+    async def close_session(self, session: str) -> None:
+        """Close all windows of a session, and with them the session."""
+        connection, observer = self._current()
+        inside = [info for info in await self.panes() if info.session == session]
+        for info in inside:
+            observer.forget(info.pane)
+        # The windows are linked into the hub as well: ending the session alone would keep them.
+        lines = [_kill_window(info.window) for info in inside]
+        await connection.send([*lines, command("kill-session", "-t", f"={session}")])
+
+    # What the connection calls
+
+    def received(self, connection: Connection, messages: list[Message]) -> None:
+        if connection is self._connection and self._observer is not None:
+            self._observer.received(messages)
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        if connection is self._connection:
+            self._drop()
+            self._lost.set()
+            tell(self._listener.disconnected, reason)
+
+    # Connecting
+
+    async def _keep_connected(self) -> None:
+        while True:
+            await self._lost.wait()
+            self._lost.clear()
+            await self._connect_within(chain(FIRST_RETRIES, repeat(LAST_RETRY)))
+
+    async def _connect_within(self, pauses: Iterable[float]) -> None:
+        for pause in pauses:
+            try:
+                return await self._connect()
+            except (TmuxError, OSError):
+                await asyncio.sleep(pause)
+        await self._connect()
+
+    async def _connect(self) -> None:
+        attach = commands.attach_words(self._size)
+        argv = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C", *attach)
+        connection = await Connection.open(argv, self._env, self)
+        try:
+            panes = await hub.take_over(connection, self._size)
+            looks = await _look(connection, [info.pane for info in panes])
+        except BaseException:
+            await connection.close()
+            raise
+        if not connection.is_open:
+            await connection.close()
+            raise TmuxGone("the connection to tmux ended while it was being set up")
+        self._connection, self._observer = connection, Observer(connection, self._listener)
+        for info in panes:
+            if not info.dead:
+                self._observer.adopt(info, looks.get(info.pane))
+        tell(self._listener.connected, panes, _screens(looks))
+
+    def _drop(self) -> Connection | None:
+        """Let go of the connection, so that nothing old can touch a new one."""
+        if self._observer is not None:
+            self._observer.close()
+        connection, self._connection, self._observer = self._connection, None, None
+        return connection
+
+    def _current(self) -> tuple[Connection, Observer]:
+        if self._connection is None or self._observer is None:
+            raise TmuxGone("there is no connection to tmux now; it is being restored")
+        return self._connection, self._observer
+
+    async def _ask(self, subcommand: str, line: str) -> Answer:
+        [answer] = await self._current()[0].send([line])
+        if not answer.ok:
+            raise _refused(subcommand, answer)
+        return answer
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+async def _look(connection: Connection, panes: Sequence[str]) -> dict[str, Look]:
+    if not panes:
+        return {}
+    return parse_looks(panes, await connection.send(look_lines(panes)))
+
+
+def _screens(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
+    return {pane: look.screen(pane) for pane, look in looks.items()}
+
+
+def _check(window: commands.Window) -> None:
+    """Refuse what tmux would misunderstand."""
+    if not re.fullmatch(SESSION_PATTERN, window.session) or window.session == HUB_SESSION:
+        raise UsageError(f"session name {window.session!r}: use letters, digits, `-` and `_`")
+    if not re.fullmatch(TAG_PATTERN, window.tag):
+        raise UsageError(f"terminal id {window.tag!r}: use letters, digits, `-` and `_`")
+    argv = window.command.argv
+    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
+        raise UsageError(f"{argv!r} is no command that can be run")
+    if any("\0" in word for word in (*argv, window.command.cwd, *window.command.env.values())):
+        raise UsageError("a command, its folder and its environment cannot hold a NUL character")
+
+
+def _opened(window: commands.Window, answer: Answer) -> PaneInfo:
+    """Return the pane that new-window made; it is known to tmux by a passing name at that time."""
+    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+    if info is None:
+        raise _refused("new-window", answer)
+    return replace(
+        info,
+        session=window.session,
+        name=window.name,
+        tag=window.tag,
+        raw_output=window.raw_output,
+    )
+
+
+def _undo_opening(connection: Connection, done: "asyncio.Future[Answers]") -> None:
+    """Close a window that nobody waits for any more."""
+    if done.cancelled() or done.exception() is not None or not connection.is_open:
+        return
+    answer = done.result()[commands.NEW_WINDOW]
+    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+    if info is not None:
+        connection.tell([_kill_window(info.window)])
+
+
+def _kill_window(target: str) -> str:
+    return command("kill-window", "-t", target)
+
+
+def _check_done(subcommand: str, answer: Answer) -> None:
+    if not answer.ok or answer.text == commands.ENDED:
+        raise _refused(subcommand, answer)
+
+
+def _refused(subcommand: str, answer: Answer) -> TmuxCommandError:
+    return TmuxCommandError(subcommand, answer.text)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
