@@ -234,9 +234,9 @@ class HandoffRules:
     """The longest time between two looks (POLL_SECONDS)."""
     response_timeout: float = 1800
     """How long an agent may work on one turn (RESPONSE_TIMEOUT)."""
-    idle_grace_seconds: float = 30
+    idle_grace: float = 30
     """How long an agent may rest without a response file (IDLE_GRACE_SECONDS)."""
-    strict_file_handoff: bool = True
+    strict: bool = True
     """Is the response file the only way a reply is taken? (STRICT_FILE_HANDOFF)"""
-    max_file_reminders: int = 1
+    max_reminders: int = 1
     """How often an agent is reminded to write the file (MAX_FILE_REMINDERS)."""

@@ -1,0 +1,138 @@
+"""How an agent's reply is read: clean lines, code fences, labels, verdict lines.
+
+Agents write Markdown. A label such as `REVIEW_NOTES:` or a verdict such as `RESULT: PASS` may
+stand in a heading, in bold or behind a bullet. Inside fenced code it is a quotation, and so is a
+line that repeats the form it was asked for (`RESULT: PASS|FAIL`, `REVIEW_NOTES: <notes>`).
+Everything here takes time in proportion to the length of the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# "- ```python", "~~~": a fence may stand in a list item
+FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
+# "```": nothing but space after it
+FENCE_CLOSE_PATTERN = r"\s*(?P<fence>`{3,}|~{3,})\s*$"
+# "## ", "- **", "1. __": what may stand before a label
+MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent answered, and where the whole of it is kept."""
+
+    text: str
+    archive: str = ""
+    """The path of the archived file; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Text to be handed on, and what of the whole it leaves out."""
+
+    text: str
+    left_out: int = 0
+    """How many lines of the whole are missing."""
+    archive: str = ""
+    """The path of the whole; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictForm:
+    """The line a verdict stands on: a label and the two words that may follow it."""
+
+    label: str
+    positive: str
+    negative: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """A verdict that was found."""
+
+    index: int
+    """The number of its line, from 0."""
+    positive: bool
+
+
+def clean_text(text: str) -> str:
+    """Return a text with plain line ends, without byte order mark, NUL or broken characters."""
+    whole = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+    return whole.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text, cleaned, without blank ones at its two ends."""
+    lines = clean_text(text).split("\n")
+    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
+    last = next(
+        (index for index in range(len(lines), first, -1) if lines[index - 1].strip()), first
+    )
+    return lines[first:last]
+
+
+def unfenced(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line outside fenced code; an unclosed fence reaches the end."""
+    fence = ""
+    for index, line in enumerate(lines):
+        if fence:
+            closing = re.match(FENCE_CLOSE_PATTERN, line)
+            if closing and closing["fence"].startswith(fence):
+                fence = ""
+        elif opening := re.match(FENCE_OPEN_PATTERN, line):
+            fence = opening["fence"]
+        else:
+            yield index, line
+
+
+def find_label(lines: Sequence[str], label: str) -> int | None:
+    """Return the number of the first line that carries a label, outside fenced code if possible."""
+    for numbered in (unfenced(lines), enumerate(lines)):
+        for index, line in numbered:
+            if has_label(line, label):
+                return index
+    return None
+
+
+def has_label(line: str, label: str) -> bool:
+    """Does a line begin with this label? Without a colon it must stand alone."""
+    found = re.match(
+        rf"{MARKS_PATTERN}{label}(?![^\W_])[\s*_]*+(?P<colon>:)?[\s*_]*+(?P<rest>.?)", line, re.I
+    )
+    if found is None:
+        return False
+    return found["rest"] != "<" if found["colon"] else not found["rest"]
+
+
+def find_verdict(lines: Sequence[str], form: VerdictForm) -> VerdictLine | None:
+    """Return the last verdict of a reply."""
+    verdict = None
+    for index, line in unfenced(lines):
+        positive = _read_verdict(line, form)
+        if positive is not None:
+            verdict = VerdictLine(index, positive)
+    return verdict
+
+
+def _read_verdict(line: str, form: VerdictForm) -> bool | None:
+    """Return what a line says, or None.
+
+    A bad verdict counts whatever follows it; a good one only if nothing follows, or something set
+    off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none.
+    """
+    found = re.match(
+        rf"{MARKS_PATTERN}{form.label}[\s*_]*+:[\s*_]*+"
+        rf"(?P<word>{form.positive}|{form.negative})(?![^\W_])[\s*_]*+(?P<rest>.*)",
+        line,
+        re.I,
+    )
+    if found is None:
+        return None
+    rest = found["rest"]
+    both = rf"(?:[|/\\,]|or\b)\W*(?:{form.label}\W*)?(?:{form.positive}|{form.negative})\b"
+    if re.match(both, rest, re.I):
+        return None
+    if re.fullmatch(form.negative, found["word"], re.I):
+        return False
+    return None if rest[:1].isalnum() or rest[:1] in set("|/\\<?") else True

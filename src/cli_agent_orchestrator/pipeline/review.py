@@ -1,0 +1,182 @@
+"""Whether a review approves, and whether a test passed.
+
+A reviewer's approval counts when all of this is true:
+
+1. its last verdict line says `REVIEW_RESULT: APPROVED`,
+2. the cycle is not one of the first, in which a review always leads to another look,
+3. the notes show that the reviewer looked: the REVIEW_NOTES section touches enough of the four
+   evidence groups of the role.
+
+A tester's verdict is the last `RESULT: PASS` or `RESULT: FAIL` line; without one it did not pass.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cli_agent_orchestrator.config import ReviewRules
+from cli_agent_orchestrator.pipeline.reply import (
+    VerdictForm,
+    find_label,
+    find_verdict,
+    has_label,
+    split_lines,
+)
+from cli_agent_orchestrator.pipeline.roles import Role
+
+REVIEW_FORM = VerdictForm("REVIEW_RESULT", "APPROVED", "REVISE")
+TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
+
+NOTES_LABEL = "REVIEW_NOTES"
+# what ends the notes: the verdict, or a copy of the text under review
+AFTER_NOTES = ("REVIEW_RESULT", "ANALYST_SUMMARY", "PROGRAMMER_SUMMARY")
+
+# Whole words, any case, plurals too; the key is how a group is called in messages.
+ANALYST_EVIDENCE = {
+    "artifacts": r"artifacts?|proposals?|designs?|tasks|specs?",
+    "traceability": r"p[1-4]|traceability|phases?",
+    "downstream contracts": r"downstream|contracts?|planners?|apis?|converters?",
+    "handoff": r"handoffs?|actionable|concrete|next\s+steps?",
+}
+PROGRAMMER_EVIDENCE = {
+    "implementation": r"implementations?|codes?|tasks?|changes?|diffs?|files?",
+    "validation": r"validations?|tests?|commands?|runs?|pytest",
+    "risk": r"risks?|regressions?|quality|qualities|coverages?|evidences?",
+    "defects": r"fix(?:es)?|issues?|defects?|gaps?|failures?",
+}
+EVIDENCE: Mapping[Role, Mapping[str, str]] = {
+    Role.ANALYST_REVIEW: ANALYST_EVIDENCE,
+    Role.PROGRAMMER_REVIEW: PROGRAMMER_EVIDENCE,
+}
+
+
+class ReviewAnswer(StrEnum):
+    """What a reviewer said."""
+
+    APPROVED = "APPROVED"
+    REVISE = "REVISE"
+    MISSING = "MISSING"
+
+
+class TestAnswer(StrEnum):
+    """What a tester said."""
+
+    __test__ = False
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    MISSING = "MISSING"
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """An approval came in a cycle in which none counts."""
+
+    cycle: int
+    first: int
+    """The first cycle in which an approval counts."""
+
+    def __str__(self) -> str:
+        return f"cycle {self.cycle} is too early, an approval counts from cycle {self.first} on"
+
+
+@dataclass(frozen=True, slots=True)
+class NotesMissing:
+    """An approval came without notes."""
+
+    def __str__(self) -> str:
+        return f"there is no {NOTES_LABEL} section"
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceMissing:
+    """The notes of an approval say too little about what was looked at."""
+
+    missing: tuple[str, ...]
+    """The evidence groups that the notes do not touch."""
+    found: int
+    needed: int
+
+    def __str__(self) -> str:
+        return (
+            f"the notes touch {self.found} of {self.needed} needed evidence groups, "
+            f"missing: {', '.join(self.missing)}"
+        )
+
+
+Obstacle = TooEarly | NotesMissing | EvidenceMissing
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewVerdict:
+    """What a reviewer said, and why an approval did not count."""
+
+    answer: ReviewAnswer
+    obstacles: tuple[Obstacle, ...] = ()
+    """What stands against an approval; empty unless the answer is one."""
+
+    @property
+    def approved(self) -> bool:
+        """Does the review count as an approval?"""
+        return self.answer is ReviewAnswer.APPROVED and not self.obstacles
+
+    def __str__(self) -> str:
+        if self.answer is ReviewAnswer.MISSING:
+            return "no REVIEW_RESULT line, which counts as REVISE"
+        if not self.obstacles:
+            return str(self.answer)
+        return "APPROVED does not count: " + "; ".join(map(str, self.obstacles))
+
+
+def is_review_approved(text: str, role: Role, cycle: int, rules: ReviewRules) -> bool:
+    """Does a review by this role count as an approval in this cycle?"""
+    return judge_review(text, role, cycle, rules).approved
+
+
+def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> ReviewVerdict:
+    """Read a review and say what stands against it."""
+    lines = split_lines(text)
+    verdict = find_verdict(lines, REVIEW_FORM)
+    if verdict is None:
+        return ReviewVerdict(ReviewAnswer.MISSING)
+    if not verdict.positive:
+        return ReviewVerdict(ReviewAnswer.REVISE)
+    obstacles: list[Obstacle] = []
+    if cycle < rules.min_cycles:
+        obstacles.append(TooEarly(cycle, rules.min_cycles))
+    if rules.require_evidence:
+        obstacles += _missing_evidence(lines, EVIDENCE[role], rules.evidence_min_match)
+    return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles))
+
+
+def judge_test(text: str) -> TestAnswer:
+    """Read a tester's verdict."""
+    verdict = find_verdict(split_lines(text), TEST_FORM)
+    if verdict is None:
+        return TestAnswer.MISSING
+    return TestAnswer.PASS if verdict.positive else TestAnswer.FAIL
+
+
+def _missing_evidence(
+    lines: Sequence[str], groups: Mapping[str, str], needed: int
+) -> Sequence[Obstacle]:
+    notes = _notes_section(lines)
+    if notes is None:
+        return [NotesMissing()]
+    missing = tuple(
+        name
+        for name, pattern in groups.items()
+        if not re.search(rf"\b(?:{pattern})\b", notes, re.I)
+    )
+    found = len(groups) - len(missing)
+    return [] if found >= needed else [EvidenceMissing(missing, found, needed)]
+
+
+def _notes_section(lines: Sequence[str]) -> str | None:
+    start = find_label(lines, NOTES_LABEL)
+    if start is None:
+        return None
+    rest = range(start + 1, len(lines))
+    end = next((i for i in rest if any(has_label(lines[i], a) for a in AFTER_NOTES)), len(lines))
+    return "\n".join(lines[start:end])

@@ -1,0 +1,187 @@
+"""The settings of a run, read and checked.
+
+Each comes as text under its variable's name, from the environment or from what `merge_settings`
+made of options, environment and file.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cli_agent_orchestrator.config import (
+    DEFAULT_API,
+    Condensation,
+    HandoffRules,
+    Limits,
+    LoopRules,
+    ReviewRules,
+    read_bool,
+    read_int,
+    read_seconds,
+)
+from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.settings import BY_NAME, EVIDENCE_GROUPS, ROLE_PROVIDERS, given
+
+STATE_FILE = ".tmp/orchestrator-loop-state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What a run needs to know."""
+
+    wd: Path
+    """The project's folder, absolute (WD)."""
+    state_file: Path
+    """Where the run is saved, absolute (STATE_FILE)."""
+    api: str = DEFAULT_API
+    """The server's address, without a slash at its end (API)."""
+    api_given: bool = False
+    """Was an address given? Only then a server that is not there is an error."""
+    provider: str = "codex"
+    """The agent for roles that name no other (PROVIDER)."""
+    providers: Mapping[str, str] = field(default_factory=dict)
+    """The agent of each role, by the role's name (ANALYST_PROVIDER and so on)."""
+    prompt: str = field(default="", repr=False)
+    """The task as text (PROMPT)."""
+    prompt_file: Path | None = None
+    """The task file, absolute; it wins over the text (PROMPT_FILE)."""
+    project_test_cmd: str = ""
+    """Runs the project's own tests (PROJECT_TEST_CMD)."""
+    resume: bool | None = None
+    """Resume, start anew, or (None) resume what is not finished (RESUME)."""
+    cleanup_on_exit: bool = False
+    """Are the agents ended with the run? (CLEANUP_ON_EXIT)"""
+    rules: LoopRules = field(default_factory=LoopRules)
+    handoff: HandoffRules = field(default_factory=HandoffRules)
+
+    @classmethod
+    def from_env(cls, values: Mapping[str, str]) -> "RunConfig":
+        """Read and check the settings: the environment, or what `merge_settings` returned."""
+        texts = given(values)
+        wd = _read_folder(texts, "WD")
+        provider = _read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default
+        return cls(
+            wd=wd,
+            state_file=wd / _read_path(texts, "STATE_FILE", STATE_FILE),
+            api=_read_url(texts, "API"),
+            api_given="API" in texts,
+            provider=provider,
+            providers={
+                role: _read_word(texts, name) or provider for role, name in ROLE_PROVIDERS.items()
+            },
+            prompt=texts.get("PROMPT", ""),
+            prompt_file=(
+                _read_path(texts, "PROMPT_FILE", "").absolute() if "PROMPT_FILE" in texts else None
+            ),
+            project_test_cmd=texts.get("PROJECT_TEST_CMD", "").strip(),
+            resume=read_bool(texts, "RESUME", False) if "RESUME" in texts else None,
+            cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
+            rules=_read_rules(texts),
+            handoff=_read_handoff(texts),
+        )
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is allowed but surely not meant, a line each."""
+        review, limits = self.rules.review, self.rules.limits
+        lines = []
+        if review.min_cycles > limits.max_review_cycles:
+            lines.append(
+                f"MIN_REVIEW_CYCLES_BEFORE_APPROVAL ({review.min_cycles}) is above "
+                f"MAX_REVIEW_CYCLES ({limits.max_review_cycles}): no approval can count."
+            )
+        if review.require_evidence and review.evidence_min_match > EVIDENCE_GROUPS:
+            lines.append(
+                f"REVIEW_EVIDENCE_MIN_MATCH ({review.evidence_min_match}) is above the number of "
+                f"evidence groups ({EVIDENCE_GROUPS}): no approval can count."
+            )
+        return tuple(lines)
+
+
+def _read_rules(texts: Mapping[str, str]) -> LoopRules:
+    return LoopRules(
+        limits=Limits(
+            max_rounds=_read_count(texts, "MAX_ROUNDS"),
+            max_review_cycles=_read_count(texts, "MAX_REVIEW_CYCLES"),
+        ),
+        review=ReviewRules(
+            min_cycles=_read_count(texts, "MIN_REVIEW_CYCLES_BEFORE_APPROVAL"),
+            require_evidence=_read_flag(texts, "REQUIRE_REVIEW_EVIDENCE"),
+            evidence_min_match=_read_count(texts, "REVIEW_EVIDENCE_MIN_MATCH"),
+        ),
+        condensation=Condensation(
+            explore_on_repeat=_read_flag(texts, "CONDENSE_EXPLORE_ON_REPEAT"),
+            review_feedback=_read_flag(texts, "CONDENSE_REVIEW_FEEDBACK"),
+            max_feedback_lines=_read_count(texts, "MAX_FEEDBACK_LINES"),
+            upstream_on_repeat=_read_flag(texts, "CONDENSE_UPSTREAM_ON_REPEAT"),
+            cross_phase=_read_flag(texts, "CONDENSE_CROSS_PHASE"),
+            max_cross_phase_lines=_read_count(texts, "MAX_CROSS_PHASE_LINES"),
+        ),
+    )
+
+
+def _read_handoff(texts: Mapping[str, str]) -> HandoffRules:
+    return HandoffRules(
+        poll_seconds=_read_duration(texts, "POLL_SECONDS"),
+        response_timeout=_read_duration(texts, "RESPONSE_TIMEOUT"),
+        idle_grace=_read_duration(texts, "IDLE_GRACE_SECONDS"),
+        strict=_read_flag(texts, "STRICT_FILE_HANDOFF"),
+        max_reminders=_read_count(texts, "MAX_FILE_REMINDERS"),
+    )
+
+
+def _read_flag(texts: Mapping[str, str], name: str) -> bool:
+    return read_bool(texts, name, BY_NAME[name].default == "1")
+
+
+def _read_count(texts: Mapping[str, str], name: str) -> int:
+    return read_int(texts, name, int(BY_NAME[name].default), BY_NAME[name].minimum)
+
+
+def _read_duration(texts: Mapping[str, str], name: str) -> float:
+    return read_seconds(texts, name, float(BY_NAME[name].default))
+
+
+def _read_word(texts: Mapping[str, str], name: str) -> str:
+    word = texts.get(name, "").strip()
+    if word and not word.replace("_", "").replace("-", "").isalnum():
+        raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
+    return word
+
+
+def _read_url(texts: Mapping[str, str], name: str) -> str:
+    text = texts.get(name, BY_NAME[name].default).strip()
+    expected = "the http or https address of a server, such as " + DEFAULT_API
+    try:
+        url = urlsplit(text)
+        complete = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:
+        complete = False
+    if not complete or any(character.isspace() for character in text):
+        raise ConfigError(name, text, expected)
+    return text.rstrip("/")
+
+
+def _read_folder(texts: Mapping[str, str], name: str) -> Path:
+    path = _read_path(texts, name, ".")
+    try:
+        folder = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(name, str(path), "a folder that exists") from error
+    if not folder.is_dir():
+        raise ConfigError(name, str(path), "a folder")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(name, str(folder), "a folder that you may read and write")
+    return folder
+
+
+def _read_path(texts: Mapping[str, str], name: str, default: str) -> Path:
+    text = texts.get(name, default)
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(name, text, f"a path ({error})") from None
+    if "\0" in text:
+        raise ConfigError(name, text, "a path")
+    return path

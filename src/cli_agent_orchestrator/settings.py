@@ -1,0 +1,258 @@
+"""The table of a run's settings: names, defaults, help, and how four levels become one.
+
+The first level that says something wins: option, environment, file (`cao.toml`), default. At each
+level an empty value says nothing. The table drives the reading (`run_config.py`), the options of
+`cao run`, the commented `cao.toml` that `cao init` writes, and the documentation.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+
+SETTINGS_FILE = "cao.toml"
+EVIDENCE_GROUPS = 4
+
+
+class Kind(Enum):
+    """What a setting's value looks like."""
+
+    TEXT = auto()
+    PATH = auto()
+    URL = auto()
+    FLAG = auto()
+    COUNT = auto()
+    SECONDS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a run."""
+
+    name: str
+    """The environment variable."""
+    kind: Kind
+    default: str
+    """As text; empty if there is none, or if it depends on other settings."""
+    help: str
+    """One sentence for people."""
+    minimum: int = 0
+    """The least a COUNT may be."""
+
+    @property
+    def key(self) -> str:
+        """Name the setting as `cao.toml` does."""
+        return self.name.lower()
+
+    @property
+    def option(self) -> str:
+        """Name the setting as the command line does."""
+        return "--" + self.key.replace("_", "-")
+
+
+SETTINGS = (
+    Setting(
+        "PROMPT_FILE", Kind.PATH, "", "The task file; it wins over PROMPT given at the same place."
+    ),
+    Setting("PROMPT", Kind.TEXT, "", "The task itself, as text."),
+    Setting("WD", Kind.PATH, "", "The project's folder (the current folder if not given)."),
+    Setting("PROVIDER", Kind.TEXT, "codex", "The agent for all roles that name no other."),
+    Setting("ANALYST_PROVIDER", Kind.TEXT, "", "The agent of the analyst."),
+    Setting("ANALYST_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the analyst."),
+    Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),
+    Setting("PROGRAMMER_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the programmer."),
+    Setting("TESTER_PROVIDER", Kind.TEXT, "", "The agent of the tester."),
+    Setting("PROJECT_TEST_CMD", Kind.TEXT, "", "The command that runs the project's own tests."),
+    Setting("MAX_ROUNDS", Kind.COUNT, "8", "Rounds until a run without a PASS has failed.", 1),
+    Setting(
+        "MAX_REVIEW_CYCLES", Kind.COUNT, "3", "Review cycles until a phase goes on unapproved.", 1
+    ),
+    Setting(
+        "MIN_REVIEW_CYCLES_BEFORE_APPROVAL",
+        Kind.COUNT,
+        "2",
+        "The first review cycle in which an approval counts.",
+    ),
+    Setting(
+        "REQUIRE_REVIEW_EVIDENCE",
+        Kind.FLAG,
+        "1",
+        "Count an approval only if its notes show what was looked at.",
+    ),
+    Setting(
+        "REVIEW_EVIDENCE_MIN_MATCH",
+        Kind.COUNT,
+        "3",
+        f"How many of the {EVIDENCE_GROUPS} evidence groups the notes must touch.",
+    ),
+    Setting(
+        "RESUME",
+        Kind.FLAG,
+        "",
+        "1 resumes the saved run, 0 starts a new one; unset resumes one that is not finished.",
+    ),
+    Setting(
+        "STATE_FILE",
+        Kind.PATH,
+        "",
+        "Where the run is saved (WD/.tmp/orchestrator-loop-state.json if not given).",
+    ),
+    Setting("CLEANUP_ON_EXIT", Kind.FLAG, "0", "End the agents when the run ends."),
+    Setting(
+        "API", Kind.URL, DEFAULT_API, "The server; if not given, one is started when none runs."
+    ),
+    Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
+    Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),
+    Setting(
+        "IDLE_GRACE_SECONDS",
+        Kind.SECONDS,
+        "30",
+        "How long an agent may rest without having written its response file.",
+    ),
+    Setting(
+        "STRICT_FILE_HANDOFF",
+        Kind.FLAG,
+        "1",
+        "Take replies from response files only; 0 takes the last output when there is no file.",
+    ),
+    Setting(
+        "MAX_FILE_REMINDERS",
+        Kind.COUNT,
+        "1",
+        "How often an agent is reminded to write its response file.",
+    ),
+    Setting(
+        "CONDENSE_EXPLORE_ON_REPEAT",
+        Kind.FLAG,
+        "1",
+        "Send the explore summary to each agent only once.",
+    ),
+    Setting(
+        "CONDENSE_REVIEW_FEEDBACK", Kind.FLAG, "1", "Hand on notes and evidence, not whole replies."
+    ),
+    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "The most lines of notes or evidence.", 1),
+    Setting(
+        "CONDENSE_UPSTREAM_ON_REPEAT",
+        Kind.FLAG,
+        "1",
+        "Send the summary of an earlier phase only once a round.",
+    ),
+    Setting(
+        "CONDENSE_CROSS_PHASE",
+        Kind.FLAG,
+        "1",
+        "Hand on only the parts of a summary that the next phase needs.",
+    ),
+    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "The most lines of such parts.", 1),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+BY_KEY = {setting.key: setting for setting in SETTINGS}
+
+ROLE_PROVIDERS = {
+    "analyst": "ANALYST_PROVIDER",
+    "analyst_review": "ANALYST_REVIEW_PROVIDER",
+    "programmer": "PROGRAMMER_PROVIDER",
+    "programmer_review": "PROGRAMMER_REVIEW_PROVIDER",
+    "tester": "TESTER_PROVIDER",
+}
+
+FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
+
+OVERRULED = {
+    # a name that is set at one level silences these at the levels below it
+    "PROMPT": ("PROMPT_FILE",),
+    "PROMPT_FILE": ("PROMPT",),
+    "PROVIDER": tuple(ROLE_PROVIDERS.values()),
+}
+
+
+def merge_settings(
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the settings that are given, by variable name: option before environment before file.
+
+    `--provider scripted` is meant for all roles, so it also silences an `analyst_provider` of the
+    file; likewise a task given as text silences a task file of a lower level.
+    """
+    merged: dict[str, str] = {}
+    silenced: set[str] = set()
+    for level in (options, environ, file):
+        here = {name: text for name, text in given(level).items() if name not in silenced}
+        for name in here:
+            silenced.update((name, *OVERRULED.get(name, ())))
+        merged.update(here)
+    return merged
+
+
+def given(level: Mapping[str, str | None]) -> dict[str, str]:
+    """Return what one level says: the known names that are not empty."""
+    return {name: text for name in BY_NAME if (text := level.get(name)) and text.strip()}
+
+
+def read_settings_file(path: Path) -> dict[str, str]:
+    """Return the settings of a TOML file, by variable name."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
+    return flatten_settings(table, path)
+
+
+def flatten_settings(table: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Turn the parsed table of a settings file into text by variable name.
+
+    `{"max_rounds": 4, "prompt_file": "task.md"}` of `/p/cao.toml` becomes
+    `{"MAX_ROUNDS": "4", "PROMPT_FILE": "/p/task.md"}`: the path is meant from the file's folder.
+    """
+    return dict(_flatten(key, value, path) for key, value in table.items())
+
+
+def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
+    setting = BY_KEY.get(key)
+    where = f"{key} in {path.name}"
+    if setting is None:
+        raise ConfigError(where, value, "a known setting" + _suggestion(key))
+    match value:
+        case bool():
+            return setting.name, "true" if value else "false"
+        case int() | float():
+            return setting.name, str(value)
+        case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
+            return setting.name, str(path.parent / value)
+        case str():
+            return setting.name, value
+        case _:
+            raise ConfigError(where, value, "text, a number, true or false")
+
+
+def _suggestion(key: str) -> str:
+    if key == "providers":
+        return "; how an agent is started stands in your own configuration, never in a project"
+    close = get_close_matches(key.lower().replace("-", "_"), BY_KEY)
+    return f"; did you mean {' or '.join(close)}?" if close else f": {', '.join(BY_KEY)}"
+
+
+def commented_toml() -> str:
+    """Return a `cao.toml` in which every setting is explained and none is set."""
+    parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
+    for setting in SETTINGS:
+        parts.append(f"# {setting.help}\n# {setting.key} = {_toml_value(setting)}\n")
+    return "\n".join(parts)
+
+
+def _toml_value(setting: Setting) -> str:
+    match setting.kind:
+        case Kind.COUNT | Kind.SECONDS:
+            return setting.default
+        case Kind.FLAG:
+            return "false" if setting.default in ("", "0") else "true"
+        case _:
+            return f'"{setting.default}"'
