@@ -1,10 +1,11 @@
 """The agents there are. A new one is a module of this package and one line in the table."""
 
 from cli_agent_orchestrator.errors import UnknownName
-from cli_agent_orchestrator.providers import scripted
+from cli_agent_orchestrator.providers import codex, scripted
 from cli_agent_orchestrator.providers.base import Provider
 
 PROVIDERS: dict[str, Provider] = {
+    codex.name: codex,
     scripted.name: scripted,
 }
 

@@ -1,0 +1,75 @@
+"""Questions Codex may ask before its composer appears, and how they are passed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cli_agent_orchestrator.providers.base import Dialog
+from cli_agent_orchestrator.providers.codex_transcript import is_dialog
+from cli_agent_orchestrator.providers.screen import find
+
+
+@dataclass(frozen=True, slots=True)
+class StartupQuestion:
+    """A dialog that may come before the composer does."""
+
+    name: str
+    sign: str
+    """Pattern of a line that no other dialog has."""
+    choice: str | None
+    """Pattern of the option that passes it; None if only a person may choose."""
+    advice: str
+
+
+STARTUP_QUESTIONS = (
+    StartupQuestion(
+        "trust this folder",
+        # Do you trust the contents of this directory?        Trust this folder? Codex can read
+        r"^ +(?:Do you trust the contents of this directory|Trust this folder)\?",
+        r"Yes, continue$|Trust and continue$",
+        "run codex in the folder once and trust it",
+    ),
+    StartupQuestion(
+        "update notice",
+        #   ✨ Update available! 0.101.0 -> 0.166.0
+        r"^ +(?:✨ )?Update available\b",
+        r"Skip$",
+        "update codex, or set check_for_update_on_startup = false in its config.toml",
+    ),
+    StartupQuestion(
+        "new model",
+        #   Choose how you'd like Codex to proceed.
+        r"^ +Choose how you'd like Codex to proceed\b",
+        r"Use existing model$",
+        "choose a model with -m in CAO_CODEX_ARGS or in codex's config.toml",
+    ),
+    StartupQuestion(
+        "sign in",
+        # > 1. Sign in with ChatGPT
+        r"^[›> ] 1\. Sign in with ChatGPT$",
+        None,
+        "run `codex login` once",
+    ),
+    StartupQuestion(
+        "review of hooks",
+        #   Hooks need review
+        r"^ +Hooks need review$",
+        None,
+        "run codex once and decide about its hooks",
+    ),
+)
+
+
+def find_startup_dialog(lines: Sequence[str]) -> Dialog | None:
+    """Return the start-up question at the end of the screen, if there is one.
+
+    The key is the number of the option as it stands on the screen: nothing is chosen by being
+    preselected, and in a composer the number would be text that is not submitted.
+    """
+    text = "\n".join(lines)
+    if not is_dialog(lines):
+        return None
+    for question in STARTUP_QUESTIONS:
+        if find(question.sign, text):
+            choice = question.choice and find(rf"^[›> ] (\d)\. (?:{question.choice})", text)
+            return Dialog(question.name, (choice[1],) if choice else (), question.advice)
+    return None
