@@ -1,0 +1,288 @@
+"""Sends a prompt and waits for its reply: look, ask `wait.py`, act."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+from cli_agent_orchestrator.clock import Clock, SystemClock
+from cli_agent_orchestrator.config import HandoffRules
+from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout
+from cli_agent_orchestrator.handoff.delivery import Courier, Handover, Letter
+from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
+from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
+from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
+from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source, reminder_for
+from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.stream import StatusStream
+from cli_agent_orchestrator.handoff.vigil import Ears, Vigil
+from cli_agent_orchestrator.handoff.wait import (
+    Accept,
+    Action,
+    Fail,
+    FallBackToOutput,
+    GiveUp,
+    Look,
+    MissFile,
+    TimeOut,
+    Wait,
+    advance,
+)
+from cli_agent_orchestrator.handoff.watch import TELLS_OF_CLOSING, Watch, watch_file
+from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
+
+EVENTS_FEATURE = "events"
+# A server that takes messages in the body also knows them by their key.
+KEYS_FEATURE = "input-body"
+
+SETTLE_SECONDS = 0.3
+LONGEST_SETTLE_SECONDS = 2.0
+
+
+class Agents(Protocol):
+    """What a handoff needs of the server."""
+
+    def features(self) -> frozenset[str]: ...
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery: ...
+
+    def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+    def get_last_output(self, terminal_id: str) -> str: ...
+
+    def events(self, after: str | None = None) -> Iterator[TerminalEvent]: ...
+
+    def close_events(self) -> None: ...
+
+
+class NoResponseFile(HandoffError):
+    """The agent came to rest and did not write its response file."""
+
+    def __init__(self, text: str, started: bool) -> None:
+        super().__init__(text)
+        self.started = started
+        """Was the agent seen at work since the prompt was sent?"""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a handoff meets besides the server: time, signals, the file system."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    mailbox: Mailbox = field(default_factory=QueueMailbox)
+    watch: Watch = watch_file
+
+
+class Handoff:
+    """Takes turns with agents, one at a time.
+
+    Use it as a context manager, or call `close` when done: it may hold a status stream open.
+    Everything but `stop` is called from one thread, and `on_event` is called in that thread.
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        files: ResponseFiles,
+        rules: HandoffRules,
+        on_event: OnEvent = ignore,
+        world: World | None = None,
+    ) -> None:
+        world = world or World()
+        self._agents = agents
+        self._files = files
+        self._rules = rules
+        self._on_event = on_event
+        self._clock = world.clock
+        self._watch = world.watch
+        self._ears = Ears(world.mailbox, world.clock)
+        self._vigil: Vigil | None = None
+        self._features: frozenset[str] | None = None
+        self._stream: StatusStream | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the status stream."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def stop(self) -> None:
+        """Leave the present wait at once, and every later one, with `Stopped`.
+
+        Any thread may call it, and a signal handler too.
+        """
+        self._ears.stop()
+
+    def send_and_wait(
+        self, terminal_id: str, role: str, message: str, envelope: Envelope | None = None
+    ) -> Reply:
+        """Send a prompt and return the reply; remind the agent if its file does not come.
+
+        A prompt that was sent before is only waited for, and one whose reply was accepted before
+        is answered from the archive.
+        """
+        self._ears.check_stop()
+        if envelope is None:
+            envelope = Envelope(uuid.uuid4().hex, self._files.next_sequence(), self._clock.now())
+        if envelope.sent is not Sent.NO and (kept := self._kept_reply(role, envelope.sequence)):
+            return kept
+        self._ears.forget()
+        self._clear_stale_response(role, envelope)
+        with self._watch_over(Subject(terminal_id, role)) as vigil:
+            certain = self._send(vigil, message, envelope)
+            for number in range(1, self._rules.max_reminders + 1):
+                try:
+                    return self.wait_for_response_file(terminal_id, role, envelope.sequence)
+                except NoResponseFile as error:
+                    # Without a task in its hands an agent would answer the reminder alone.
+                    if not certain and not error.started:
+                        raise
+                    self._remind(vigil, envelope, number)
+            return self.wait_for_response_file(terminal_id, role, envelope.sequence)
+
+    def wait_for_response_file(
+        self, terminal_id: str, role: str, sequence: int | None = None
+    ) -> Reply:
+        """Wait for the reply to a prompt that has been sent, keep it in the archive, return it.
+
+        Raise `HandoffError` if the terminal is in error, `NoResponseFile` if the agent came to
+        rest without a file, `HandoffTimeout` if it works for too long, `Stopped` after `stop`.
+        """
+        with self._watch_over(Subject(terminal_id, role)) as vigil:
+            wait = Wait.begin(self._clock.monotonic(), self._rules)
+            action: Action = Look(wait.began)
+            while isinstance(action, Look):
+                seen = vigil.observe(action.by)
+                wait, action = advance(wait, seen, self._rules)
+                if isinstance(action, Look) and action.warning:
+                    vigil.narrator.warn(action.warning)
+            number = self._files.next_sequence() if sequence is None else sequence
+            return self._finish(vigil, wait, action, number)
+
+    @contextmanager
+    def _watch_over(self, subject: Subject) -> Iterator[Vigil]:
+        """Watch over a turn; inside of a watch over the same turn, go on with that."""
+        if self._vigil is not None and self._vigil.subject == subject:
+            yield self._vigil
+            return
+        self._files.ensure_response_dir()
+        settle = _settle_seconds(self._rules)
+        lookout = Lookout(subject, self._agents, self._files, self._clock, settle)
+        narrator = Narrator(subject, self._on_event, self._clock)
+        with self._watch(lookout.path, self._ears.post):
+            self._vigil = Vigil(lookout, narrator, self._ears, self._clock)
+            try:
+                self._connect(self._vigil)
+                yield self._vigil
+            finally:
+                self._vigil = None
+
+    def _connect(self, vigil: Vigil) -> None:
+        """Find out once what the server can do, and listen to it if it tells anything."""
+        if self._features is not None:
+            return
+        self._features = vigil.ask(self._agents.features)
+        if EVENTS_FEATURE in self._features:
+            self._stream = StatusStream(self._agents, self._ears.post)
+            self._stream.start()
+
+    def _clear_stale_response(self, role: str, envelope: Envelope) -> None:
+        match envelope.sent:
+            case Sent.NO:
+                self._files.clear_stale_response(role, envelope.sequence)
+            case Sent.MAYBE:
+                self._files.clear_stale_response(role, envelope.sequence, envelope.since)
+
+    def _send(self, vigil: Vigil, message: str, envelope: Envelope) -> bool:
+        """Send a prompt unless it was sent; return whether the agent certainly has it."""
+        if envelope.sent is Sent.YES or (envelope.sent is Sent.MAYBE and self._is_taken(vigil)):
+            vigil.narrator.tell(EventKind.RESUMED)
+            return True
+        handover = self._deliver(vigil, message, envelope.id)
+        vigil.narrator.tell(EventKind.DISPATCHED, handover.detail)
+        return handover.certain
+
+    def _is_taken(self, vigil: Vigil) -> bool:
+        """Does the terminal look as if its agent had taken the prompt?"""
+        status = vigil.ask(lambda: self._agents.get_status(vigil.subject.terminal_id))
+        at_work = status in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
+        return at_work or vigil.lookout.is_response_there()
+
+    def _remind(self, vigil: Vigil, envelope: Envelope, number: int) -> None:
+        text = envelope.reminder or reminder_for(vigil.lookout.path)
+        self._files.ensure_response_dir()
+        self._deliver(vigil, text, f"{envelope.id}-reminder-{number}")
+        told = f"reminder {number} of {self._rules.max_reminders}"
+        vigil.narrator.tell(EventKind.REMINDED, told)
+
+    def _deliver(self, vigil: Vigil, message: str, key: str) -> Handover:
+        self._ears.check_stop()
+        courier = Courier(self._agents, self._clock, vigil.pause, vigil.narrator.status)
+        letter = Letter(vigil.subject.terminal_id, message, key)
+        handover = courier.deliver(letter, knows_keys=KEYS_FEATURE in (self._features or ()))
+        if not handover.certain:
+            vigil.narrator.warn(f"nobody knows if the prompt arrived: {handover.detail}")
+        return handover
+
+    def _finish(self, vigil: Vigil, wait: Wait, action: Action, sequence: int) -> Reply:
+        """Carry out the last action of a wait."""
+        attach = f"look at it with `cao attach {vigil.subject.terminal_id}`"
+        match action:
+            case Accept(text):
+                archive = self._files.archive(vigil.subject.role, sequence)
+                return _accepted(vigil, Reply(text, archive, sequence, Source.FILE))
+            case FallBackToOutput():
+                return self._take_output(vigil, sequence)
+            case MissFile(seconds):
+                raise NoResponseFile(
+                    f"{vigil} has been at rest for {seconds:.0f} s without writing "
+                    f"{vigil.lookout.path}; {attach}, then resume",
+                    wait.started,
+                )
+            case TimeOut(seconds):
+                raise HandoffTimeout(
+                    f"{vigil} has not finished within {seconds:g} s (RESPONSE_TIMEOUT); "
+                    f"{attach}; resuming waits for it again"
+                )
+            case GiveUp() if vigil.lookout.error is not None:
+                raise vigil.lookout.error
+            case Fail(reason):
+                raise HandoffError(f"{vigil}: {reason}; {attach}")
+        raise AssertionError(action)
+
+    def _take_output(self, vigil: Vigil, sequence: int) -> Reply:
+        text = vigil.ask(lambda: self._agents.get_last_output(vigil.subject.terminal_id))
+        vigil.narrator.warn("there is no response file; the agent's last output is taken instead")
+        archive = self._files.archive_text(vigil.subject.role, sequence, text)
+        return _accepted(vigil, Reply(text, archive, sequence, Source.OUTPUT))
+
+    def _kept_reply(self, role: str, sequence: int) -> Reply | None:
+        kept = self._files.archived(role, sequence)
+        return None if kept is None else Reply(kept[1].text, kept[0], sequence, Source.ARCHIVE)
+
+
+def _accepted(vigil: Vigil, reply: Reply) -> Reply:
+    vigil.narrator.tell(EventKind.ACCEPTED, str(reply.archive))
+    return reply
+
+
+def _settle_seconds(rules: HandoffRules) -> float:
+    """Return how long a file must stay the same if nobody told of its closing."""
+    if not TELLS_OF_CLOSING:
+        return SETTLE_SECONDS
+    return min(max(rules.poll_seconds, SETTLE_SECONDS), LONGEST_SETTLE_SECONDS)

@@ -1,0 +1,96 @@
+"""What a handoff tells about a turn while it lasts."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.handoff.lookout import Subject
+from cli_agent_orchestrator.models import TerminalStatus
+
+logger = logging.getLogger(__name__)
+
+
+class EventKind(StrEnum):
+    """What there is to tell."""
+
+    DISPATCHED = "dispatched"
+    """The prompt has been sent."""
+    RESUMED = "resumed"
+    """The prompt had been sent before; it is not sent again."""
+    STATUS = "status"
+    """The status of the terminal changed."""
+    WAITING_FOR_PERSON = "waiting_for_person"
+    """The agent asks something; `text` is the command that leads to its terminal."""
+    FILE_SEEN = "file_seen"
+    """The response file is complete."""
+    WARNING = "warning"
+    """Something is not as it should be, but the wait goes on."""
+    REMINDED = "reminded"
+    """The agent was told again to write its file."""
+    ACCEPTED = "accepted"
+    """The reply is there; `text` says where it is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffEvent:
+    """One thing that happened in a turn."""
+
+    kind: EventKind
+    terminal_id: str
+    role: str
+    at: float
+    """Unix time."""
+    text: str = ""
+    status: TerminalStatus | None = None
+
+
+OnEvent = Callable[[HandoffEvent], None]
+
+
+def ignore(event: HandoffEvent) -> None:
+    """Tell nobody."""
+
+
+class Narrator:
+    """Tells what happens in one turn, each thing once."""
+
+    def __init__(self, subject: Subject, on_event: OnEvent, clock: Clock) -> None:
+        self._subject = subject
+        self._on_event = on_event
+        self._clock = clock
+        self._status: TerminalStatus | None = None
+        self._silent = False
+        self._file_seen = False
+
+    def tell(self, kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> None:
+        terminal_id, role = self._subject.terminal_id, self._subject.role
+        self._on_event(HandoffEvent(kind, terminal_id, role, self._clock.now(), text, status))
+
+    def warn(self, text: str) -> None:
+        logger.warning("%s %s: %s", self._subject.terminal_id, self._subject.role, text)
+        self.tell(EventKind.WARNING, text)
+
+    def status(self, status: TerminalStatus) -> None:
+        """Tell a status if it is news."""
+        if status is self._status and not self._silent:
+            return
+        self._status = status
+        self._silent = False
+        self.tell(EventKind.STATUS, status=status)
+        if status is TerminalStatus.WAITING_USER_ANSWER:
+            command = f"cao attach {self._subject.terminal_id}"
+            self.tell(EventKind.WAITING_FOR_PERSON, command, status)
+
+    def silence(self, error: object) -> None:
+        """Tell that the server does not answer, unless that is known."""
+        if not self._silent:
+            self._silent = True
+            self.warn(f"the server does not answer, asking again: {error}")
+
+    def file(self, path: object) -> None:
+        """Tell that the response is complete, unless that is known."""
+        if not self._file_seen:
+            self._file_seen = True
+            self.tell(EventKind.FILE_SEEN, str(path))
