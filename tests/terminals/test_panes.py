@@ -1,0 +1,125 @@
+"""What tmux says about panes, as values."""
+
+import pytest
+
+from cli_agent_orchestrator.terminals.panes import (
+    HUB_SESSION,
+    PaneInfo,
+    PaneScreen,
+    exit_code,
+    look_lines,
+    parse_looks,
+    parse_pane,
+    parse_panes,
+    windows_outside_hub,
+)
+from cli_agent_orchestrator.terminals.protocol import Answer
+
+
+def listed(session: str = "s", name: str = "n", tag: str = "t", ends: str = "0::") -> bytes:
+    return f"%1:@2:77:{ends}::{tag}:{session}:{name}".encode()
+
+
+def answer(*lines: bytes, ok: bool = True) -> Answer:
+    return Answer(ok=ok, lines=lines, ours=True)
+
+
+def test_a_line_of_the_list_is_a_pane() -> None:
+    assert parse_pane(listed()) == PaneInfo("%1", "@2", "s", "n", "t", 77, False, None)
+
+
+@pytest.mark.parametrize("name", ["a:b", ":", "#{pid}", "two words", "漢"])
+def test_a_window_may_have_any_name(name: str) -> None:
+    info = parse_pane(listed(name=name))
+    assert info is not None
+    assert info.name == name
+
+
+@pytest.mark.parametrize(
+    ("ends", "dead", "code"),
+    [
+        ("0::", False, None),
+        ("1:0:", True, 0),
+        ("1:3:", True, 3),
+        ("1::9", True, 137),
+        ("1::", True, None),
+        ("0:5:", True, 5),
+    ],
+)
+def test_a_dead_pane_has_the_exit_code_as_far_as_it_is_known(
+    ends: str, dead: bool, code: int | None
+) -> None:
+    info = parse_pane(listed(ends=ends))
+    assert info is not None
+    assert (info.dead, info.exit_code) == (dead, code)
+
+
+@pytest.mark.parametrize("line", [b"", b"%1", b"%1:@1:x:0::::t:s:n", b"\xff"])
+def test_a_line_in_another_form_is_no_pane(line: bytes) -> None:
+    assert parse_pane(line) is None
+
+
+def test_a_pane_is_listed_once_with_its_real_session() -> None:
+    hub, real = listed(session=HUB_SESSION), listed(session="work")
+    for lines in ([hub, real], [real, hub]):
+        [info] = parse_panes(lines)
+        assert info.session == "work"
+
+
+def test_a_pane_that_is_in_the_hub_alone_is_listed_there() -> None:
+    [info] = parse_panes([listed(session=HUB_SESSION)])
+    assert info.session == HUB_SESSION
+
+
+@pytest.mark.parametrize("tag", ["", "not a tag", "#{x}"])
+def test_panes_without_our_tag_are_left_out(tag: str) -> None:
+    assert parse_panes([listed(tag=tag), b"noise"]) == []
+
+
+def test_windows_that_the_hub_has_lost_are_found() -> None:
+    assert windows_outside_hub([listed()]) == ["@2"]
+    assert windows_outside_hub([listed(), listed(session=HUB_SESSION)]) == []
+    assert windows_outside_hub([listed(tag="")]) == []
+
+
+def test_two_commands_read_a_pane() -> None:
+    assert [line.split()[0] for line in look_lines(["%1", "%2"])] == [
+        "display-message",
+        "capture-pane",
+        "display-message",
+        "capture-pane",
+    ]
+
+
+@pytest.mark.parametrize("title", ["", "a:b", "%1:1:3::1:x", "⠋ busy"])
+def test_a_title_is_data_whatever_it_says(title: str) -> None:
+    head = f"%1:0:::0:{title}".encode()
+    looks = parse_looks(["%1"], [answer(head), answer(b"one", b"", b"three")])
+    assert looks["%1"].screen("%1") == PaneScreen("%1", "one\n\nthree", title, in_mode=False)
+
+
+def test_a_look_tells_mode_and_end() -> None:
+    [look] = parse_looks(["%1"], [answer(b"%1:1::15:1:t"), answer()]).values()
+    assert (look.in_mode, look.dead, look.exit_code) == (True, True, 143)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (answer(b":::::"), answer(b"can't find pane: %1", ok=False)),
+        (answer(b":::::"), answer()),
+        (answer(), answer()),
+        (answer(b"%12:0:::0:t"), answer()),
+        (answer(b"no", ok=False), answer()),
+    ],
+)
+def test_a_pane_that_is_not_there_has_no_look(head: Answer, body: Answer) -> None:
+    assert parse_looks(["%1"], [head, body]) == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "killed_by", "code"),
+    [("0", "", 0), ("255", "", 255), ("", "15", 143), ("", "KILL", 137), ("", "?", None)],
+)
+def test_exit_codes(status: str, killed_by: str, code: int | None) -> None:
+    assert exit_code(status, killed_by) == code

@@ -1,0 +1,261 @@
+"""The control-mode stream, cut anywhere and with anything on the screen, and command lines."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.terminals.protocol import (
+    Answer,
+    Message,
+    Notice,
+    Output,
+    Parser,
+    command,
+    literal,
+    parse_version,
+    quote,
+    unescape,
+)
+
+LOOKALIKES = [
+    b"%end 1700000000 1 1",
+    b"%end 1700000000 7",
+    b"%end",
+    b"%error 1700000000 8 1",
+    b"%begin 1700000000 7 1",
+    b"%output %1 not an output",
+    b"%exit",
+    b"%pause %1",
+    b"%continue %1",
+    b"",
+    b"  %end 1700000000 7 1",
+    b"%end 1700000000 7 1 ",
+    b"%END 1700000000 7 1",
+]
+
+
+def parsed(*chunks: bytes) -> list[Message]:
+    parser = Parser()
+    return [message for chunk in chunks for message in parser.feed(chunk)]
+
+
+def block(*lines: bytes, guard: bytes = b"1700000000 7 1", end: bytes = b"%end") -> bytes:
+    return b"\n".join([b"%begin " + guard, *lines, end + b" " + guard, b""])
+
+
+def test_a_block_is_the_answer_to_a_command() -> None:
+    assert parsed(block(b"one", b"two")) == [Answer(ok=True, lines=(b"one", b"two"), ours=True)]
+
+
+def test_an_answer_can_be_empty() -> None:
+    assert parsed(block()) == [Answer(ok=True, lines=(), ours=True)]
+
+
+def test_an_error_is_an_answer_that_is_not_ok() -> None:
+    [answer] = parsed(block(b"can't find pane: %9", end=b"%error"))
+    assert answer == Answer(ok=False, lines=(b"can't find pane: %9",), ours=True)
+
+
+def test_the_flags_tell_the_answers_to_others() -> None:
+    [answer] = parsed(block(guard=b"1700000000 7 0"))
+    assert answer == Answer(ok=True, lines=(), ours=False)
+
+
+@pytest.mark.parametrize("line", LOOKALIKES)
+def test_a_screen_may_show_a_line_that_looks_like_a_message(line: bytes) -> None:
+    [answer] = parsed(block(b"before", line, b"after"))
+    assert answer == Answer(ok=True, lines=(b"before", line, b"after"), ours=True)
+
+
+def test_pausing_is_announced_inside_a_block_and_does_not_end_it() -> None:
+    stream = block(b"%pause %0", b"%continue %0") + block(b"next", guard=b"1700000000 8 1")
+    assert [m.lines for m in parsed(stream) if isinstance(m, Answer)] == [
+        (b"%pause %0", b"%continue %0"),
+        (b"next",),
+    ]
+
+
+def test_text_outside_of_blocks_is_dropped() -> None:
+    stream = b"hook failed: no such thing\n\n" + block(b"x") + b"\xff\xfe noise\n"
+    assert parsed(stream) == [Answer(ok=True, lines=(b"x",), ours=True)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"%begin", b"%begin ", b"%begin x y z", b"%begin 1 2", b"%begin 1 2 3 4", b"%begin 1 2 3 "],
+)
+def test_a_malformed_begin_opens_no_block(line: bytes) -> None:
+    assert parsed(line + b"\n%exit\n")[-1] == Notice("exit", "")
+
+
+def test_output_is_kept_escaped() -> None:
+    assert parsed(b"%output %12 a\\033[1mb\\134 c\n") == [Output("%12", b"a\\033[1mb\\134 c")]
+
+
+def test_extended_output_is_output_too() -> None:
+    stream = b"%extended-output %3 150 : a : b\n"
+    assert parsed(stream) == [Output("%3", b"a : b")]
+
+
+@pytest.mark.parametrize("line", [b"%output", b"%output ", b"%output %1", b"%extended-output %1 2"])
+def test_output_without_data_is_empty_output(line: bytes) -> None:
+    [message] = parsed(line + b"\n")
+    assert isinstance(message, Output)
+    assert message.escaped == b""
+
+
+def test_other_notifications_keep_their_words() -> None:
+    assert parsed(b"%window-renamed @2 a  name\n%sessions-changed\n%\n") == [
+        Notice("window-renamed", "@2 a  name"),
+        Notice("sessions-changed", ""),
+        Notice("", ""),
+    ]
+
+
+def test_a_line_is_taken_only_when_it_is_complete() -> None:
+    parser = Parser()
+    assert parser.feed(b"%output %1 a\\0") == []
+    assert parser.feed(b"33\n%ex") == [Output("%1", b"a\\033")]
+
+
+def test_a_carriage_return_ends_no_line() -> None:
+    assert parsed(block(b"a\rb\r")) == [Answer(ok=True, lines=(b"a\rb\r",), ours=True)]
+
+
+def test_an_answer_as_text_replaces_what_is_not_utf_8() -> None:
+    [answer] = parsed(block("é漢".encode(), b"\xff"))
+    assert isinstance(answer, Answer)
+    assert answer.text == "é漢\n�"
+
+
+body_lines = st.lists(st.sampled_from(LOOKALIKES) | st.binary(max_size=30), max_size=6).map(
+    lambda lines: [line.replace(b"\n", b"") for line in lines]
+)
+pieces = st.one_of(
+    body_lines.map(lambda lines: block(*_without_real_end(lines))),
+    body_lines.map(lambda lines: block(*_without_real_end(lines), end=b"%error")),
+    st.binary(max_size=40).map(lambda data: b"%output %1 " + data.replace(b"\n", b"") + b"\n"),
+    st.binary(max_size=40).map(lambda noise: b"~" + noise.replace(b"\n", b"") + b"\n"),
+    st.sampled_from([b"%exit\n", b"%window-close @1\n", b"\n"]),
+)
+
+
+def _without_real_end(lines: list[bytes]) -> list[bytes]:
+    real = {b"%end 1700000000 7 1", b"%error 1700000000 7 1"}
+    return [line for line in lines if line not in real]
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
+
+
+@given(st.lists(pieces, max_size=8).map(b"".join), st.lists(st.integers(0, 10_000), max_size=20))
+def test_any_cutting_of_a_stream_gives_the_same_messages(stream: bytes, places: list[int]) -> None:
+    assert parsed(*cut(stream, places)) == parsed(stream)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=20))
+def test_any_bytes_at_all_are_taken_without_complaint(chunks: list[bytes]) -> None:
+    assert parsed(*chunks) == parsed(b"".join(chunks))
+
+
+@given(body_lines, body_lines)
+def test_any_screen_comes_back_as_it_is(first: list[bytes], second: list[bytes]) -> None:
+    first, second = _without_real_end(first), _without_real_end(second)
+    assert parsed(block(*first) + block(*second)) == [
+        Answer(ok=True, lines=tuple(first), ours=True),
+        Answer(ok=True, lines=tuple(second), ours=True),
+    ]
+
+
+@given(st.binary())
+def test_unescape_gives_back_what_a_program_wrote(data: bytes) -> None:
+    escaped = b"".join(
+        b"\\%03o" % byte if byte < 0x20 or byte == 0x5C else bytes((byte,)) for byte in data
+    )
+    assert unescape(escaped) == data
+
+
+@pytest.mark.parametrize("data", [b"\\", b"\\12", b"\\8", b"\\400", b"\\777x"])
+def test_unescape_leaves_alone_what_is_no_escape(data: bytes) -> None:
+    assert unescape(data) == data
+
+
+def test_a_plain_word_needs_no_quotes() -> None:
+    assert command("set-option", "-g", "status", "off") == "set-option -g status off"
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("%1", "'%1'"),
+        ("it's", "'it'\"'\"'s'"),
+        ("a\nb", "'a'\"\\n\"'b'"),
+        ("a\rb", "'a'\"\\r\"'b'"),
+        ("a;", "'a;'"),
+        ("$x\\n", "'$x\\n'"),
+        ("~", "'~'"),
+        ("a\n", "'a'\"\\n\"''"),
+    ],
+)
+def test_quoting(word: str, quoted: str) -> None:
+    assert quote(word) == quoted
+
+
+def test_a_word_with_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        quote("a\0b")
+
+
+def read_word(quoted: str) -> str:
+    """Read a quoted word the way tmux does, as far as `quote` makes use of it."""
+    if not quoted.startswith("'"):
+        return quoted
+    parts = re.findall(r"""'([^']*)'|"((?:\\.|[^"\\])*)\"""", quoted)
+    escapes = {"\\n": "\n", "\\r": "\r"}
+    return "".join(single or escapes.get(double, double) for single, double in parts)
+
+
+@given(st.text().filter(lambda word: "\0" not in word))
+def test_any_word_is_one_argument_on_one_line(word: str) -> None:
+    quoted = quote(word)
+    assert "\n" not in quoted
+    assert "\r" not in quoted
+    assert read_word(quoted) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("plain", "plain"),
+        ("#{pid}", "##{pid}"),
+        ("#(date)", "##(date)"),
+        ("a#[b", "a###{l:[}b"),
+        ("##[", "#####{l:[}"),
+    ],
+)
+def test_literal_text_survives_formats(text: str, escaped: str) -> None:
+    assert literal(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("tmux 3.3a", (3, 3)),
+        ("tmux next-3.6", (3, 6)),
+        ("tmux openbsd-7.4", (7, 4)),
+        ("tmux 2.9", (2, 9)),
+        ("tmux master", None),
+        ("", None),
+    ],
+)
+def test_the_version_is_read_from_what_tmux_says(
+    said: str, version: tuple[int, int] | None
+) -> None:
+    assert parse_version(said) == version

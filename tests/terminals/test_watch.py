@@ -1,0 +1,178 @@
+"""When which pane is looked at; the clock is moved by hand."""
+
+import itertools
+
+import pytest
+
+from cli_agent_orchestrator.terminals.watch import LEADING_EDGE, Watch, Work
+
+
+@pytest.fixture
+def watch() -> Watch:
+    watch = Watch()
+    watch.add("%1")
+    watch.add("%2")
+    return watch
+
+
+def look(watch: Watch, now: float) -> Work:
+    """Do the work that is due, as if it was answered at once."""
+    work = watch.take(now)
+    for pane in work.look:
+        watch.answered(pane)
+    return work
+
+
+def spin(watch: Watch, pane: str, start: float, frames: int, step: float = 0.1) -> list[float]:
+    """Let a pane write regularly and return the times at which it is looked at."""
+    looks = []
+    for frame in range(frames):
+        now = start + frame * step
+        while (due := watch.next_at()) is not None and due <= now:
+            if pane in look(watch, due).look:
+                looks.append(due)
+        watch.output(pane, now)
+        watch.take_pauses()
+    return looks
+
+
+def test_nothing_is_due_while_nothing_is_written(watch: Watch) -> None:
+    assert watch.next_at() is None
+    assert watch.take(5.0) == Work((), ())
+
+
+def test_the_first_output_is_looked_at_a_moment_later(watch: Watch) -> None:
+    assert watch.output("%1", 5.0) == 5.0 + LEADING_EDGE
+    assert watch.take(5.0).look == ()
+    assert watch.take(5.0 + LEADING_EDGE).look == ("%1",)
+
+
+def test_more_output_before_the_look_settles_nothing_new(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    assert watch.output("%1", 5.001) is None
+    assert watch.next_at() == 5.0 + LEADING_EDGE
+
+
+def test_the_next_look_waits_for_the_interval(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    look(watch, 5.01)
+    assert watch.output("%1", 5.05) == pytest.approx(5.26)
+
+
+def test_after_quiet_the_leading_edge_is_back(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    look(watch, 5.01)
+    assert watch.output("%1", 9.0) == 9.0 + LEADING_EDGE
+
+
+def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: Watch) -> None:
+    looks = spin(watch, "%1", start=5.0, frames=100)
+    assert len(looks) >= 30
+    assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
+
+
+def test_the_end_of_a_burst_is_looked_at(watch: Watch) -> None:
+    spin(watch, "%1", start=5.0, frames=20)
+    due = watch.next_at()
+    assert due is not None
+    assert "%1" in look(watch, due).look
+    assert watch.next_at() is None
+
+
+def test_panes_are_looked_at_one_by_one_when_they_change_apart(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    watch.output("%2", 5.009)
+    assert look(watch, 5.01).look == ("%1",)
+    assert look(watch, 5.02).look == ("%2",)
+
+
+def test_panes_that_are_due_together_are_one_batch(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    watch.output("%2", 5.0)
+    assert look(watch, 5.01).look == ("%1", "%2")
+
+
+def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: Watch) -> None:
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%1", now)
+    assert watch.take_pauses() == ("%1",)
+    assert watch.take_pauses() == ()
+
+
+def test_a_paused_pane_is_resumed_with_the_look(watch: Watch) -> None:
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%1", now)
+    assert look(watch, 5.01) == Work(look=("%1",), resume=("%1",))
+
+
+def test_a_busy_pane_is_paused_from_the_first_output_on(watch: Watch) -> None:
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%1", now)
+    watch.take_pauses()
+    look(watch, 5.01)
+    watch.output("%1", 5.1)
+    assert watch.take_pauses() == ("%1",)
+    assert watch.next_at() == pytest.approx(5.26)
+
+
+def test_a_pane_that_was_quiet_is_busy_no_longer(watch: Watch) -> None:
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%1", now)
+    watch.take_pauses()
+    look(watch, 5.01)
+    watch.output("%1", 6.0)
+    assert watch.take_pauses() == ()
+
+
+def test_a_pane_whose_raw_output_is_wanted_is_never_paused() -> None:
+    watch = Watch()
+    watch.add("%1", pausable=False)
+    for frame in range(50):
+        watch.output("%1", 5.0 + frame / 100)
+    assert watch.take_pauses() == ()
+
+
+def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: Watch) -> None:
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%1", now)
+        watch.output("%2", now + 0.03)
+    look(watch, 5.01)
+    look(watch, 5.05)
+    watch.output("%1", 5.1)
+    watch.output("%2", 5.1)
+    assert look(watch, 5.26).look == ("%1", "%2")
+
+
+def test_a_pane_is_not_asked_again_before_it_has_answered(watch: Watch) -> None:
+    watch.output("%1", 5.0)
+    watch.take(5.01)
+    watch.output("%1", 5.02)
+    assert watch.next_at() is None
+    assert watch.take(6.0).look == ()
+    watch.answered("%1")
+    assert watch.take(6.0).look == ("%1",)
+
+
+@pytest.mark.parametrize(("panes", "interval"), [(10, 0.25), (50, 0.25), (100, 0.5), (400, 1.0)])
+def test_the_interval_grows_with_the_busy_panes(panes: int, interval: float) -> None:
+    watch = Watch()
+    for number in range(panes):
+        watch.add(f"%{number}")
+        for now in (5.0, 5.001, 5.002):
+            watch.output(f"%{number}", now)
+    look(watch, 5.02)
+    assert watch.interval == interval
+
+
+def test_a_change_that_is_no_output_is_looked_at_too(watch: Watch) -> None:
+    assert watch.touch("%1", 5.0) == 5.0 + LEADING_EDGE
+    assert look(watch, 5.01).look == ("%1",)
+
+
+def test_a_pane_that_is_not_known_is_no_matter(watch: Watch) -> None:
+    watch.remove("%1")
+    assert watch.output("%1", 5.0) is None
+    assert watch.touch("%1", 5.0) is None
+    watch.answered("%1")
+    watch.remove("%1")
+    assert watch.next_at() is None
