@@ -37,9 +37,9 @@ name = "codex"
 program = "codex"
 install_hint = "npm install -g @openai/codex"
 # One empties a draft or stops a turn, the next one quits; with an empty composer the first quits.
-exit_keys = ("C-c", "C-c")
+exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each takes a line or the line end before it. Ctrl-C would quit if the composer were empty.
-clear_keys = ("C-u",) * 32
+clear_keys: tuple[str, ...] = ("C-u",) * 32
 
 # • Working (3s • esc to interrupt)        • Exploring
 ACTIVE_WORK_UI_PATTERN = r"esc to interrupt|•\s+Exploring\b"
