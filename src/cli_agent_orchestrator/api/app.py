@@ -1,0 +1,74 @@
+"""The HTTP application: routes, access and problems put together."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
+
+from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.api.access import Access, AccessRules
+from cli_agent_orchestrator.api.backend import Backend, Terminals
+from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
+from cli_agent_orchestrator.api.problems import add_problem_handlers
+from cli_agent_orchestrator.api.routes import open_router, router
+from cli_agent_orchestrator.clock import Clock, SystemClock
+
+DESCRIPTION = """Runs CLI coding agents in tmux terminals.
+
+Every request but `GET /health` carries `Authorization: Bearer TOKEN`. Errors are
+`{"detail": "what went wrong and what to do"}`."""
+
+NO_TELEMETRY: TelemetryConfig = {
+    # Spans and logs of the framework would carry prompts out of the process.
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+
+
+class Api(FastAPI):
+    """FastAPI with the token in its documentation; `Access` is what asks for it."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            schema = super().openapi()
+            schema["components"]["securitySchemes"] = {
+                "token": {"type": "http", "scheme": "bearer"}
+            }
+            schema["security"] = [{"token": []}]
+            schema["paths"]["/health"]["get"]["security"] = []
+        return super().openapi()
+
+
+def create_app(
+    service: Terminals,
+    *,
+    token: str | None,
+    allowed_hosts: Iterable[str] = (),
+    heartbeat: float = HEARTBEAT_SECONDS,
+    clock: Clock | None = None,
+) -> FastAPI:
+    """Return the application for one terminal service.
+
+    With a token of None everybody on the machine may use it. `allowed_hosts` are names under which
+    the server may be addressed besides the loopback ones.
+    """
+    app = Api(
+        title="CLI agent orchestrator",
+        version=__version__,
+        description=DESCRIPTION,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
+    )
+    app.state.backend = Backend(service, clock or SystemClock(), heartbeat, asyncio.Event())
+    # Flat, not included as routers: those are searched twice for every request.
+    app.router.routes.extend([*router.routes, *open_router.routes])
+    add_problem_handlers(app)
+    hosts = frozenset(host.lower() for host in allowed_hosts)
+    app.add_middleware(Access, rules=AccessRules(token, hosts))
+    return app

@@ -1,0 +1,73 @@
+"""What the handlers work with: the terminals as they need them, and a few things beside."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.models import (
+    Delivery,
+    Explanation,
+    OutputMode,
+    Session,
+    Terminal,
+    TerminalEvent,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTerminal:
+    """What a terminal to be created shall be."""
+
+    provider: str
+    agent_profile: str
+    working_directory: str | None = None
+
+
+class Terminals(Protocol):
+    """The verbs of the terminal service that HTTP offers."""
+
+    async def create_session(
+        self, new: NewTerminal, session_name: str | None = None
+    ) -> Terminal: ...
+    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal: ...
+    def sessions(self) -> list[Session]: ...
+    def session(self, name: str) -> Session: ...
+    async def delete_session(self, name: str) -> None: ...
+    def terminal(self, terminal_id: str) -> Terminal: ...
+    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery: ...
+    async def press(self, terminal_id: str, key: str) -> None: ...
+    async def output(self, terminal_id: str, mode: OutputMode) -> str: ...
+    def explain(self, terminal_id: str) -> Explanation: ...
+    async def exit(self, terminal_id: str) -> None: ...
+    async def delete(self, terminal_id: str) -> None: ...
+    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Everything a handler may use."""
+
+    terminals: Terminals
+    clock: Clock
+    heartbeat: float
+    """Seconds between two signs of life on an event stream where nothing happens."""
+    closing: asyncio.Event
+    """Set when the server is about to end: event streams end at once."""
+
+
+async def backend_of(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+async def terminals_of(request: Request) -> Terminals:
+    backend: Backend = request.app.state.backend
+    return backend.terminals
+
+
+Served = Annotated[Backend, Depends(backend_of)]
+Service = Annotated[Terminals, Depends(terminals_of)]

@@ -1,0 +1,103 @@
+"""The status stream: terminal events as server-sent events."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cli_agent_orchestrator.api.schemas import event_fields
+from cli_agent_orchestrator.models import TerminalEvent
+
+HEARTBEAT_SECONDS = 15.0
+
+
+def event_bytes(event: TerminalEvent) -> bytes:
+    """Return an event as it goes over the wire: its kind is the name, its id the resume point."""
+    data = json.dumps(event_fields(event), separators=(",", ":"))
+    return format_sse_event(data_str=data, event=event.kind, id=event.id)
+
+
+class EventStream(Response):
+    """Sends events until the client hangs up, the server closes, or there are no more.
+
+    When nothing happens a comment is sent now and then, so that both ends notice a dead connection.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        events: AsyncGenerator[TerminalEvent, None],
+        closing: asyncio.Event,
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        # Not by the inherited constructor: it would announce a length.
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._events = events
+        self._closing = closing
+        self._heartbeat = heartbeat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        over = asyncio.create_task(self._end(receive))
+        try:
+            async with contextlib.aclosing(self._events):
+                await self._send_events(send, over)
+        finally:
+            await _cancel(over)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _end(self, receive: Receive) -> None:
+        """Return when the client has hung up or the server is closing."""
+        hang_up = asyncio.create_task(_hang_up(receive))
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait({hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hang_up.cancel()
+            closing.cancel()
+
+    async def _send_events(self, send: Send, over: asyncio.Task[None]) -> None:
+        upcoming = self._next_event()
+        try:
+            while True:
+                await asyncio.wait(
+                    {upcoming, over}, timeout=self._heartbeat, return_when=asyncio.FIRST_COMPLETED
+                )
+                if over.done():
+                    return
+                chunk = KEEPALIVE_COMMENT
+                if upcoming.done():
+                    event = upcoming.result()
+                    if event is None:
+                        return
+                    chunk = event_bytes(event)
+                    upcoming = self._next_event()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            await _cancel(upcoming)
+
+    def _next_event(self) -> asyncio.Task[TerminalEvent | None]:
+        return asyncio.create_task(_next_or_none(self._events))
+
+
+async def _next_or_none(events: AsyncGenerator[TerminalEvent, None]) -> TerminalEvent | None:
+    return await anext(events, None)
+
+
+async def _hang_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:  # Any: whatever it would have returned
+    task.cancel()
+    await asyncio.wait({task})

@@ -1,0 +1,119 @@
+"""Errors as HTTP answers: one table from error class to status, `{"detail": …}` as the body."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cli_agent_orchestrator.api.schemas import Json
+from cli_agent_orchestrator.errors import (
+    InputRefused,
+    MessageTooLarge,
+    NotFound,
+    OrchestratorError,
+    StartError,
+    TmuxError,
+    UsageError,
+)
+
+logger = logging.getLogger(__name__)
+
+STATUS_CODES: Mapping[type[Exception], int] = {
+    UsageError: 400,
+    NotFound: 404,
+    InputRefused: 409,
+    MessageTooLarge: 413,
+    StartError: 422,
+    TmuxError: 503,
+    OrchestratorError: 500,
+}
+"""The nearest ancestor of an error counts."""
+
+LINGER_SECONDS = 3.0
+
+
+class Problem(Json):
+    """Says what went wrong."""
+
+    def __init__(
+        self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__({"detail": detail}, status_code, headers)
+
+
+class EarlyProblem(Problem):
+    """A problem that is told before the request was read to its end.
+
+    The answer goes out at once. Then the rest of the request is thrown away for a moment: closing
+    while the client still sends would reset the connection, and the client would not see why.
+    """
+
+    def __init__(
+        self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status_code, detail, {**(headers or {}), "Connection": "close"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while (await receive()).get("more_body", False):
+                    pass
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def status_code_of(error: Exception) -> int:
+    """Return the HTTP status of an error."""
+    return next((STATUS_CODES[c] for c in type(error).__mro__ if c in STATUS_CODES), 500)
+
+
+def describe_validation(errors: Sequence[Any]) -> str:
+    """Return one line for people: where and what, never the value, which may be a prompt.
+
+    `query.mode: Input should be 'full', 'last' or 'screen'`
+    """
+    return "; ".join(
+        f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}".lstrip(": ")
+        for error in errors
+    )
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Make the app answer with the problems of this module."""
+    app.add_exception_handler(OrchestratorError, _own_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _own_error(request: Request, error: Exception) -> Response:
+    status_code = status_code_of(error)
+    if status_code >= 500:
+        logger.error("%s %s: %s", request.method, request.url.path, error)
+    # What is too large has perhaps not been read to its end.
+    kind = EarlyProblem if status_code == 413 else Problem
+    return kind(status_code, str(error))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return Problem(422, describe_validation(error.errors()))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Return something for nobody: the client hung up while it was sending."""
+    return Response(status_code=400)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """Answer for a fault of ours; it is raised again after that, so the log has the traceback."""
+    return Problem(500, "internal error; the log of the server says more")

@@ -1,0 +1,296 @@
+"""The routes: handlers of a few lines that hand everything to the terminal service."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+
+from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.api.backend import NewTerminal, Served, Service
+from cli_agent_orchestrator.api.events import EventStream
+from cli_agent_orchestrator.api.messages import INPUT_DOCUMENTATION, read_message
+from cli_agent_orchestrator.api.schemas import (
+    FEATURES,
+    SERVICE_NAME,
+    DeliveryBody,
+    DoneBody,
+    EventBody,
+    ExplanationBody,
+    FolderBody,
+    HealthBody,
+    Json,
+    OutputBody,
+    ProblemBody,
+    SessionBody,
+    TerminalBody,
+    delivery_fields,
+    explanation_fields,
+    inline_schema,
+    session_fields,
+    terminal_fields,
+    terminal_list,
+)
+from cli_agent_orchestrator.models import OutputMode
+
+PROBLEMS = {
+    400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
+    401: ("The token is missing or wrong.", "a token is needed: send 'Authorization: …'"),
+    403: ("A web page of another origin asked.", "requests from web pages … are refused"),
+    404: ("There is no such terminal or session.", "no terminal '9f3c'; there are: none"),
+    409: ("The terminal cannot take input now.", "terminal 9f3c cannot take input: …"),
+    413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),
+    415: ("The body is not JSON.", "the body must be JSON: send 'Content-Type: …'"),
+    421: ("The Host header names another server.", "this server does not answer to …"),
+    422: (
+        "A parameter is missing or malformed, or an agent could not be started.",
+        "query.provider: Field required",
+    ),
+    503: ("tmux does not answer.", "tmux new-window failed: …"),
+}
+
+
+def problems(*status_codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of error answers, by status."""
+    return {
+        code: {
+            "model": ProblemBody,
+            "description": PROBLEMS[code][0],
+            "content": {"application/json": {"example": {"detail": PROBLEMS[code][1]}}},
+        }
+        for code in status_codes
+    }
+
+
+TerminalId = Annotated[str, Path(max_length=200, examples=["9f3c2a7be1d04c58"])]
+SessionName = Annotated[str, Path(max_length=200, examples=["cao-shop"])]
+Provider = Annotated[str, Query(max_length=200, examples=["codex"])]
+AgentProfile = Annotated[str, Query(max_length=200, examples=["system_analyst"])]
+Folder = Annotated[
+    str | None,
+    Query(
+        max_length=4096,
+        description="Where the agent works; the server's own folder if it is not given.",
+        examples=["/home/ada/shop"],
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        description="A repeated request with the same key is not typed twice.",
+        pattern="^[ -~]{1,200}$",
+        examples=["run-7/programmer/2"],
+    ),
+]
+DONE = {"success": True}
+
+open_router = APIRouter(responses=problems(400, 403, 421))
+"""What needs no token."""
+router = APIRouter(responses=problems(400, 401, 403, 421))
+
+
+# First, because routes are tried in order and this one is asked for all the time.
+@router.get(
+    "/terminals/{terminal_id}",
+    summary="Show a terminal and its status",
+    response_model=TerminalBody,
+    responses=problems(404, 422),
+)
+async def get_terminal(service: Service, terminal_id: TerminalId) -> Json:
+    return Json(terminal_fields(service.terminal(terminal_id)))
+
+
+@open_router.get("/health", summary="Tell that the server is there", response_model=HealthBody)
+async def health() -> Json:
+    return Json(
+        {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
+    )
+
+
+@router.post(
+    "/sessions",
+    summary="Start an agent in a new session",
+    status_code=201,
+    response_model=TerminalBody,
+    responses=problems(422, 503),
+)
+async def create_session(
+    service: Service,
+    provider: Provider,
+    agent_profile: AgentProfile,
+    session_name: Annotated[
+        str | None, Query(max_length=200, description="Is given the prefix `cao-`.")
+    ] = None,
+    working_directory: Folder = None,
+) -> Json:
+    new = NewTerminal(provider, agent_profile, working_directory)
+    return Json(terminal_fields(await service.create_session(new, session_name)), 201)
+
+
+@router.get("/sessions", summary="List the sessions", response_model=list[SessionBody])
+async def list_sessions(service: Service) -> Json:
+    return Json([session_fields(session) for session in service.sessions()])
+
+
+@router.get(
+    "/sessions/{name}",
+    summary="Show a session with its terminals",
+    response_model=SessionBody,
+    responses=problems(404, 422),
+)
+async def get_session(service: Service, name: SessionName) -> Json:
+    return Json(session_fields(service.session(name)))
+
+
+@router.delete(
+    "/sessions/{name}",
+    summary="End a session and all agents in it",
+    response_model=DoneBody,
+    responses=problems(404, 422, 503),
+)
+async def delete_session(service: Service, name: SessionName) -> Json:
+    await service.delete_session(name)
+    return Json(DONE)
+
+
+@router.post(
+    "/sessions/{name}/terminals",
+    summary="Start an agent in an existing session",
+    status_code=201,
+    response_model=TerminalBody,
+    responses=problems(404, 422, 503),
+)
+async def create_terminal(
+    service: Service,
+    name: SessionName,
+    provider: Provider,
+    agent_profile: AgentProfile,
+    working_directory: Folder = None,
+) -> Json:
+    new = NewTerminal(provider, agent_profile, working_directory)
+    return Json(terminal_fields(await service.create_terminal(name, new)), 201)
+
+
+@router.get(
+    "/sessions/{name}/terminals",
+    summary="List the terminals of a session",
+    response_model=list[TerminalBody],
+    responses=problems(404, 422),
+)
+async def list_terminals(service: Service, name: SessionName) -> Json:
+    return Json(terminal_list(service.session(name).terminals))
+
+
+@router.delete(
+    "/terminals/{terminal_id}",
+    summary="End an agent and remove its terminal",
+    response_model=DoneBody,
+    responses=problems(404, 422, 503),
+)
+async def delete_terminal(service: Service, terminal_id: TerminalId) -> Json:
+    await service.delete(terminal_id)
+    return Json(DONE)
+
+
+@router.post(
+    "/terminals/{terminal_id}/input",
+    summary="Type a message and submit it",
+    response_model=DeliveryBody,
+    responses={
+        202: {
+            "model": DeliveryBody,
+            "description": "Typed, but there is no sign that the agent took it.",
+        },
+        **problems(404, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=INPUT_DOCUMENTATION,
+)
+async def send_input(
+    request: Request,
+    service: Service,
+    terminal_id: TerminalId,
+    message: Annotated[str | None, Query(description="The message, if there is no body.")] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Json:
+    text = await read_message(request, message)
+    delivery = await service.send(terminal_id, text, idempotency_key)
+    return Json(delivery_fields(delivery), 200 if delivery.confirmed else 202)
+
+
+@router.post(
+    "/terminals/{terminal_id}/key",
+    summary="Press a special key",
+    response_model=DoneBody,
+    responses=problems(404, 409, 422, 503),
+)
+async def press_key(
+    service: Service,
+    terminal_id: TerminalId,
+    key: Annotated[str, Query(max_length=50, examples=["Escape"])],
+) -> Json:
+    await service.press(terminal_id, key)
+    return Json(DONE)
+
+
+@router.get(
+    "/terminals/{terminal_id}/output",
+    summary="Read what the agent wrote",
+    response_model=OutputBody,
+    responses=problems(404, 422, 503),
+)
+async def get_output(
+    service: Service, terminal_id: TerminalId, mode: OutputMode = OutputMode.FULL
+) -> Json:
+    return Json({"output": await service.output(terminal_id, mode), "mode": mode})
+
+
+@router.get(
+    "/terminals/{terminal_id}/explain",
+    summary="Say why a terminal has its status",
+    response_model=ExplanationBody,
+    responses=problems(404, 422),
+)
+async def explain(backend: Served, terminal_id: TerminalId) -> Json:
+    explanation = backend.terminals.explain(terminal_id)
+    return Json(explanation_fields(terminal_id, explanation, backend.clock.now()))
+
+
+@router.get(
+    "/terminals/{terminal_id}/working-directory",
+    summary="Say where the agent works",
+    response_model=FolderBody,
+    responses=problems(404, 422),
+)
+async def get_working_directory(service: Service, terminal_id: TerminalId) -> Json:
+    return Json({"working_directory": service.terminal(terminal_id).working_directory})
+
+
+@router.post(
+    "/terminals/{terminal_id}/exit",
+    summary="Ask the agent to quit",
+    response_model=DoneBody,
+    responses=problems(404, 409, 422, 503),
+)
+async def exit_terminal(service: Service, terminal_id: TerminalId) -> Json:
+    await service.exit(terminal_id)
+    return Json(DONE)
+
+
+@router.get(
+    "/events",
+    summary="Follow what happens to the terminals",
+    description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
+    "missed since the event named by `Last-Event-ID`.",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Endless; the name of an event is its `kind`, `data` holds this.",
+            "content": {"text/event-stream": {"schema": inline_schema(EventBody)}},
+        },
+        **problems(422),
+    },
+)
+async def follow_events(
+    backend: Served,
+    last_event_id: Annotated[str | None, Header(max_length=200, examples=["67c2d1f0-17"])] = None,
+) -> EventStream:
+    events = backend.terminals.subscribe(last_event_id)
+    return EventStream(events, backend.closing, backend.heartbeat)

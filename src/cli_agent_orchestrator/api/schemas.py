@@ -1,0 +1,232 @@
+"""Request and response bodies: what they hold, and how they look in the documentation.
+
+Answers are built from our own frozen values by the `…_fields` functions, without validating them
+a second time. The models document them; a test holds both together.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+from starlette.responses import JSONResponse
+
+from cli_agent_orchestrator.models import (
+    Delivery,
+    Explanation,
+    OutputMode,
+    Session,
+    Terminal,
+    TerminalEvent,
+    TerminalStatus,
+)
+
+SERVICE_NAME = "cli-agent-orchestrator"
+FEATURES = ("input-body", "events", "explain")
+MESSAGE_LIMIT = 8 * 1024 * 1024
+"""Bytes of UTF-8 in one message."""
+BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
+"""Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
+
+EXAMPLE_TERMINAL: JsonDict = {
+    "id": "9f3c2a7be1d04c58",
+    "name": "system_analyst-1",
+    "provider": "codex",
+    "session_name": "cao-shop",
+    "agent_profile": "system_analyst",
+    "working_directory": "/home/ada/shop",
+    "status": "idle",
+    "last_active": "2025-03-01T09:30:00.250000+00:00",
+    "alive": True,
+    "exit_code": None,
+}
+
+
+class Json(JSONResponse):
+    """A JSON answer that nobody keeps and no browser takes for anything else."""
+
+    def render(self, content: Any) -> bytes:  # Any: as in JSONResponse
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        # Half a character, which a screen may show, has no UTF-8.
+        return text.encode("utf-8", "replace")
+
+    def init_headers(self, headers: Any = None) -> None:  # Any: as in JSONResponse
+        super().init_headers(headers)
+        self.raw_headers += [
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+
+
+class Body(BaseModel):
+    """A documented body: what it does not name is not in it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class HealthBody(Body):
+    status: Literal["ok"]
+    service: Literal["cli-agent-orchestrator"]
+    version: str = Field(examples=["0.1.0"])
+    features: list[str] = Field(
+        description="What this server can do beyond the common routes.", examples=[list(FEATURES)]
+    )
+
+
+class TerminalBody(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TERMINAL]})
+
+    id: str
+    name: str
+    provider: str
+    session_name: str
+    agent_profile: str
+    working_directory: str
+    status: TerminalStatus
+    last_active: str = Field(description="Time of the last change of status or input, in UTC.")
+    alive: bool = Field(description="False once the agent's program has ended.")
+    exit_code: int | None = Field(
+        description="How the program ended; a signal counts as 128 + its number."
+    )
+
+
+class SessionBody(Body):
+    name: str = Field(examples=["cao-shop"])
+    terminals: list[TerminalBody]
+
+
+class InputBody(BaseModel):
+    """What is typed into a terminal; fields that are not known are ignored."""
+
+    message: str = Field(examples=["Add a test for the empty cart."])
+
+
+class DeliveryBody(Body):
+    success: bool = Field(description="The same as `confirmed`.")
+    confirmed: bool = Field(description="True after a positive sign that the agent took it.")
+    detail: str = Field(examples=["the agent started to work"])
+    enter_presses: int = Field(examples=[1])
+    removed_characters: int = Field(
+        description="How many control characters were taken out of the message.", examples=[0]
+    )
+
+
+class OutputBody(Body):
+    output: str = Field(examples=["All tests pass."])
+    mode: OutputMode
+
+
+class FolderBody(Body):
+    working_directory: str = Field(examples=["/home/ada/shop"])
+
+
+class DoneBody(Body):
+    success: Literal[True]
+
+
+class EvidenceBody(Body):
+    source: str = Field(examples=["title"])
+    status: TerminalStatus | None
+    detail: str = Field(examples=["⠋ shop"])
+    at: float = Field(description="Unix time.", examples=[1740821400.25])
+    age: float = Field(description="Seconds since then.", examples=[0.8])
+
+
+class ExplanationBody(Body):
+    terminal_id: str
+    status: TerminalStatus
+    reason: str = Field(examples=["the title shows a spinner"])
+    evidence: list[EvidenceBody]
+
+
+class EventBody(Body):
+    """The `data` of one event; the event's name is `kind`."""
+
+    id: str = Field(examples=["67c2d1f0-17"])
+    kind: str = Field(description="`status`, `removed` or `snapshot`.", examples=["status"])
+    terminal_id: str
+    session_name: str
+    status: TerminalStatus
+    reason: str
+    at: float = Field(description="Unix time.", examples=[1740821400.25])
+    alive: bool
+    exit_code: int | None
+
+
+class ProblemBody(Body):
+    detail: str = Field(description="What went wrong and what to do.")
+
+
+def inline_schema(body: type[BaseModel]) -> dict[str, Any]:  # Any: JSON schema
+    """Return the schema of a body that is documented by hand; what it refers to is elsewhere."""
+    schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return schema
+
+
+def terminal_fields(terminal: Terminal) -> dict[str, object]:
+    return {
+        "id": terminal.id,
+        "name": terminal.name,
+        "provider": terminal.provider,
+        "session_name": terminal.session_name,
+        "agent_profile": terminal.agent_profile,
+        "working_directory": terminal.working_directory,
+        "status": terminal.status,
+        # Existing clients read a date here; our own additions use unix time.
+        "last_active": datetime.fromtimestamp(terminal.last_active, UTC).isoformat(),
+        "alive": terminal.alive,
+        "exit_code": terminal.exit_code,
+    }
+
+
+def terminal_list(terminals: Sequence[Terminal]) -> list[dict[str, object]]:
+    return [terminal_fields(terminal) for terminal in terminals]
+
+
+def session_fields(session: Session) -> dict[str, object]:
+    return {"name": session.name, "terminals": terminal_list(session.terminals)}
+
+
+def delivery_fields(delivery: Delivery) -> dict[str, object]:
+    return {
+        "success": delivery.confirmed,
+        "confirmed": delivery.confirmed,
+        "detail": delivery.detail,
+        "enter_presses": delivery.enter_presses,
+        "removed_characters": delivery.removed_characters,
+    }
+
+
+def explanation_fields(terminal_id: str, explanation: Explanation, now: float) -> dict[str, object]:
+    return {
+        "terminal_id": terminal_id,
+        "status": explanation.status,
+        "reason": explanation.reason,
+        "evidence": [
+            {
+                "source": evidence.source,
+                "status": evidence.status,
+                "detail": evidence.detail,
+                "at": evidence.at,
+                "age": round(max(0.0, now - evidence.at), 3),
+            }
+            for evidence in explanation.evidence
+        ],
+    }
+
+
+def event_fields(event: TerminalEvent) -> dict[str, object]:
+    return {
+        "id": event.id,
+        "kind": event.kind,
+        "terminal_id": event.terminal_id,
+        "session_name": event.session_name,
+        "status": event.status,
+        "reason": event.reason,
+        "at": event.at,
+        "alive": event.alive,
+        "exit_code": event.exit_code,
+    }

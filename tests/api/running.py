@@ -1,0 +1,81 @@
+"""A real server on a free port, with a fake service behind it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from cli_agent_orchestrator.api.app import create_app
+from cli_agent_orchestrator.api.serving import BackgroundServer, serve
+from tests.fakes import FakeService
+
+TOKEN = "0123456789abcdef-secret"
+WAIT_SECONDS = 30.0
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class RunningApi:
+    """A server that answers on `url`."""
+
+    service: FakeService
+    port: int
+    loop: asyncio.AbstractEventLoop
+    stop: Callable[[], None]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, token: str | None = TOKEN) -> httpx.Client:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=WAIT_SECONDS, trust_env=False
+        )
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run something in the server's own loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(WAIT_SECONDS)
+
+    def call(self, action: Callable[[], Result]) -> Result:
+        """Call something in the server's own loop and wait for it."""
+
+        async def act() -> Result:
+            return action()
+
+        return self.run(act())
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Let the server's loop turn until something is so."""
+
+        async def turn() -> None:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not condition():
+                    await asyncio.sleep(0.001)
+
+        self.run(turn())
+
+
+@contextlib.contextmanager
+def running_api(
+    service: FakeService | None = None, *, token: str | None = TOKEN, **settings: Any
+) -> Iterator[RunningApi]:
+    """Serve until the block is left; `settings` go to `create_app`."""
+    fake = service or FakeService()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
+        loops.append(asyncio.get_running_loop())
+        app = create_app(fake, token=token, **settings)
+        await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+
+    server = BackgroundServer(main)
+    port = server.start()
+    try:
+        yield RunningApi(fake, port, loops[0], server.stop)
+    finally:
+        server.stop()

@@ -1,0 +1,86 @@
+"""The OpenAPI document is complete: nobody has to read the source to write a client."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from cli_agent_orchestrator.api.app import create_app
+from tests.fakes import FakeService
+
+SCHEMA: dict[str, Any] = create_app(FakeService(), token=None).openapi()
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, operations in SCHEMA["paths"].items()
+    for method, operation in operations.items()
+}
+ROUTES = [
+    "GET /health",
+    "POST /sessions",
+    "GET /sessions",
+    "GET /sessions/{name}",
+    "DELETE /sessions/{name}",
+    "POST /sessions/{name}/terminals",
+    "GET /sessions/{name}/terminals",
+    "GET /terminals/{terminal_id}",
+    "DELETE /terminals/{terminal_id}",
+    "POST /terminals/{terminal_id}/input",
+    "POST /terminals/{terminal_id}/key",
+    "GET /terminals/{terminal_id}/output",
+    "GET /terminals/{terminal_id}/explain",
+    "GET /terminals/{terminal_id}/working-directory",
+    "POST /terminals/{terminal_id}/exit",
+    "GET /events",
+]
+
+
+def test_every_route_is_documented_and_no_other() -> None:
+    assert sorted(OPERATIONS) == sorted(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_route_documents_its_answer_and_its_errors(route: str) -> None:
+    operation = OPERATIONS[route]
+    assert operation["summary"]
+    success = [code for code in operation["responses"] if code.startswith("2")]
+    errors = {code for code in operation["responses"] if not code.startswith("2")}
+    assert success
+    assert errors >= {"400", "403", "421"}
+    assert ("401" in errors) == (route != "GET /health")
+    assert ("404" in errors) == ("{" in route)
+    for code in errors:
+        content = operation["responses"][code]["content"]["application/json"]
+        assert content["schema"] == {"$ref": "#/components/schemas/ProblemBody"}
+        assert content["example"]["detail"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_token_is_documented_where_it_is_needed(route: str) -> None:
+    security = OPERATIONS[route].get("security", SCHEMA["security"])
+    assert security == ([] if route == "GET /health" else [{"token": []}])
+
+
+def test_the_token_is_a_bearer_token() -> None:
+    schemes = SCHEMA["components"]["securitySchemes"]
+    assert schemes == {"token": {"type": "http", "scheme": "bearer"}}
+
+
+def test_both_ways_to_send_a_message_are_documented() -> None:
+    operation = OPERATIONS["POST /terminals/{terminal_id}/input"]
+    assert "application/json" in operation["requestBody"]["content"]
+    parameters = {p["name"]: p["in"] for p in operation["parameters"]}
+    assert parameters["message"] == "query"
+    assert parameters["idempotency-key"] == "header"
+    assert {"200", "202", "409", "413"} <= set(operation["responses"])
+
+
+def test_the_event_stream_is_documented_as_one() -> None:
+    assert "text/event-stream" in OPERATIONS["GET /events"]["responses"]["200"]["content"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    text = json.dumps(SCHEMA)
+    assert "#/$defs" not in text
+    for name in re.findall(r"#/components/schemas/(\w+)", text):
+        assert name in SCHEMA["components"]["schemas"]

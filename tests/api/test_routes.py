@@ -1,0 +1,181 @@
+"""The routes that existing clients use, and ours beyond them."""
+
+from dataclasses import replace
+
+import httpx
+import pytest
+from pydantic import BaseModel, TypeAdapter
+
+from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.api import schemas
+from cli_agent_orchestrator.api.backend import NewTerminal
+from cli_agent_orchestrator.models import OutputMode, TerminalStatus
+from tests.api.running import RunningApi
+
+
+def test_health_names_service_version_and_features(http: httpx.Client) -> None:
+    assert http.get("/health").json() == {
+        "status": "ok",
+        "service": "cli-agent-orchestrator",
+        "version": __version__,
+        "features": ["input-body", "events", "explain"],
+    }
+
+
+def test_a_session_is_created_from_query_parameters(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(
+        "/sessions",
+        params={
+            "provider": "claude_code",
+            "agent_profile": "tester",
+            "session_name": "shop",
+            "working_directory": "/tmp",
+        },
+    )
+    assert answer.status_code == 201
+    assert answer.json()["session_name"] == "cao-shop"
+    assert api.service.created == [NewTerminal("claude_code", "tester", "/tmp")]
+
+
+def test_name_and_folder_of_a_session_may_be_left_out(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post("/sessions", params={"provider": "codex", "agent_profile": "tester"})
+    assert answer.status_code == 201
+    assert api.service.created == [NewTerminal("codex", "tester", None)]
+
+
+def test_a_terminal_is_added_to_a_session(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add(session_name="cao-shop")
+    answer = http.post(
+        "/sessions/cao-shop/terminals", params={"provider": "codex", "agent_profile": "tester"}
+    )
+    assert answer.status_code == 201
+    assert [t["id"] for t in http.get("/sessions/cao-shop/terminals").json()] == [
+        "a1b2c3d4",
+        answer.json()["id"],
+    ]
+
+
+def test_sessions_are_listed_with_their_terminals(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add("one", "cao-a")
+    api.service.add("two", "cao-b")
+    listed = http.get("/sessions").json()
+    assert [(s["name"], [t["id"] for t in s["terminals"]]) for s in listed] == [
+        ("cao-a", ["one"]),
+        ("cao-b", ["two"]),
+    ]
+    assert http.get("/sessions/cao-b").json() == listed[1]
+
+
+def test_deleting_a_session_ends_its_terminals(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add("one", "cao-a")
+    api.service.add("two", "cao-a")
+    assert http.delete("/sessions/cao-a").json() == {"success": True}
+    assert api.service.ended == ["one", "two"]
+
+
+def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) -> None:
+    terminal = replace(api.service.add(), status=TerminalStatus.ERROR, alive=False, exit_code=137)
+    api.service.known[terminal.id] = terminal
+    assert http.get("/terminals/a1b2c3d4").json() == {
+        "id": "a1b2c3d4",
+        "name": "programmer-1",
+        "provider": "codex",
+        "session_name": "cao-shop",
+        "agent_profile": "programmer",
+        "working_directory": "/home/ada/shop",
+        "status": "error",
+        "last_active": "2023-11-14T22:13:20.500000+00:00",
+        "alive": False,
+        "exit_code": 137,
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "mode"), [("", "full"), ("?mode=last", "last"), ("?mode=screen", "screen")]
+)
+def test_output_is_read_in_each_mode(
+    api: RunningApi, http: httpx.Client, query: str, mode: str
+) -> None:
+    api.service.add()
+    api.service.outputs = {mode: f"the {mode} output" for mode in OutputMode}
+    answer = http.get(f"/terminals/a1b2c3d4/output{query}").json()
+    assert answer == {"output": f"the {mode} output", "mode": mode}
+
+
+def test_output_with_half_a_character_is_still_an_answer(
+    api: RunningApi, http: httpx.Client
+) -> None:
+    api.service.add()
+    api.service.outputs = {OutputMode.FULL: "before \udc80 after"}
+    assert http.get("/terminals/a1b2c3d4/output").json()["output"] == "before ? after"
+
+
+def test_a_key_is_pressed(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    answer = http.post("/terminals/a1b2c3d4/key", params={"key": "Escape"})
+    assert answer.json() == {"success": True}
+    assert api.service.pressed == [("a1b2c3d4", "Escape")]
+
+
+def test_an_unknown_key_is_refused_with_the_known_ones(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    answer = http.post("/terminals/a1b2c3d4/key", params={"key": "C-z"})
+    assert answer.status_code == 400
+    assert answer.json() == {"detail": "unknown key 'C-z'; there are: Enter, Escape"}
+
+
+def test_the_working_directory_is_told(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    answer = http.get("/terminals/a1b2c3d4/working-directory").json()
+    assert answer == {"working_directory": "/home/ada/shop"}
+
+
+def test_a_status_is_explained_by_its_evidence(api: RunningApi, http: httpx.Client) -> None:
+    terminal = api.service.add()
+    answer = http.get("/terminals/a1b2c3d4/explain").json()
+    assert answer["terminal_id"] == "a1b2c3d4"
+    assert (answer["status"], answer["reason"]) == ("idle", "the title says so")
+    title, screen = answer["evidence"]
+    assert title.pop("age") > 0
+    assert title == {
+        "source": "title",
+        "status": "idle",
+        "detail": "⠋ shop",
+        "at": terminal.last_active,
+    }
+    assert screen["status"] is None
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/exit"), ("DELETE", "")])
+def test_a_terminal_is_ended(api: RunningApi, http: httpx.Client, method: str, path: str) -> None:
+    api.service.add()
+    answer = http.request(method, f"/terminals/a1b2c3d4{path}")
+    assert (answer.status_code, answer.json()) == (200, {"success": True})
+    assert api.service.ended == ["a1b2c3d4"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/health", schemas.HealthBody),
+        ("/sessions", list[schemas.SessionBody]),
+        ("/sessions/cao-shop", schemas.SessionBody),
+        ("/sessions/cao-shop/terminals", list[schemas.TerminalBody]),
+        ("/terminals/a1b2c3d4", schemas.TerminalBody),
+        ("/terminals/a1b2c3d4/output", schemas.OutputBody),
+        ("/terminals/a1b2c3d4/explain", schemas.ExplanationBody),
+        ("/terminals/a1b2c3d4/working-directory", schemas.FolderBody),
+        ("/terminals/no-such", schemas.ProblemBody),
+    ],
+)
+def test_answers_are_as_documented(
+    api: RunningApi, http: httpx.Client, path: str, body: type[BaseModel]
+) -> None:
+    api.service.add()
+    TypeAdapter(body).validate_json(http.get(path).content)
+
+
+def test_answers_are_not_kept_and_not_sniffed(http: httpx.Client) -> None:
+    headers = http.get("/health").headers
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,138 @@
+"""Running the server: ports, conflicts, threads and the end."""
+
+import asyncio
+import http.server
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.api.app import create_app
+from cli_agent_orchestrator.api.serving import BackgroundServer, bind, run, serve
+from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from tests.api.running import RunningApi, running_api
+from tests.fakes import FakeService
+
+
+@pytest.fixture
+def foreign_port() -> Iterator[int]:
+    """A port on which some other web server answers."""
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_a_port_taken_by_a_server_of_ours_is_said_to_be(api: RunningApi) -> None:
+    with pytest.raises(ServerConflict, match=rf"cli-agent-orchestrator.*{__version__}") as caught:
+        await bind("127.0.0.1", api.port)
+    assert str(api.port) in str(caught.value)
+
+
+async def test_a_port_taken_by_another_web_server_is_said_to_be(foreign_port: int) -> None:
+    with pytest.raises(ServerConflict, match="another program"):
+        await bind("127.0.0.1", foreign_port)
+
+
+async def test_a_port_taken_by_something_that_is_no_web_server_is_said_to_be() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        threading.Thread(target=lambda: taken.accept()[0].close()).start()
+        with pytest.raises(ServerConflict, match="another program"):
+            await bind("127.0.0.1", port)
+
+
+async def test_an_address_that_is_not_ours_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"cannot listen on 192\.0\.2\.1"):
+        await bind("192.0.2.1", 0)
+
+
+async def test_a_name_that_does_not_exist_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no-such-host"):
+        await bind("no-such-host.invalid", 0)
+
+
+def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> None:
+    async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
+        app = create_app(FakeService(), token=None)
+        await serve(app, "127.0.0.1", api.port, ready=ready, stop=stop)
+
+    server = BackgroundServer(main)
+    with pytest.raises(ServerConflict):
+        server.start()
+    server.stop()
+
+
+def test_what_ends_a_server_is_raised_when_it_is_stopped() -> None:
+    async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
+        ready(1)
+        raise ServerConflict("lost the state folder")
+
+    server = BackgroundServer(main)
+    assert server.start() == 1
+    with pytest.raises(ServerConflict, match="state folder"):
+        server.stop()
+
+
+def test_a_request_in_progress_is_answered_before_the_server_ends() -> None:
+    entered, release = threading.Event(), asyncio.Event()
+
+    class Slow(FakeService):
+        async def delete(self, terminal_id: str) -> None:
+            entered.set()
+            await release.wait()
+
+    slow = Slow()
+    slow.add()
+    with running_api(slow) as running, running.client() as client:
+        answers: list[int] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(client.delete("/terminals/a1b2c3d4").status_code)
+        )
+        asking.start()
+        assert entered.wait(30)
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        running.call(release.set)
+        asking.join()
+        stopping.join()
+    assert answers == [200]
+
+
+async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
+    stop = asyncio.Event()
+    stop.set()
+    async with asyncio.timeout(30):
+        await serve(create_app(FakeService(), token=None), "127.0.0.1", 0, stop=stop)
+
+
+def test_signals_are_left_to_the_caller() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    during: list[object] = []
+
+    async def main() -> None:
+        stop = asyncio.Event()
+
+        async def ask(port: int) -> None:
+            async with httpx.AsyncClient(trust_env=False) as http:
+                await http.get(f"http://127.0.0.1:{port}/health")
+            during.append(signal.getsignal(signal.SIGTERM))
+            stop.set()
+
+        asking: list[asyncio.Task[None]] = []
+        app = create_app(FakeService(), token=None)
+
+        def ready(port: int) -> None:
+            asking.append(asyncio.create_task(ask(port)))
+
+        await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+
+    run(main())
+    assert [*during, signal.getsignal(signal.SIGTERM)] == [before, before]
