@@ -30,6 +30,7 @@ from cli_agent_orchestrator.providers.codex_transcript import (
     footer_row,
     is_dialog,
     split_cells,
+    transcript_end,
 )
 from cli_agent_orchestrator.providers.screen import dedent_cell, find, screen_lines, without_dim
 
@@ -192,7 +193,7 @@ def last_answer(scrollback: str) -> str:
     lines = screen_lines(scrollback)
     said = [
         cell
-        for cell in last_turn(split_cells(lines[: composer_row(lines)]))
+        for cell in last_turn(split_cells(lines[: transcript_end(lines)]))
         if cell.is_prose and not is_busy_row(cell)
     ]
     if not said:

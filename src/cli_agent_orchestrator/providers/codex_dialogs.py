@@ -31,7 +31,7 @@ STARTUP_QUESTIONS = (
     StartupQuestion(
         "update notice",
         #   ✨ Update available! 0.101.0 -> 0.166.0
-        r"^ +(?:✨ )?Update available\b",
+        r"^ +(?:✨\W*)?Update available\b",
         r"Skip$",
         "update codex, or set check_for_update_on_startup = false in its config.toml",
     ),

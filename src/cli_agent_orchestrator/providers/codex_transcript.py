@@ -139,6 +139,21 @@ def composer_row(lines: Sequence[str]) -> int | None:
     return None
 
 
+def transcript_end(lines: Sequence[str]) -> int | None:
+    """Return the row where the composer or a dialog starts, None if there is neither.
+
+    A dialog is indented but for the mark of its options, and has two blank rows above it.
+    """
+    if not is_dialog(lines):
+        return composer_row(lines)
+    last_cell = 0
+    for row, line in enumerate(lines):
+        if not is_indented(line) and not find(OPTION_PATTERN, line):
+            last_cell = row
+    blanks = (row for row in range(last_cell + 1, len(lines)) if not lines[row - 1] + lines[row])
+    return next(blanks, None)
+
+
 def footer_row(lines: Sequence[str], composer: int) -> int:
     """Return the row where the footer below a composer starts, behind the last blank row.
 
