@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field, replace
 
-from cli_agent_orchestrator.api.backend import NewTerminal
 from cli_agent_orchestrator.errors import NotFound, UnknownName
 from cli_agent_orchestrator.models import (
     Delivery,
@@ -17,6 +16,7 @@ from cli_agent_orchestrator.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.terminals.event_log import EventLog
+from cli_agent_orchestrator.terminals.service import NewTerminal
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 

@@ -16,15 +16,7 @@ from cli_agent_orchestrator.models import (
     Terminal,
     TerminalEvent,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class NewTerminal:
-    """What a terminal to be created shall be."""
-
-    provider: str
-    agent_profile: str
-    working_directory: str | None = None
+from cli_agent_orchestrator.terminals.service import NewTerminal
 
 
 class Terminals(Protocol):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api.backend import NewTerminal, Served, Service
+from cli_agent_orchestrator.api.backend import Served, Service
 from cli_agent_orchestrator.api.events import EventStream
 from cli_agent_orchestrator.api.messages import INPUT_DOCUMENTATION, read_message
 from cli_agent_orchestrator.api.schemas import (
@@ -30,6 +30,7 @@ from cli_agent_orchestrator.api.schemas import (
     terminal_list,
 )
 from cli_agent_orchestrator.models import OutputMode
+from cli_agent_orchestrator.terminals.service import NewTerminal
 
 PROBLEMS = {
     400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),

@@ -1,0 +1,56 @@
+"""Names, addresses and messages that cannot be used."""
+
+import pytest
+
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    BadMessage,
+    ConfigError,
+    UsageError,
+)
+from tests.api.running import RunningApi
+
+
+@pytest.mark.parametrize("name", ["../sessions", "a/b", "a?b=c", "a#b", "%2e%2e", "é\x00\n", ";"])
+def test_a_name_stays_one_part_of_the_path(
+    server: RunningApi, client: ApiClient, name: str
+) -> None:
+    server.service.add("other")
+    with pytest.raises(ApiRefused) as caught:
+        client.delete_terminal(name)
+    assert caught.value.status_code in (404, 405)
+    assert list(server.service.known) == ["other"]
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_cannot_be_a_name_is_refused(name: str) -> None:
+    with ApiClient() as client, pytest.raises(UsageError, match="not the name"):
+        client.delete_session(name)
+
+
+def test_half_a_character_cannot_be_sent(client: ApiClient) -> None:
+    with pytest.raises(BadMessage):
+        client.send_input("a1b2c3d4", "\ud83c")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:9889",
+        "ftp://localhost",
+        "http://",
+        "http://localhost/?a=b",
+        "http://[::1",
+    ],
+)
+def test_a_bad_address_is_a_clear_error(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"API is .*expected an address such as"):
+        ApiClient(url)
+
+
+def test_a_password_in_the_address_is_refused_and_not_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ApiClient("http://ada:secret@localhost:9889")
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,115 @@
+"""The verbs of the client, against our own server."""
+
+import pytest
+
+from cli_agent_orchestrator.api.schemas import MESSAGE_LIMIT
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    InputRefused,
+)
+from cli_agent_orchestrator.models import Delivery, OutputMode, TerminalStatus
+from cli_agent_orchestrator.terminals.service import NewTerminal
+from tests.api.running import RunningApi
+from tests.fakes import Sent
+
+
+def test_create_session(server: RunningApi, client: ApiClient) -> None:
+    """Scenario: Create session returns terminal ID and session name"""
+    created = client.create_session("system_analyst")
+    assert server.service.created == [NewTerminal("codex", "system_analyst", "/home/ada/shop")]
+    assert created["id"] in server.service.known
+    assert created["session_name"] == "cao-unnamed"
+
+
+def test_send_input(server: RunningApi, client: ApiClient) -> None:
+    """Scenario: Send input to terminal"""
+    server.service.add()
+    delivery = client.send_input("a1b2c3d4", "do it\nnow", idempotency_key="run/1")
+    assert server.service.sent == [Sent("a1b2c3d4", "do it\nnow", "run/1")]
+    assert delivery == Delivery(True, "the agent started to work", enter_presses=1)
+
+
+def test_a_session_gets_its_name_and_provider(server: RunningApi, client: ApiClient) -> None:
+    created = client.create_session("tester", provider="scripted", session_name="shop")
+    assert created["session_name"] == "cao-shop"
+    assert server.service.created[0].provider == "scripted"
+
+
+def test_a_terminal_joins_a_session(server: RunningApi, client: ApiClient) -> None:
+    name = client.create_session("system_analyst")["session_name"]
+    added = client.create_terminal(name, "tester", provider="claude_code")
+    assert added["session_name"] == name
+    assert server.service.created[1] == NewTerminal("claude_code", "tester", "/home/ada/shop")
+    assert len(client.get_session(name)["terminals"]) == 2
+    assert [s["name"] for s in client.list_sessions()] == [name]
+
+
+def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
+    server.service.add()
+    message = "é\n" * (MESSAGE_LIMIT // 3)
+    client.send_input("a1b2c3d4", message)
+    assert server.service.sent[0].message == message
+
+
+def test_a_message_over_the_limit_is_refused(server: RunningApi, client: ApiClient) -> None:
+    server.service.add()
+    with pytest.raises(ApiRefused, match="at most") as caught:
+        client.send_input("a1b2c3d4", "x" * (4 * MESSAGE_LIMIT))
+    assert caught.value.status_code == 413
+
+
+def test_an_unconfirmed_delivery_is_told(server: RunningApi, client: ApiClient) -> None:
+    server.service.add()
+    server.service.delivery = Delivery(False, "nothing moved", 3, 2)
+    assert client.send_input("a1b2c3d4", "go") == server.service.delivery
+
+
+def test_a_refusal_carries_status_and_reason(server: RunningApi, client: ApiClient) -> None:
+    server.service.failure = InputRefused("a1b2c3d4", "a dialog is open")
+    with pytest.raises(ApiRefused, match="a dialog is open") as caught:
+        client.send_input("a1b2c3d4", "go")
+    assert caught.value.status_code == 409
+
+
+def test_an_unknown_terminal_is_refused(client: ApiClient) -> None:
+    with pytest.raises(ApiRefused) as caught:
+        client.get_status("no-such")
+    assert caught.value.status_code == 404
+
+
+def test_status_output_and_explanation_are_read(server: RunningApi, client: ApiClient) -> None:
+    server.service.add()
+    server.service.outputs = {mode: f"{mode} text" for mode in OutputMode}
+    assert client.get_status("a1b2c3d4") is TerminalStatus.IDLE
+    assert client.get_terminal("a1b2c3d4")["provider"] == "codex"
+    assert client.get_last_output("a1b2c3d4") == "last text"
+    assert client.get_output("a1b2c3d4") == "full text"
+    assert client.get_output("a1b2c3d4", OutputMode.SCREEN) == "screen text"
+    assert client.explain("a1b2c3d4")["reason"] == "the title says so"
+
+
+def test_keys_and_endings_reach_the_service(server: RunningApi, client: ApiClient) -> None:
+    for name in ("one", "two", "three"):
+        server.service.add(name, f"cao-{name}")
+    client.press_key("one", "Escape")
+    client.exit_terminal("one")
+    client.delete_terminal("two")
+    client.delete_session("cao-three")
+    assert server.service.pressed == [("one", "Escape")]
+    assert server.service.ended == ["one", "two", "three"]
+
+
+def test_a_wrong_token_is_refused(server: RunningApi) -> None:
+    with (
+        ApiClient(server.url, token="wrong") as stranger,
+        pytest.raises(ApiRefused, match="token is wrong") as caught,
+    ):
+        stranger.list_sessions()
+    assert caught.value.status_code == 401
+
+
+def test_features_are_asked_for_once(server: RunningApi, client: ApiClient) -> None:
+    assert client.features() == {"input-body", "events", "explain"}
+    server.stop()
+    assert "events" in client.features()

@@ -1,0 +1,106 @@
+"""The client against a server that has none of our extras."""
+
+import pytest
+
+from cli_agent_orchestrator.client import QUERY_LIMIT, ApiClient
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    UsageError,
+)
+from cli_agent_orchestrator.models import TerminalStatus
+from tests.third_party import ThirdParty
+
+
+def test_a_whole_turn_needs_none_of_our_extras(theirs: ThirdParty, guest: ApiClient) -> None:
+    created = guest.create_session("system_analyst")
+    assert (created["id"], created["session_name"]) == ("0badcafe", "cao-theirs")
+    guest.create_terminal("cao-theirs", "tester")
+    assert guest.features() == frozenset()
+    guest.send_input("0badcafe", "fix it & go")
+    theirs.status = "completed"
+    assert guest.get_status("0badcafe") is TerminalStatus.COMPLETED
+    assert guest.get_last_output("0badcafe") == "their answer"
+    guest.exit_terminal("0badcafe")
+    guest.delete_terminal("0badcafe")
+
+
+def test_a_session_is_asked_for_in_the_query(theirs: ThirdParty, guest: ApiClient) -> None:
+    """Scenario: Create session returns terminal ID and session name"""
+    guest.create_session("system_analyst")
+    asked = theirs.asked[-1]
+    assert (asked.method, asked.path) == ("POST", "/sessions")
+    assert asked.query == {
+        "provider": "codex",
+        "agent_profile": "system_analyst",
+        "working_directory": "/home/ada/shop",
+    }
+
+
+def test_a_message_goes_into_the_query(theirs: ThirdParty, guest: ApiClient) -> None:
+    """Scenario: Send input to terminal"""
+    delivery = guest.send_input("0badcafe", "fix it & go\n100 %")
+    asked = theirs.asked[-1]
+    assert (asked.method, asked.path) == ("POST", "/terminals/0badcafe/input")
+    assert asked.query == {"message": "fix it & go\n100 %"}
+    assert asked.body == b""
+    assert not delivery.confirmed
+    assert "took the message" in delivery.detail
+
+
+def test_the_longest_message_their_address_holds_is_sent(
+    theirs: ThirdParty, guest: ApiClient
+) -> None:
+    message = "x" * (QUERY_LIMIT - len("message="))
+    guest.send_input("0badcafe", message)
+    assert theirs.asked[-1].query == {"message": message}
+
+
+@pytest.mark.parametrize("message", ["x" * QUERY_LIMIT, "漢" * (QUERY_LIMIT // 9)])
+def test_a_message_too_long_for_an_address_is_a_clear_error(guest: ApiClient, message: str) -> None:
+    with pytest.raises(UsageError, match=r"takes 640\d\d bytes.*up to 64000.*cao server"):
+        guest.send_input("0badcafe", message)
+
+
+@pytest.mark.parametrize("word", ["dreaming", "", None, 5, ["idle"]])
+def test_a_status_we_do_not_know_is_unknown(
+    theirs: ThirdParty, guest: ApiClient, word: object
+) -> None:
+    theirs.status = word
+    assert guest.get_status("0badcafe") is TerminalStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("health", [(404, b"{}"), (200, b'{"features": "all"}')])
+def test_a_strange_health_means_no_features(
+    theirs: ThirdParty, guest: ApiClient, health: tuple[int, bytes]
+) -> None:
+    theirs.answers["/health"] = health
+    assert guest.features() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((200, b"<html>"), "not JSON"),
+        ((200, b"[]"), "not a JSON object"),
+        ((500, b"<html>oops"), "oops"),
+        ((422, b'{"detail": [{"msg": "this"}, "that"]}'), "this; that"),
+        ((302, b"{}"), "302"),
+    ],
+)
+def test_strange_answers_are_refused(
+    theirs: ThirdParty, guest: ApiClient, answer: tuple[int, bytes], message: str
+) -> None:
+    theirs.answers["/terminals/0badcafe"] = answer
+    with pytest.raises(ApiRefused, match=message):
+        guest.get_terminal("0badcafe")
+
+
+def test_sessions_that_are_no_list_are_refused(theirs: ThirdParty, guest: ApiClient) -> None:
+    theirs.answers["/sessions"] = (200, b"{}")
+    with pytest.raises(ApiRefused, match="not a list"):
+        guest.list_sessions()
+
+
+def test_a_server_that_did_not_deliver_is_believed(theirs: ThirdParty, guest: ApiClient) -> None:
+    theirs.answers["/terminals/0badcafe/input"] = (200, b'{"success": false}')
+    assert "did not take" in guest.send_input("0badcafe", "go").detail

@@ -1,0 +1,80 @@
+"""What is known about a request when no answer came."""
+
+import socket
+import threading
+
+import httpx
+import pytest
+
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+)
+from tests.third_party import ThirdParty
+
+
+def test_a_refused_connection_was_not_received() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with (
+        ApiClient(f"http://127.0.0.1:{port}") as client,
+        pytest.raises(ApiUnreachable, match="cao server") as caught,
+    ):
+        client.get_terminal("a1b2c3d4")
+    assert not caught.value.maybe_received
+    assert caught.value.url == f"http://127.0.0.1:{port}/terminals/a1b2c3d4"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.ReadTimeout("slow"),
+        httpx.WriteTimeout("slow"),
+        httpx.ReadError(""),
+        httpx.WriteError("broken pipe"),
+        httpx.RemoteProtocolError("disconnected"),
+    ],
+)
+def test_any_later_failure_may_have_been_received(error: httpx.HTTPError) -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    with (
+        ApiClient(transport=httpx.MockTransport(fail)) as client,
+        pytest.raises(ApiUnreachable) as caught,
+    ):
+        client.exit_terminal("a1b2c3d4")
+    assert caught.value.maybe_received
+
+
+def test_a_failed_message_is_not_told(theirs: ThirdParty) -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/health":
+            return httpx.Response(200, json={})
+        raise httpx.ReadTimeout("slow", request=request)
+
+    with (
+        ApiClient(transport=httpx.MockTransport(fail)) as client,
+        pytest.raises(ApiUnreachable) as caught,
+    ):
+        client.send_input("a1b2c3d4", "my secret prompt")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_hangs_up_may_have_received_the_request() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            connection, _ = listener.accept()
+            connection.recv(65536)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with (
+            ApiClient(f"http://127.0.0.1:{listener.getsockname()[1]}") as client,
+            pytest.raises(ApiUnreachable) as caught,
+        ):
+            client.delete_terminal("a1b2c3d4")
+        thread.join()
+    assert caught.value.maybe_received
