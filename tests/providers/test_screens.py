@@ -20,6 +20,8 @@ from cli_agent_orchestrator.providers import PROVIDERS, get_provider
 
 SCREENS = Path(__file__).parent / "screens"
 CAPTURES = sorted(file for name in PROVIDERS for file in (SCREENS / name).rglob("*.txt"))
+DECIDABLE = [file for file in CAPTURES if "undecidable" not in file.parts]
+TITLED = [file for file in CAPTURES if file.with_suffix(".title").exists()]
 
 
 def capture_id(file: Path) -> str:
@@ -31,27 +33,19 @@ def judge(file: Path, title: str | None) -> TerminalStatus:
     return provider.detect_status(file.read_text(encoding="utf-8"), title)
 
 
-def read_title(file: Path) -> str | None:
-    title = file.with_suffix(".title")
-    return title.read_text(encoding="utf-8").removesuffix("\n") if title.exists() else None
-
-
 def accepted(file: Path) -> list[TerminalStatus]:
     return [TerminalStatus(word) for word in file.parent.name.split("+")]
 
 
-def is_decidable(file: Path) -> bool:
-    return "undecidable" not in file.parts
-
-
-@pytest.mark.parametrize("file", filter(is_decidable, CAPTURES), ids=capture_id)
+@pytest.mark.parametrize("file", DECIDABLE, ids=capture_id)
 def test_the_screen_alone_gives_the_status(file: Path) -> None:
     assert judge(file, None) in accepted(file)
 
 
-@pytest.mark.parametrize("file", filter(read_title, CAPTURES), ids=capture_id)
+@pytest.mark.parametrize("file", TITLED, ids=capture_id)
 def test_the_screen_with_its_title_gives_the_status(file: Path) -> None:
-    assert judge(file, read_title(file)) in accepted(file)
+    title = file.with_suffix(".title").read_text(encoding="utf-8").removesuffix("\n")
+    assert judge(file, title) in accepted(file)
 
 
 @pytest.mark.parametrize("file", CAPTURES, ids=capture_id)
