@@ -92,6 +92,8 @@ class FakeAgents:
     """Raised by every request while it is set."""
     refusals: list[ApiError] = field(default_factory=list)
     """Raised by the next attempts to send, one by one."""
+    output_refusals: list[ApiError] = field(default_factory=list)
+    """Raised when the output is asked for, one by one."""
     features_named: frozenset[str] = frozenset()
     sent: list[Sent] = field(default_factory=list)
     attempts: int = 0
@@ -122,6 +124,8 @@ class FakeAgents:
 
     def get_last_output(self, terminal_id: str) -> str:
         self._answer()
+        if self.output_refusals:
+            raise self.output_refusals.pop(0)
         return self.output
 
     def events(self, after: str | None = None) -> Iterator[TerminalEvent]:

@@ -1,0 +1,137 @@
+"""A prompt is sent again only when that is safe."""
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.handoff.delivery import Courier, Letter, Verdict, judge
+from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
+
+NOT_REACHED = ApiUnreachable("http://localhost", "refused", maybe_received=False)
+NO_ANSWER = ApiUnreachable("http://localhost", "timed out", maybe_received=True)
+BUSY = ApiRefused("POST", "/input", 409, "the agent is busy")
+BROKEN = ApiRefused("POST", "/input", 500, "oops")
+UNKNOWN_TERMINAL = ApiRefused("POST", "/input", 404, "no terminal")
+
+LETTER = Letter(TERMINAL, "do it", "key-1")
+
+
+@pytest.mark.parametrize(
+    ("error", "plain", "with_keys"),
+    [
+        (NOT_REACHED, Verdict.AGAIN, Verdict.AGAIN),
+        (NO_ANSWER, Verdict.UNCERTAIN, Verdict.AGAIN),
+        (BROKEN, Verdict.UNCERTAIN, Verdict.AGAIN),
+        (BUSY, Verdict.BUSY, Verdict.BUSY),
+        (UNKNOWN_TERMINAL, Verdict.FINAL, Verdict.FINAL),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_second_attempt_needs_certainty_or_a_key(
+    error: ApiError, plain: Verdict, with_keys: Verdict
+) -> None:
+    assert judge(error, knows_keys=False) is plain
+    assert judge(error, knows_keys=True) is with_keys
+
+
+class Post:
+    """A courier, its server and how time passes between attempts."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.agents = FakeAgents(self.clock)
+        self.pauses: list[float] = []
+        self.statuses: list[TerminalStatus] = []
+        self.courier = Courier(self.agents, self.clock, self.pause, self.statuses.append)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.clock.time += seconds
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()
+
+
+def test_a_letter_is_sent_once_under_its_key(post: Post) -> None:
+    handover = post.courier.deliver(LETTER, knows_keys=True)
+    assert handover.certain
+    assert [(sent.message, sent.key) for sent in post.agents.sent] == [("do it", "key-1")]
+    assert post.pauses == []
+
+
+def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
+    post.agents.refusals = [NOT_REACHED] * 3
+    assert post.courier.deliver(LETTER, knows_keys=False).certain
+    assert len(post.agents.sent) == 1
+    assert post.pauses == [0.25, 0.5, 1]
+
+
+def test_a_server_that_does_not_come_back_is_given_up_after_five_minutes(post: Post) -> None:
+    post.agents.down = NOT_REACHED
+    with pytest.raises(ApiUnreachable):
+        post.courier.deliver(LETTER, knows_keys=False)
+    assert 300 <= sum(post.pauses) <= 310
+
+
+def test_a_letter_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
+    post.agents.refusals = [NO_ANSWER]
+    handover = post.courier.deliver(LETTER, knows_keys=False)
+    assert not handover.certain
+    assert "timed out" in handover.detail
+    assert post.agents.attempts == 1
+
+
+def test_a_letter_that_may_have_arrived_is_sent_again_under_the_same_key(post: Post) -> None:
+    post.agents.refusals = [NO_ANSWER, BROKEN]
+    assert post.courier.deliver(LETTER, knows_keys=True).certain
+    assert post.agents.attempts == 3
+    assert [sent.key for sent in post.agents.sent] == ["key-1"]
+
+
+def test_a_server_of_ours_that_cannot_confirm_leaves_it_uncertain(post: Post) -> None:
+    post.agents.delivery = Delivery(False, "no sign of it")
+    assert not post.courier.deliver(LETTER, knows_keys=True).certain
+
+
+def test_a_server_that_never_confirms_is_believed(post: Post) -> None:
+    post.agents.delivery = Delivery(False, "does not say")
+    assert post.courier.deliver(LETTER, knows_keys=False).certain
+
+
+def test_a_busy_terminal_gets_it_when_it_is_free(post: Post) -> None:
+    post.agents.status = TerminalStatus.PROCESSING
+    post.agents.refusals = [BUSY] * 10
+    assert post.courier.deliver(LETTER, knows_keys=False).certain
+    assert max(post.pauses) == 2
+    assert post.statuses == [TerminalStatus.PROCESSING] * 10
+
+
+def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
+    post.agents.status = TerminalStatus.PROCESSING
+    post.agents.refusals = [BUSY] * 1000
+    with pytest.raises(ApiRefused, match="409"):
+        post.courier.deliver(LETTER, knows_keys=True)
+    assert 300 <= sum(post.pauses) <= 302
+
+
+def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
+    post.agents.status = TerminalStatus.WAITING_USER_ANSWER
+    post.agents.refusals = [BUSY] * 1000
+    assert post.courier.deliver(LETTER, knows_keys=True).certain
+    assert sum(post.pauses) > 1000
+
+
+def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
+    post.agents.status = TerminalStatus.ERROR
+    post.agents.refusals = [BUSY]
+    with pytest.raises(HandoffError, match="error state"):
+        post.courier.deliver(LETTER, knows_keys=True)
+
+
+def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:
+    post.agents.refusals = [UNKNOWN_TERMINAL]
+    with pytest.raises(ApiRefused, match="404"):
+        post.courier.deliver(LETTER, knows_keys=True)
+    assert post.pauses == []

@@ -1,0 +1,384 @@
+"""A turn from the prompt to the reply, with time that is moved."""
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.handoff.dispatch import NoResponseFile
+from cli_agent_orchestrator.handoff.mailbox import Change, StatusSignal, WakeSignal
+from cli_agent_orchestrator.handoff.progress import EventKind
+from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from tests.handoff.fakes import RULES, TERMINAL, Stage
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+
+AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+OURS = frozenset({"input-body"})
+
+
+def wait(stage: Stage) -> str:
+    return stage.handoff.wait_for_response_file(TERMINAL, stage.role).text
+
+
+def send(stage: Stage, envelope: Envelope | None = None) -> str:
+    return stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope).text
+
+
+class TestReactingToEvents:
+    def test_a_told_rest_ends_the_turn_between_two_polls(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.file(10.1, "reply")
+        stage.status(10.3, COMPLETED, told=True)
+        assert wait(stage) == "reply"
+        assert stage.elapsed == pytest.approx(10.3)
+
+    def test_a_told_rest_is_checked_before_it_counts(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.file(10.1, "first version")
+        stage.mailbox.at(10.3, lambda: stage.mailbox.post(StatusSignal(TERMINAL, IDLE)))
+        stage.file(50, "second version")
+        stage.status(51, IDLE, told=True)
+        assert wait(stage) == "second version"
+
+    def test_work_too_short_to_be_asked_for_is_seen_all_the_same(self, stage: Stage) -> None:
+        stage.mailbox.at(1.0, lambda: stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING)))
+        stage.status(1.1, IDLE, told=True)
+        with pytest.raises(NoResponseFile) as raised:
+            wait(stage)
+        assert raised.value.started
+        assert stage.elapsed == pytest.approx(1.1 + RULES.idle_grace)
+
+    def test_what_happens_to_other_terminals_is_ignored(self, stage: Stage) -> None:
+        stage.mailbox.at(1, lambda: stage.mailbox.post(StatusSignal("other", PROCESSING)))
+        stage.mailbox.at(2, lambda: stage.mailbox.post(StatusSignal("other", IDLE)))
+        with pytest.raises(NoResponseFile) as raised:
+            wait(stage)
+        assert not raised.value.started
+
+    def test_the_end_of_the_stream_makes_it_ask(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.file(2.1, "reply")
+        stage.status(2.2, IDLE)
+        stage.mailbox.at(2.5, lambda: stage.mailbox.post(WakeSignal()))
+        assert wait(stage) == "reply"
+        assert stage.elapsed == 2.5
+
+    def test_without_any_event_it_polls(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(9, lambda: stage.path.write_text("reply"))
+        stage.status(9, COMPLETED)
+        assert wait(stage) == "reply"
+        assert 9 < stage.elapsed <= 9 + 3 * RULES.poll_seconds
+
+    def test_a_slow_writer_does_not_make_it_ask_for_every_line(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        for line in range(1000):
+            stage.mailbox.at(4 + line / 1000, lambda: stage.tell(Change.WRITING))
+        stage.file(5.5, "reply")
+        stage.status(5.6, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert stage.agents.asked < 10
+
+    def test_signals_from_before_the_prompt_are_forgotten(self, stage: Stage) -> None:
+        stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING))
+        with pytest.raises(NoResponseFile) as raised:
+            send(stage)
+        assert not raised.value.started
+
+    def test_a_file_closed_while_the_prompt_is_being_sent_is_complete(self, stage: Stage) -> None:
+        stage.agents.on_send = lambda: stage.write("at once")
+        assert send(stage) == "at once"
+        assert stage.elapsed == 0
+
+
+class TestIncompleteFiles:
+    def test_half_a_file_is_not_a_reply(self, stage: Stage) -> None:
+        def write_half() -> None:
+            stage.path.write_text("half")
+            stage.tell(Change.WRITING)
+
+        stage.mailbox.at(1, write_half)
+        stage.file(8, "half and half")
+        assert wait(stage) == "half and half"
+        assert stage.elapsed == 8
+
+    def test_a_file_that_grows_unnoticed_is_not_a_reply(self, stage: Stage) -> None:
+        for second in range(1, 20):
+            stage.mailbox.at(second, partial(stage.path.write_text, "x" * second))
+        assert wait(stage) == "x" * 19
+        assert stage.elapsed >= 19 + RULES.poll_seconds
+
+    def test_a_blank_file_is_not_a_reply(self, stage: Stage) -> None:
+        stage.file(1, " \n")
+        stage.file(3, "text")
+        assert wait(stage) == "text"
+
+    def test_a_file_that_is_there_already_is_taken_when_it_stays_the_same(
+        self, stage: Stage
+    ) -> None:
+        stage.path.write_text("from before")
+        assert wait(stage) == "from before"
+        assert stage.elapsed == RULES.poll_seconds
+
+    def test_a_link_in_place_of_the_file_is_refused(self, stage: Stage, tmp_path: Path) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(3, lambda: stage.path.symlink_to(tmp_path / "elsewhere"))
+        with pytest.raises(HandoffError, match="symbolic link"):
+            wait(stage)
+
+    def test_a_mended_file_is_told_of(self, stage: Stage) -> None:
+        stage.mailbox.at(1, lambda: stage.path.write_bytes(b"caf\xe9"))
+        stage.mailbox.at(1, lambda: stage.tell(Change.CLOSED))
+        assert wait(stage) == "caf\N{REPLACEMENT CHARACTER}"
+        assert len(stage.told(EventKind.WARNING)) == 1
+        assert "not UTF-8" in stage.told(EventKind.WARNING)[0]
+
+
+class TestWaitingForAPerson:
+    def test_it_is_told_at_once_and_goes_on_by_itself(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.status(10.5, WAITING, told=True)
+        stage.mailbox.at(10.6, lambda: heard.append(len(stage.told(EventKind.WAITING_FOR_PERSON))))
+        heard: list[int] = []
+        stage.status(50_000, PROCESSING, told=True)
+        stage.file(50_100, "reply")
+        stage.status(50_101, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert heard == [1]
+        assert stage.told(EventKind.WAITING_FOR_PERSON) == [f"cao attach {TERMINAL}"]
+
+
+class TestServerAway:
+    def test_a_minute_without_the_server_is_survived(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(5, lambda: setattr(stage.agents, "down", AWAY))
+        stage.file(30, "reply")
+        stage.status(31, IDLE)
+        stage.mailbox.at(65, lambda: setattr(stage.agents, "down", None))
+        assert wait(stage) == "reply"
+        assert 65 <= stage.elapsed <= 75
+        assert len(stage.told(EventKind.WARNING)) == 1
+        assert stage.statuses() == [PROCESSING, IDLE]
+
+    def test_five_minutes_without_the_server_end_the_wait(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(5, lambda: setattr(stage.agents, "down", AWAY))
+        with pytest.raises(ApiUnreachable):
+            wait(stage)
+        assert 305 <= stage.elapsed <= 308
+
+    def test_a_fault_of_the_server_is_like_no_answer(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        fault = ApiRefused("GET", "/terminals", 503, "tmux does not answer")
+        stage.mailbox.at(5, lambda: setattr(stage.agents, "down", fault))
+        stage.mailbox.at(60, lambda: setattr(stage.agents, "down", None))
+        stage.file(61, "reply")
+        stage.status(61, IDLE)
+        assert wait(stage) == "reply"
+
+    def test_a_terminal_that_is_gone_ends_the_wait(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        gone = ApiRefused("GET", "/terminals", 404, "no terminal")
+        stage.mailbox.at(5, lambda: setattr(stage.agents, "down", gone))
+        with pytest.raises(ApiRefused, match="404"):
+            wait(stage)
+        assert stage.elapsed <= 5 + RULES.poll_seconds
+
+    def test_a_server_that_is_away_when_the_prompt_is_due_gets_it_later(self, stage: Stage) -> None:
+        stage.agents.down = AWAY
+        stage.mailbox.at(40, lambda: setattr(stage.agents, "down", None))
+        stage.agents.on_send = lambda: stage.write("reply")
+        assert send(stage) == "reply"
+        assert len(stage.agents.sent) == 1
+
+    def test_the_last_output_is_asked_for_again(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, replace(RULES, strict=False))
+        stage.status(0, PROCESSING)
+        stage.status(2, IDLE)
+        stage.agents.output_refusals = [AWAY, AWAY]
+        assert wait(stage) == "what the screen says"
+
+
+class TestReminders:
+    @pytest.fixture
+    def stage(self, tmp_path: Path) -> Stage:
+        return Stage(tmp_path, replace(RULES, max_reminders=1))
+
+    def test_an_agent_is_reminded_once_and_then_writes(self, stage: Stage) -> None:
+        stage.status(1, PROCESSING)
+        stage.status(5, IDLE)
+        stage.file(45, "at last")
+        envelope = Envelope("turn-1", 4)
+        assert send(stage, envelope) == "at last"
+        assert [sent.key for sent in stage.agents.sent] == ["turn-1", "turn-1-reminder-1"]
+        assert stage.agents.sent[1].message == reminder_for(stage.path)
+        assert stage.agents.sent[1].at - 1000 == 6 + RULES.idle_grace
+        assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
+
+    def test_after_the_last_reminder_the_turn_fails(self, stage: Stage) -> None:
+        stage.status(1, PROCESSING)
+        stage.status(5, IDLE)
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        assert len(stage.agents.sent) == 2
+
+    def test_no_reminder_if_reminders_are_off(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, replace(RULES, max_reminders=0))
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        assert len(stage.agents.sent) == 1
+
+    def test_an_agent_in_error_is_not_reminded(self, stage: Stage) -> None:
+        stage.status(1, TerminalStatus.ERROR)
+        with pytest.raises(HandoffError):
+            send(stage)
+        assert len(stage.agents.sent) == 1
+
+    def test_an_agent_that_may_have_no_task_is_not_reminded_of_it(self, stage: Stage) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        assert len(stage.agents.sent) == 1
+        assert "no sign that the agent took it" in stage.told(EventKind.WARNING)[0]
+
+    def test_an_agent_seen_at_work_is_reminded_even_if_nothing_was_confirmed(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
+        stage.status(1, PROCESSING)
+        stage.status(5, IDLE)
+        stage.file(45, "at last")
+        assert send(stage) == "at last"
+
+    def test_the_caller_may_choose_the_words(self, stage: Stage) -> None:
+        stage.status(1, PROCESSING)
+        stage.status(5, IDLE)
+        stage.file(45, "at last")
+        send(stage, Envelope("turn-1", 1, reminder="ROUND: 1\nplease"))
+        assert stage.agents.sent[1].message == "ROUND: 1\nplease"
+
+    def test_the_usual_words_quote_the_path_for_a_shell(self) -> None:
+        text = reminder_for(Path("/it's here/analyst_summary.md"))
+        assert "\nRESPONSE FILE INSTRUCTION\n" in text
+        assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
+
+
+class TestResuming:
+    def test_a_prompt_that_was_sent_is_not_sent_again(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.file(5, "reply")
+        stage.status(6, IDLE)
+        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "reply"
+        assert stage.agents.attempts == 0
+        assert stage.told(EventKind.RESUMED) == [""]
+
+    def test_a_reply_written_meanwhile_is_taken(self, stage: Stage) -> None:
+        stage.path.write_text("written while we were away")
+        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "written while we were away"
+        assert stage.agents.attempts == 0
+
+    @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
+    def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
+        stage.files.archive_text(stage.role, 2, "archived, not saved")
+        envelope = Envelope("turn-1", 2, sent=sent)
+        reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope)
+        assert reply.text == "archived, not saved"
+        assert reply.source is Source.ARCHIVE
+        assert stage.agents.attempts == 0
+
+    def test_a_prompt_perhaps_sent_is_only_waited_for_if_the_agent_works(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.status = PROCESSING
+        stage.file(5, "reply")
+        stage.status(6, IDLE)
+        assert send(stage, Envelope("turn-1", 2, sent=Sent.MAYBE)) == "reply"
+        assert stage.agents.attempts == 0
+
+    def test_a_prompt_perhaps_sent_is_only_waited_for_if_its_file_is_there(
+        self, stage: Stage
+    ) -> None:
+        stage.path.write_text("reply")
+        os.utime(stage.path, (5000, 5000))
+        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.agents.attempts == 0
+
+    def test_a_prompt_perhaps_sent_is_sent_under_its_key_if_nothing_shows_it(
+        self, stage: Stage
+    ) -> None:
+        stage.path.write_text("of an earlier turn")
+        os.utime(stage.path, (3000, 3000))
+        stage.agents.on_send = lambda: stage.write("reply")
+        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
+        stale = stage.files.archive_folder / "002-analyst-stale.md"
+        assert stale.read_text() == "of an earlier turn"
+
+
+class TestStopping:
+    def test_a_stop_ends_the_wait_at_once(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(7.25, stage.handoff.stop)
+        with pytest.raises(Stopped):
+            wait(stage)
+        assert stage.elapsed == 7.25
+
+    def test_after_a_stop_nothing_is_sent(self, stage: Stage) -> None:
+        stage.handoff.stop()
+        with pytest.raises(Stopped):
+            send(stage)
+        assert stage.agents.attempts == 0
+
+    def test_a_stop_ends_the_attempts_to_send(self, stage: Stage) -> None:
+        stage.agents.refusals = [AWAY] * 1000
+        stage.mailbox.at(3, stage.handoff.stop)
+        with pytest.raises(Stopped):
+            send(stage)
+        assert stage.elapsed == 3
+
+    def test_a_turn_that_was_stopped_can_be_taken_up_again(
+        self, stage: Stage, tmp_path: Path
+    ) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(3, stage.handoff.stop)
+        with pytest.raises(Stopped):
+            send(stage, Envelope("turn-1", 1))
+        later = Stage(tmp_path)
+        later.path.write_text("reply")
+        assert send(later, Envelope("turn-1", 1, sent=Sent.YES)) == "reply"
+
+
+def test_the_story_of_a_turn_is_told_in_order(stage: Stage) -> None:
+    stage.status(1, PROCESSING, told=True)
+    stage.file(4, "reply")
+    stage.status(5, COMPLETED, told=True)
+    send(stage)
+    assert [event.kind for event in stage.events] == [
+        EventKind.DISPATCHED,
+        EventKind.STATUS,
+        EventKind.STATUS,
+        EventKind.FILE_SEEN,
+        EventKind.STATUS,
+        EventKind.ACCEPTED,
+    ]
+    assert {(event.terminal_id, event.role) for event in stage.events} == {(TERMINAL, "analyst")}
+    assert [round(event.at - stage.events[0].at) for event in stage.events] == [0, 0, 1, 4, 5, 5]
+
+
+def test_turns_follow_each_other(stage: Stage) -> None:
+    for number in (1, 2, 3):
+        stage.agents.on_send = partial(stage.write, f"reply {number}")
+        assert send(stage) == f"reply {number}"
+    names = sorted(path.name for path in stage.files.archive_folder.iterdir())
+    assert names == ["001-analyst.md", "002-analyst.md", "003-analyst.md"]

@@ -1,0 +1,263 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
+from cli_agent_orchestrator.handoff.responses import (
+    LARGEST_RESPONSE,
+    ResponseFiles,
+    decode_response,
+)
+from tests.handoff.fakes import NAMES
+
+RUN = "20250131-120000"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ResponseFiles:
+    files = ResponseFiles(tmp_path, RUN, NAMES)
+    files.ensure_response_dir()
+    return files
+
+
+def write(files: ResponseFiles, data: bytes, role: str = "analyst") -> Path:
+    path = files.response_path_for(role)
+    path.write_bytes(data)
+    return path
+
+
+def read(files: ResponseFiles) -> str:
+    response = files.read("analyst")
+    assert response is not None
+    return response.text
+
+
+def test_paths_are_absolute_even_if_the_folder_is_not() -> None:
+    files = ResponseFiles(Path("project"), RUN, NAMES)
+    assert files.response_path_for("tester").is_absolute()
+
+
+def test_an_unknown_role_is_refused(files: ResponseFiles) -> None:
+    with pytest.raises(UnknownName, match="role 'poet'"):
+        files.response_path_for("poet")
+
+
+@pytest.mark.parametrize("run", ["", "..", "a/b", "agent-responses", ".hidden", "a\nb"])
+def test_an_archive_cannot_be_named_so_that_it_leads_elsewhere(tmp_path: Path, run: str) -> None:
+    with pytest.raises(UsageError):
+        ResponseFiles(tmp_path, run, NAMES)
+
+
+def test_git_does_not_see_what_a_run_leaves_behind(tmp_path: Path, files: ResponseFiles) -> None:
+    write(files, b"reply")
+    files.archive("analyst", 1)
+    git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
+    subprocess.run([*git, "init", "-q"], check=True)
+    status = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True)
+    assert status.stdout == b""
+
+
+def test_a_gitignore_of_the_user_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / ".tmp" / ".gitignore").write_text("mine\n")
+    ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+    assert (tmp_path / ".tmp" / ".gitignore").read_text() == "mine\n"
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / ".tmp").write_text("a file is in the way")
+    with pytest.raises(BadFolder, match="cannot be written"):
+        ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+
+
+def test_no_file_is_no_response(files: ResponseFiles) -> None:
+    assert files.read("analyst") is None
+    assert files.signature("analyst") is None
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\0\0\n"])
+def test_a_blank_file_counts_as_absent(files: ResponseFiles, data: bytes) -> None:
+    write(files, data)
+    assert files.read("analyst") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("zwölf ✓ 漢字\n".encode(), "zwölf ✓ 漢字\n"),
+        (b"\xef\xbb\xbfRESULT: PASS\n", "RESULT: PASS\n"),
+        (b"RESULT: PASS\r\nEVIDENCE:\r\n", "RESULT: PASS\nEVIDENCE:\n"),
+    ],
+    ids=["utf-8", "bom", "crlf"],
+)
+def test_the_text_is_what_the_agent_meant(files: ResponseFiles, data: bytes, text: str) -> None:
+    write(files, data)
+    response = files.read("analyst")
+    assert response is not None
+    assert response.text == text
+    assert response.warnings == ()
+
+
+def test_nul_bytes_are_left_out_with_a_warning() -> None:
+    response = decode_response(b"RE\0SULT: PASS\0\n")
+    assert response.text == "RESULT: PASS\n"
+    assert response.warnings == ("2 NUL bytes left out",)
+
+
+def test_what_is_not_utf8_is_replaced_with_a_warning() -> None:
+    response = decode_response(b"caf\xe9 RESULT: PASS\n")
+    assert response.text == "caf\N{REPLACEMENT CHARACTER} RESULT: PASS\n"
+    assert "not UTF-8 at byte 3" in response.warnings[0]
+
+
+@settings(deadline=None)
+@given(st.binary())
+def test_no_bytes_are_beyond_reading(data: bytes) -> None:
+    assert "\0" not in decode_response(data).text
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_characters="\0\r\ufeff", exclude_categories=["Cs"])))
+def test_proper_text_comes_back_as_it_was(text: str) -> None:
+    assert decode_response(text.encode()).text == text
+    assert decode_response(text.replace("\n", "\r\n").encode("utf-8-sig")).text == text
+
+
+def test_two_megabytes_are_nothing_special(files: ResponseFiles) -> None:
+    text = "line of a very long answer\n" * 80_000
+    write(files, text.encode())
+    assert read(files) == text
+
+
+def test_a_file_without_end_is_refused(files: ResponseFiles) -> None:
+    path = files.response_path_for("analyst")
+    with path.open("wb") as file:
+        file.truncate(LARGEST_RESPONSE + 1)
+    with pytest.raises(HandoffError, match="more than"):
+        files.read("analyst")
+
+
+def test_an_archived_file_keeps_its_bytes(files: ResponseFiles) -> None:
+    path = write(files, b"\xef\xbb\xbfa\r\n\0\xff")
+    kept = files.archive("analyst", 12)
+    assert kept == files.archive_folder / "012-analyst.md"
+    assert kept.read_bytes() == b"\xef\xbb\xbfa\r\n\0\xff"
+    assert not path.exists()
+
+
+def test_nothing_in_the_archive_is_ever_overwritten(files: ResponseFiles) -> None:
+    for text in (b"first", b"second", b"third"):
+        write(files, text)
+        files.archive("analyst", 1)
+    kept = {path.name: path.read_bytes() for path in files.archive_folder.iterdir()}
+    assert kept == {
+        "001-analyst.md": b"first",
+        "001-analyst-2.md": b"second",
+        "001-analyst-3.md": b"third",
+    }
+
+
+def test_numbers_go_on_after_the_highest(files: ResponseFiles) -> None:
+    assert files.next_sequence() == 1
+    write(files, b"x")
+    files.archive("analyst", 999)
+    assert files.next_sequence() == 1000
+    files.archive_text("tester", 1000, "y")
+    (files.archive_folder / "notes.txt").write_text("not numbered")
+    assert files.next_sequence() == 1001
+
+
+def test_a_kept_reply_is_found_by_its_number(files: ResponseFiles) -> None:
+    kept = files.archive_text("tester", 4, "RESULT: PASS\n")
+    found = files.archived("tester", 4)
+    assert found is not None
+    assert (found[0], found[1].text) == (kept, "RESULT: PASS\n")
+    assert files.archived("tester", 5) is None
+    assert files.archived("analyst", 4) is None
+
+
+def test_a_draft_left_by_a_crash_is_in_nobodys_way(files: ResponseFiles) -> None:
+    files.archive_folder.mkdir()
+    (files.archive_folder / ".001-tester.md.draft").write_text("half")
+    assert files.archive_text("tester", 1, "whole").read_text() == "whole"
+    assert [path.name for path in files.archive_folder.iterdir()] == ["001-tester.md"]
+
+
+def test_a_file_written_since_is_not_stale(files: ResponseFiles) -> None:
+    path = write(files, b"fresh")
+    os.utime(path, (2000, 2000))
+    assert files.clear_stale_response("analyst", 1, before=1999) is None
+    assert files.clear_stale_response("analyst", 1, before=2001) is not None
+
+
+def test_a_new_text_has_a_new_signature(files: ResponseFiles) -> None:
+    write(files, b"one")
+    before = files.signature("analyst")
+    assert files.signature("analyst") == before
+    write(files, b"three")
+    assert files.signature("analyst") != before
+
+
+class TestHostileFolders:
+    """What lies in a working directory may come from anybody."""
+
+    @pytest.fixture
+    def secret(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        path = tmp_path_factory.mktemp("elsewhere") / "secret.md"
+        path.write_text("secret")
+        return path
+
+    def refused(self, files: ResponseFiles, reason: str) -> None:
+        for look in (files.read, files.signature, files.clear_stale_response):
+            with pytest.raises(HandoffError, match=reason):
+                look("analyst")
+
+    def test_a_link_is_not_read(self, files: ResponseFiles, secret: Path) -> None:
+        files.response_path_for("analyst").symlink_to(secret)
+        self.refused(files, "is a symbolic link, not a regular file; remove it")
+        assert secret.read_text() == "secret"
+
+    def test_a_link_to_nowhere_is_refused_too(self, files: ResponseFiles, tmp_path: Path) -> None:
+        files.response_path_for("analyst").symlink_to(tmp_path / "nothing")
+        self.refused(files, "symbolic link")
+
+    def test_a_folder_is_refused(self, files: ResponseFiles) -> None:
+        files.response_path_for("analyst").mkdir()
+        self.refused(files, "is a folder")
+
+    def test_a_pipe_is_refused_and_not_waited_for(self, files: ResponseFiles) -> None:
+        os.mkfifo(files.response_path_for("analyst"))
+        self.refused(files, "a pipe")
+
+    def test_a_response_folder_elsewhere_is_refused(self, tmp_path: Path, secret: Path) -> None:
+        (tmp_path / ".tmp").mkdir()
+        (tmp_path / ".tmp" / "agent-responses").symlink_to(secret.parent)
+        files = ResponseFiles(tmp_path, RUN, NAMES)
+        with pytest.raises(HandoffError, match="leads out of the working directory"):
+            files.ensure_response_dir()
+        self.refused(files, "leads out of")
+
+    def test_a_temporary_folder_elsewhere_is_refused(self, tmp_path: Path, secret: Path) -> None:
+        (tmp_path / ".tmp").symlink_to(secret.parent)
+        with pytest.raises(HandoffError, match="leads out of"):
+            ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+        assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
+
+    def test_an_archive_elsewhere_is_refused(self, files: ResponseFiles, secret: Path) -> None:
+        files.archive_folder.symlink_to(secret.parent)
+        path = write(files, b"reply")
+        with pytest.raises(HandoffError, match="leads out of"):
+            files.archive("analyst", 1)
+        assert path.read_bytes() == b"reply"
+
+    def test_a_working_directory_may_itself_be_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        files = ResponseFiles(tmp_path / "link", RUN, NAMES)
+        files.ensure_response_dir()
+        write(files, b"reply")
+        assert read(files) == "reply"

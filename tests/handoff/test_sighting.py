@@ -1,0 +1,63 @@
+from math import inf
+
+from cli_agent_orchestrator.handoff.mailbox import Change
+from cli_agent_orchestrator.handoff.sighting import WRITER_SECONDS, Sighting, Signature
+
+HALF = Signature(inode=1, size=10, modified_ns=100)
+WHOLE = Signature(inode=1, size=20, modified_ns=200)
+NOTHING = Sighting(settle_seconds=2)
+
+
+def test_a_file_that_is_not_there_never_becomes_complete() -> None:
+    assert NOTHING.seen(None, 5).complete_at == inf
+
+
+def test_a_closed_file_is_complete_at_once() -> None:
+    assert NOTHING.told(Change.CLOSED).seen(WHOLE, 5).complete_at == 5
+
+
+def test_a_file_that_was_there_already_must_stay_the_same_for_a_while() -> None:
+    assert NOTHING.seen(WHOLE, 5).seen(WHOLE, 6).complete_at == 7
+
+
+def test_a_file_that_grows_begins_anew() -> None:
+    assert NOTHING.seen(HALF, 5).seen(WHOLE, 6).complete_at == 8
+
+
+def test_a_file_with_a_writer_must_stay_the_same_for_a_good_while() -> None:
+    seen = NOTHING.told(Change.WRITING).seen(HALF, 5).seen(HALF, 7)
+    assert seen.complete_at == 5 + WRITER_SECONDS
+
+
+def test_a_writer_that_closes_makes_it_complete() -> None:
+    seen = NOTHING.told(Change.WRITING).seen(HALF, 5).told(Change.CLOSED).seen(WHOLE, 6)
+    assert seen.complete_at == 6
+
+
+def test_closing_an_unchanged_file_makes_it_complete() -> None:
+    assert NOTHING.seen(WHOLE, 5).told(Change.CLOSED).seen(WHOLE, 5.5).complete_at <= 5.5
+
+
+def test_a_writer_that_begins_after_the_closing_makes_it_incomplete() -> None:
+    seen = NOTHING.told(Change.CLOSED).told(Change.WRITING).seen(HALF, 5)
+    assert seen.complete_at == 5 + WRITER_SECONDS
+
+
+def test_writing_after_it_was_complete_makes_it_incomplete_again() -> None:
+    complete = NOTHING.told(Change.CLOSED).seen(HALF, 5)
+    assert complete.told(Change.WRITING).seen(WHOLE, 6).complete_at == 6 + WRITER_SECONDS
+
+
+def test_a_change_that_leaves_the_content_alone_is_none() -> None:
+    complete = NOTHING.told(Change.CLOSED).seen(WHOLE, 5)
+    assert complete.told(Change.WRITING).seen(WHOLE, 6).complete_at == 5
+
+
+def test_where_nobody_tells_of_closing_a_touch_says_nothing() -> None:
+    assert NOTHING.told(Change.TOUCHED).seen(WHOLE, 5).complete_at == 7
+
+
+def test_a_file_that_vanishes_is_forgotten() -> None:
+    gone = NOTHING.told(Change.CLOSED).seen(WHOLE, 5).seen(None, 6)
+    assert gone.complete_at == inf
+    assert gone.seen(WHOLE, 7).complete_at == 9
