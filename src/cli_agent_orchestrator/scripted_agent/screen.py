@@ -128,7 +128,7 @@ def wrap(line: str, columns: int) -> Iterator[str]:
     """Yield the pieces of a line, cut where no blank is lost: not after one."""
     start = 0
     while len(line) - start > columns or width_of(line[start:]) > columns:
-        piece = _head(line[start : start + columns], columns) or line[start]
+        piece = _head(line[start : start + columns], columns)
         kept = piece.rstrip(" ") or piece
         yield kept
         start += len(kept)

@@ -67,7 +67,8 @@ class Workspace:
                 path.write_text(write.content, encoding="utf-8")
                 return
             text = path.read_text(encoding="utf-8")
-            if write.old in text:
+            made_already = write.old in write.new and write.new in text
+            if write.old in text and not made_already:
                 path.write_text(text.replace(write.old, write.new), encoding="utf-8")
             elif write.new not in text:
                 raise CannotWork(f"{write.path} has not the text that is to be replaced")

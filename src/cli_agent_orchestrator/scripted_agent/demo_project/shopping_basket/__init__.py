@@ -1,0 +1,1 @@
+"""A basket that knows what it costs."""

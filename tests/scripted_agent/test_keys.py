@@ -1,0 +1,126 @@
+"""Bytes become keys, and keys become a message."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.scripted_agent.keys import (
+    PASTE_END,
+    PASTE_START,
+    Box,
+    Input,
+    Key,
+    KeyReader,
+    Pasted,
+    Typed,
+)
+
+
+def read(data: bytes) -> list[Input]:
+    return KeyReader().feed(data)
+
+
+def joined(inputs: list[Input]) -> list[Input]:
+    """Put text that came in several pieces together."""
+    found: list[Input] = []
+    for item in inputs:
+        if isinstance(item, Typed) and found and isinstance(found[-1], Typed):
+            found[-1] = Typed(found[-1].text + item.text)
+        else:
+            found.append(item)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs"),
+    [
+        (b"\r", [Key.ENTER]),
+        (b"\x7f\x08", [Key.BACKSPACE, Key.BACKSPACE]),
+        (b"\x15\x03\x04", [Key.CLEAR, Key.INTERRUPT, Key.END]),
+        (b"\x1b[A\x1bOB", [Key.UP, Key.DOWN]),
+        (b"\x1b[1;5C\x1b[15~x", [Typed("x")]),
+        (b"\x00\x01", []),
+        (b"a\nb\t", [Typed("a"), Typed("\n"), Typed("b"), Typed("\t")]),
+        ("grüße 漢字\r".encode(), [Typed("grüße 漢字"), Key.ENTER]),
+        (b"\x1bx", [Key.ESCAPE, Typed("x")]),
+        (b"\x1b[\x01", [Key.ESCAPE, Typed("[")]),
+        (b"\xff\r", [Typed("\udcff"), Key.ENTER]),
+        (b"\xc3\r", [Typed("\udcc3"), Key.ENTER]),
+    ],
+)
+def test_bytes_are_keys(data: bytes, inputs: list[Input]) -> None:
+    assert read(data) == inputs
+
+
+def test_an_escape_alone_is_decided_later() -> None:
+    reader = KeyReader()
+    assert reader.feed(b"\x1b") == []
+    assert reader.undecided
+    assert reader.decide() == [Key.ESCAPE]
+    assert not reader.undecided
+
+
+def test_a_sequence_that_never_ends_is_no_key() -> None:
+    reader = KeyReader()
+    reader.feed(b"\x1b[1;")
+    assert reader.decide() == []
+
+
+def test_a_paste_is_one_text_with_its_line_ends() -> None:
+    data = PASTE_START + b"a\r\nb\x1b[Ac\x00" + PASTE_END + b"\r"
+    assert read(data) == [Pasted("a\r\nb\x1b[Ac\x00"), Key.ENTER]
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 120), max_size=8))
+def test_a_paste_is_kept_byte_for_byte_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
+    data = data.replace(b"\x1b", b"")
+    whole = b"x" + PASTE_START + data + PASTE_END + b"\x1b[B\r"
+    reader = KeyReader()
+    places = sorted({0, *(cut for cut in cuts if cut < len(whole)), len(whole)})
+    inputs: list[Input] = []
+    for start, end in pairwise(places):
+        inputs += reader.feed(whole[start:end])
+    assert inputs == [
+        Typed("x"),
+        Pasted(data.decode("utf-8", "surrogateescape")),
+        Key.DOWN,
+        Key.ENTER,
+    ]
+    assert inputs[1].text.encode("utf-8", "surrogateescape") == data  # type: ignore[union-attr]  # Pasted
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 5))
+def test_typed_text_is_the_same_however_it_is_cut(text: str, size: int) -> None:
+    reader, data = KeyReader(), text.encode()
+    inputs = [
+        item
+        for start in range(0, len(data), size)
+        for item in reader.feed(data[start : start + size])
+    ]
+    assert joined(inputs) == ([Typed(text)] if text else [])
+
+
+def test_the_box_shows_short_text_as_it_is() -> None:
+    box = Box().typed("ab").pasted("cd").typed("e")
+    assert (box.text, box.shown()) == ("abcde", "abcde")
+
+
+@pytest.mark.parametrize("paste", ["x" * 201, "a\nb", "a\rb"])
+def test_the_box_folds_a_long_paste(paste: str) -> None:
+    box = Box().typed("see ").pasted(paste).typed(" ok")
+    assert box.shown() == f"see [pasted {len(paste)} chars] ok"
+    assert box.text == f"see {paste} ok"
+
+
+def test_backspace_takes_a_character_or_a_folded_paste() -> None:
+    box = Box().pasted("a\nb").typed("c")
+    assert box.backspaced().shown() == "[pasted 3 chars]"
+    assert box.backspaced().backspaced() == Box()
+    assert Box().typed("ab").backspaced().text == "a"
+    assert Box().backspaced() == Box()
+
+
+def test_an_empty_paste_leaves_the_box_empty() -> None:
+    assert Box().pasted("").parts == ()

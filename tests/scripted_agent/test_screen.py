@@ -1,0 +1,115 @@
+"""Rows fit the terminal, and nothing the agent says can look like a mark."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.providers import scripted
+from cli_agent_orchestrator.scripted_agent.screen import (
+    CONTINUED,
+    LINE,
+    PROMPT,
+    Painter,
+    Row,
+    answer_rows,
+    clip,
+    clip_left,
+    dialog_rows,
+    message_row,
+    plain,
+    prompt_row,
+    styled,
+    width_of,
+)
+
+columns = st.integers(16, 200)
+lines = st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs", "Mn", "Me", "Cf"]))
+
+
+@given(st.text(), columns)
+def test_every_row_of_an_answer_fits_and_has_its_gutter(text: str, width: int) -> None:
+    for row in answer_rows(text, width):
+        assert width_of(row) < width
+        assert row[:1] in (LINE[:1], CONTINUED[:1])
+
+
+@given(st.lists(st.text(alphabet="ab ▣│漢é", max_size=300), min_size=1), columns)
+def test_an_answer_can_be_read_back_from_its_rows(text: list[str], width: int) -> None:
+    answer = "\n".join(line.strip(" ") for line in text)
+    rows = list(answer_rows(answer, width))
+    drawn = "\n".join(["▌ message", *rows, "▣ turn 1 over · 0.1s", "scripted ❯ "])
+    assert scripted.last_answer(drawn) == answer
+
+
+@given(st.text(), columns)
+def test_the_input_box_is_one_row(draft: str, width: int) -> None:
+    row = prompt_row(draft, "hint", width)
+    assert width_of(row.text) < width
+    assert row.text.startswith(PROMPT)
+    assert "\n" not in row.drawn
+
+
+@given(st.text(), columns)
+def test_a_message_shows_as_one_row(message: str, width: int) -> None:
+    row = message_row(message, max(width, 40))
+    assert "\n" not in row
+    assert width_of(row) < max(width, 40)
+
+
+def test_a_long_message_shows_its_head_and_its_length() -> None:
+    assert message_row("\n  Fix it\nnow" + "x" * 4000, 60) == "▌ Fix it [4,013 chars]"
+    assert message_row("Fix it", 60) == "▌ Fix it"
+
+
+def test_a_question_that_is_too_long_is_wrapped_behind_blanks() -> None:
+    rows = dialog_rows("permission needed", "x" * 50, True, 40)
+    assert rows[0] == "▨ permission needed"
+    assert all(row.startswith("  ") for row in rows[1:-1])
+    assert rows[-3:-1] == ["  ▸ 1. Yes", "    2. No"]
+
+
+def test_the_mark_of_a_question_moves() -> None:
+    assert dialog_rows("t", "q", False, 80)[-3:-1] == ["    1. Yes", "  ▸ 2. No"]
+
+
+def test_control_characters_are_not_drawn() -> None:
+    assert plain("a\x1b[2Jb\x9b\x00\udcff\x7fc") == "a[2Jbc"
+    assert plain("a\tb") == "a   b"
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "head", "tail"),
+    [
+        ("abc", 3, "abc", "abc"),
+        ("abcd", 3, "ab…", "…cd"),
+        ("漢字漢", 5, "漢字…", "…字漢"),
+        ("abcd", 0, "", ""),
+    ],
+)
+def test_what_does_not_fit_is_cut(text: str, room: int, head: str, tail: str) -> None:
+    assert clip(text, room) == head
+    assert clip_left(text, room) == tail
+
+
+def test_a_combining_mark_takes_no_column() -> None:
+    assert width_of("e\u0301") == 1
+
+
+def test_rows_have_the_colour_of_their_mark() -> None:
+    assert styled("▧ error: x").drawn.startswith("\x1b[31m")
+    assert styled("▒▒ banner").drawn.startswith("\x1b[1m")
+    assert styled("│ answer").drawn == "│ answer"
+    assert styled("") == Row("", "")
+
+
+def test_live_rows_are_painted_over() -> None:
+    painter = Painter(80)
+    painter.paint([], [styled("▖ working"), styled("scripted ❯ ")], 11)
+    assert painter.paint(["∙ done"], [styled("scripted ❯ ")], 11).startswith("\x1b[1A\r\x1b[J")
+
+
+def test_rows_that_a_narrower_terminal_has_wrapped_are_painted_over() -> None:
+    painter = Painter(80)
+    painter.paint([], [Row("x" * 70, ""), Row("y" * 30, "")], 30)
+    painter.columns = 20
+    assert painter.paint([], [], 0) == "\x1b[5A\r\x1b[J"

@@ -1,0 +1,211 @@
+"""The script language: what it means, and what a bad script is told."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.scripted_agent.script import (
+    Conditions,
+    Misbehaviour,
+    Rule,
+    Script,
+    Settings,
+    StartupDialog,
+    Write,
+    parse_script,
+    read_script,
+)
+
+WHOLE_SCRIPT = """
+title = false
+events = false
+stream_state = true
+start_delay = 2
+start_crash = 4
+startup_dialog = "person"
+
+[[rule]]
+role = ["tester", "analyst"]
+turn = 1
+round = [1, 2]
+cycle = 3
+contains = "basket"
+seconds = 0.5
+run = [["make", "test"], ["true"]]
+write = [{ path = "a.py", content = "" }, { path = "b/c.py", old = "x", new = "y" }]
+answer = "RESULT: {result}"
+
+[rule.misbehave]
+hang = true
+hang_after_file = true
+crash = 3
+crash_after_file = 0
+ignore_file = true
+pieces = 4
+reopen = true
+late_file = 1.5
+flicker = 2
+pause = 0
+mislead = true
+error = "usage limit"
+ask = "run it"
+swallow_enter = 1
+lines = 100000
+
+[[rule]]
+"""
+
+
+def test_every_setting_is_read() -> None:
+    assert parse_script(WHOLE_SCRIPT, "x.toml") == Script(
+        "x.toml",
+        Settings(
+            title=False,
+            events=False,
+            stream_state=True,
+            start_delay=2.0,
+            start_crash=4,
+            startup_dialog=StartupDialog.PERSON,
+        ),
+        (
+            Rule(
+                Conditions(("tester", "analyst"), (1,), (1, 2), (3,), "basket"),
+                0.5,
+                (("make", "test"), ("true",)),
+                (Write("a.py", ""), Write("b/c.py", None, "x", "y")),
+                "RESULT: {result}",
+                Misbehaviour(
+                    hang=True,
+                    hang_after_file=True,
+                    crash=3,
+                    crash_after_file=0,
+                    ignore_file=True,
+                    pieces=4,
+                    reopen=True,
+                    late_file=1.5,
+                    flicker=2,
+                    pause=0.0,
+                    mislead=True,
+                    error="usage limit",
+                    ask="run it",
+                    swallow_enter=1,
+                    lines=100000,
+                ),
+            ),
+            Rule(),
+        ),
+    )
+
+
+def test_an_empty_script_is_an_agent_that_echoes() -> None:
+    assert parse_script("", "x.toml") == Script("x.toml", Settings(), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("title = 1", "x.toml: title is 1, expected true or false"),
+        ("title = ", "x.toml: Invalid value (at end of document)"),
+        ("n = " + "[" * 5000, "x.toml: its tables and lists are nested too deeply"),
+        ("start_delay = -1", "x.toml: start_delay is -1, expected a number of seconds from 0 to"),
+        ("start_delay = inf", "x.toml: start_delay is inf"),
+        ("start_delay = nan", "x.toml: start_delay is nan"),
+        ("start_delay = true", "x.toml: start_delay is True, expected a number of seconds"),
+        ("start_crash = 256", "x.toml: start_crash is 256, expected an exit code from 0 to 255"),
+        ("startup_dialog = 'x'", "x.toml: startup_dialog is 'x', expected one of none, pass, per"),
+        ("delay = 1", "x.toml: there is no setting 'delay'; there are: title, events,"),
+        ("rule = 1", "x.toml: rule is 1, expected a list of tables"),
+        ("rule = [1]", "x.toml: rule 1 is 1, expected a table"),
+        ("[[rule]]\n[[rule]]\nrole = ''", "x.toml: rule 2: role is '', expected a text that is"),
+        ("[[rule]]\nrole = []", "x.toml: rule 1: role is [], expected at least one value"),
+        ("[[rule]]\nturn = [1, 0]", "x.toml: rule 1: turn is [1, 0], expected a whole number of"),
+        ("[[rule]]\nanswer = 1", "x.toml: rule 1: answer is 1, expected a text"),
+        ("[[rule]]\nrun = 'make'", "x.toml: rule 1: run is 'make', expected commands as argum"),
+        ("[[rule]]\nrun = ['make']", "x.toml: rule 1: run is ['make'], expected commands as ar"),
+        ("[[rule]]\nrun = [[]]", "x.toml: rule 1: run is [[]], expected commands as argument l"),
+        ("[[rule]]\nrun = [[1]]", "x.toml: rule 1: run is [[1]], expected commands as argument"),
+        ("[[rule]]\nwrite = [{}]", "x.toml: rule 1: write 1: path is missing"),
+        (
+            "[[rule]]\nwrite = [{path = '/etc/x', content = ''}]",
+            "x.toml: rule 1: write 1: path is '/etc/x', expected a path below the working direc",
+        ),
+        ("[[rule]]\nwrite = [{path = 'a/../../b', content = ''}]", "write 1: path is 'a/../../b'"),
+        ("[[rule]]\nwrite = [{path = 'a'}]", "write 1: expected either content, or old and new"),
+        (
+            "[[rule]]\nwrite = [{path = 'a', content = '', old = 'b'}]",
+            "x.toml: rule 1: write 1: expected either content, or old and new",
+        ),
+        ("[[rule]]\nmisbehave = ['hang']", "x.toml: rule 1: misbehave is ['hang'], expected a t"),
+        ("[[rule]]\nmisbehave = {hung = true}", "x.toml: rule 1: misbehave: there is no setting"),
+        ("[[rule]]\nmisbehave = {crash = 3.5}", "x.toml: rule 1: misbehave: crash is 3.5, expec"),
+    ],
+)
+def test_a_bad_script_is_told_the_place(text: str, place: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_script(text, "x.toml")
+    assert place in str(caught.value)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["none", "pass", "person", "../x", "/x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["path", "content", "old", "new", "crash", "pieces", "ask", "pause"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+rules = st.dictionaries(
+    st.sampled_from([*Conditions._fields, "seconds", "run", "write", "answer", "misbehave", "x"]),
+    values,
+    max_size=4,
+)
+tables = st.dictionaries(st.sampled_from(Settings._fields), values, max_size=3).flatmap(
+    lambda top: st.lists(rules, max_size=3).map(lambda found: {**top, "rule": found})
+)
+
+
+def outcome_of(read: Callable[[], Script]) -> Script | str:
+    try:
+        return read()
+    except UsageError as error:
+        return str(error)
+
+
+@given(tables)
+def test_any_table_is_a_script_or_a_clear_error(table: dict[str, object]) -> None:
+    outcome = outcome_of(lambda: read_script(table, "x.toml"))
+    assert isinstance(outcome, Script) or outcome.startswith("x.toml: ")
+
+
+@given(st.text() | st.text(alphabet='[]{}=".\n#truefals0123 -'))
+def test_any_text_is_a_script_or_a_clear_error(text: str) -> None:
+    outcome = outcome_of(lambda: parse_script(text, "x.toml"))
+    assert isinstance(outcome, Script) or outcome.startswith("x.toml: ")
+
+
+def test_a_number_with_too_many_digits_is_a_clear_error() -> None:
+    with pytest.raises(UsageError, match=r"^x\.toml: "):
+        parse_script("start_delay = " + "9" * 5000, "x.toml")
+
+
+@given(
+    st.lists(st.integers(1, 99), min_size=1, max_size=3, unique=True),
+    st.floats(0, 1000),
+    st.integers(0, 255),
+)
+def test_what_is_written_is_what_is_read(turns: list[int], seconds: float, code: int) -> None:
+    text = f"[[rule]]\nturn = {turns}\nseconds = {seconds}\nmisbehave = {{ crash = {code} }}"
+    [rule] = parse_script(text, "x.toml").rules
+    assert rule == Rule(Conditions(turn=tuple(turns)), seconds, misbehave=Misbehaviour(crash=code))

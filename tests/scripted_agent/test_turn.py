@@ -1,0 +1,159 @@
+"""What the agent reads from a message, which rule holds, and what it answers."""
+
+import shlex
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.scripted_agent.script import (
+    Conditions,
+    Misbehaviour,
+    Rule,
+    Script,
+)
+from cli_agent_orchestrator.scripted_agent.turn import (
+    MISLEADING_TEXT,
+    Ran,
+    find_rule,
+    read_turn,
+    render_answer,
+    role_of,
+)
+
+INSTRUCTION = "\n\n{heading}\nUse this:\ncat > {path} <<'CAO_RESPONSE_END'\n<x>\nCAO_RESPONSE_END\n"
+
+
+def instruction(path: str, heading: str = "RESPONSE FILE INSTRUCTION") -> str:
+    return INSTRUCTION.format(heading=heading, path=shlex.quote(path))
+
+
+@pytest.mark.parametrize(
+    ("profile", "role"),
+    [
+        ("system_analyst", "analyst"),
+        ("peer_system_analyst", "analyst_review"),
+        ("programmer", "programmer"),
+        ("peer_programmer", "programmer_review"),
+        ("tester", "tester"),
+        ("gardener", "gardener"),
+    ],
+)
+def test_a_profile_plays_a_role(profile: str, role: str) -> None:
+    assert role_of(profile) == role
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_round_and_cycle_stand_on_lines_of_their_own(end: str) -> None:
+    turn = read_turn("tester", 1, end.join(["ROUND: 3", "CYCLE: 2", "in ROUND: 9 of it"]))
+    assert (turn.round, turn.cycle) == (3, 2)
+
+
+def test_a_message_without_round_and_cycle_has_none() -> None:
+    turn = read_turn("tester", 1, "in ROUND: 9 of it")
+    assert (turn.round, turn.cycle, turn.response_path) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "RESPONSE FILE INSTRUCTION",
+        "*** RESPONSE FILE INSTRUCTION ***",
+        "## RESPONSE FILE INSTRUCTION:",
+    ],
+)
+def test_the_response_file_is_found_below_its_heading(heading: str) -> None:
+    assert read_turn("tester", 1, "x" + instruction("/a/b.md", heading)).response_path == "/a/b.md"
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])))
+def test_any_path_comes_through_the_quoting(name: str) -> None:
+    path = f"/it's a $dir/{name}"
+    assert read_turn("tester", 1, instruction(path)).response_path == path
+
+
+def test_an_instruction_that_the_task_quotes_does_not_count() -> None:
+    message = instruction("/quoted.md") + instruction("/real.md")
+    assert read_turn("tester", 1, message).response_path == "/real.md"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cat > /a <<'X'",
+        "cat > /a <<'X'\nRESPONSE FILE INSTRUCTION\n",
+        "see the RESPONSE FILE INSTRUCTION above\ncat > /a <<'X'",
+        "RESPONSE FILE INSTRUCTION\ncat > 'a <<'X'",
+        "RESPONSE FILE INSTRUCTION\ncat >  <<'X'",
+        "RESPONSE FILE INSTRUCTION\necho cat > /a <<'X'",
+    ],
+)
+def test_what_is_no_instruction_names_no_file(message: str) -> None:
+    assert read_turn("tester", 1, message).response_path is None
+
+
+def rule_with(answer: str, **conditions: object) -> Rule:
+    return Rule(Conditions(**conditions), answer=answer)  # type: ignore[arg-type]  # any of them
+
+
+RULES = (
+    rule_with("by role", role=("analyst",)),
+    rule_with("by profile", role=("peer_programmer",)),
+    rule_with("by turn", role=("tester",), turn=(3, 4)),
+    rule_with("by round", role=("tester",), round=(2,)),
+    rule_with("by cycle", role=("tester",), cycle=(5,)),
+    rule_with("by text", contains="basket"),
+)
+
+
+@pytest.mark.parametrize(
+    ("profile", "number", "message", "answer"),
+    [
+        ("system_analyst", 1, "basket", "by role"),
+        ("peer_programmer", 1, "x", "by profile"),
+        ("tester", 4, "ROUND: 2\nbasket", "by turn"),
+        ("tester", 1, "ROUND: 2\nCYCLE: 5", "by round"),
+        ("tester", 1, "ROUND: 1\nCYCLE: 5", "by cycle"),
+        ("tester", 1, "the basket", "by text"),
+        ("tester", 1, "x", None),
+    ],
+)
+def test_the_first_rule_that_holds_decides(
+    profile: str, number: int, message: str, answer: str | None
+) -> None:
+    script = Script("x", rules=RULES)
+    assert find_rule(script, read_turn(profile, number, message)).answer == answer
+
+
+def test_placeholders_are_filled_in_once() -> None:
+    rule = Rule(
+        answer="\n{role} {profile} {round}.{cycle} {turn}: {exit_code} {result}\n{output}\n"
+    )
+    turn = read_turn("peer_programmer", 7, "ROUND: 2")
+    text = render_answer(rule, turn, Ran(3, "{role}\n\n"))
+    assert text == "programmer_review peer_programmer 2.? 7: 3 FAIL\n{role}"
+
+
+def test_braces_that_are_no_placeholder_stay() -> None:
+    rule = Rule(answer="f'{x}' {} {Role} {result}")
+    assert render_answer(rule, read_turn("t", 1, "x"), Ran()) == "f'{x}' {} {Role} PASS"
+
+
+def test_without_a_rule_the_answer_says_what_was_received() -> None:
+    message = "grüße\n"
+    text = render_answer(Rule(), read_turn("t", 1, message), Ran())
+    digest = sha256(message.encode()).hexdigest()
+    assert text == f"Received 6 characters, 8 bytes.\nsha256 {digest}"
+
+
+def test_what_is_no_utf8_is_counted_as_it_came() -> None:
+    raw = b"a\xff\xfeb"
+    text = render_answer(Rule(), read_turn("t", 1, raw.decode("utf-8", "surrogateescape")), Ran())
+    assert sha256(raw).hexdigest() in text
+
+
+def test_a_misleading_answer_still_has_the_real_one() -> None:
+    rule = Rule(answer="RESULT: FAIL", misbehave=Misbehaviour(mislead=True))
+    text = render_answer(rule, read_turn("t", 1, "x"), Ran())
+    assert text == f"{MISLEADING_TEXT}\nRESULT: FAIL"
