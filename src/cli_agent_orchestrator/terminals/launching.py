@@ -100,9 +100,9 @@ class Launcher:
             dialog = live.provider.startup_dialog(live.text)
             if dialog is not None:
                 await self._answer(live, dialog, answered)
-            elif (
-                live.track.screen and live.track.screen.status and live.track.screen.status.at_rest
-            ):
+                continue
+            seen = live.track.screen
+            if seen is not None and seen.status is not None and seen.status.at_rest:
                 return
             left = deadline - self.clock.monotonic()
             if left <= 0:

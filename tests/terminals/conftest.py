@@ -1,0 +1,70 @@
+"""A terminal service of its own for each test: private state folder, private tmux server."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.terminals.service import TerminalService
+
+
+@dataclass
+class Ground:
+    """Where a test's servers live, and how they are started."""
+
+    config: ServerConfig
+    work: Path
+
+    def script(self, text: str) -> None:
+        """Give the scripted agent something else to do."""
+        path = self.work.parent / "script.toml"
+        path.write_text(text, encoding="utf-8")
+        environ = {**self.config.environ, "CAO_SCRIPTED_ARGS": f"--script {path}"}
+        self.config = replace(self.config, environ=environ)
+
+    @asynccontextmanager
+    async def service(self) -> AsyncIterator[TerminalService]:
+        """Run a service; its agents outlive it."""
+        service = TerminalService(self.config, SystemClock())
+        await service.start()
+        try:
+            yield service
+        finally:
+            await service.close()
+
+    def tmux(self, *words: str) -> str:
+        """Run tmux by hand on the private socket."""
+        done = subprocess.run(
+            ["tmux", "-L", self.config.tmux_socket, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    work = tmp_path / "work"
+    work.mkdir()
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CAO_")}
+    environ["CAO_STATE_DIR"] = str(tmp_path / "state")
+    environ["CAO_CONFIG_DIR"] = str(tmp_path / "config")
+    ground = Ground(ServerConfig.from_env(environ), work)
+    ground.script("")
+    yield ground
+    socket = Path(ground.tmux("display-message", "-p", "#{socket_path}").strip() or "/nonexistent")
+    ground.tmux("kill-server")
+    socket.unlink(missing_ok=True)
+
+
+@pytest.fixture
+async def service(ground: Ground) -> AsyncIterator[TerminalService]:
+    async with ground.service() as service:
+        yield service
