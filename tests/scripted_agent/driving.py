@@ -31,11 +31,11 @@ set -s escape-time 0
 """
 
 
-def eventually(look: Callable[[], Found], what: str) -> Found:
+def eventually(look: Callable[[], Found], what: str, screen: Callable[[], str] = str) -> Found:
     """Look again and again until there is something to see."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not (found := look()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
+        assert time.monotonic() < deadline, f"never happened: {what}\n{screen()}"
         select.select([], [], [], 0.01)
     return found
 
@@ -145,11 +145,11 @@ class TmuxAgent:
         self.press("Enter")
 
     def wait_for(self, status: TerminalStatus) -> None:
-        eventually(lambda: self.status() is status, f"{status}, by the screen\n{self.screen()}")
+        eventually(lambda: self.status() is status, f"{status}, by the screen", self.screen)
 
     def wait_for_rest(self) -> None:
         rest = (TerminalStatus.IDLE, TerminalStatus.COMPLETED, TerminalStatus.ERROR)
-        eventually(lambda: self.status() in rest, f"at rest\n{self.screen()}")
+        eventually(lambda: self.status() in rest, "at rest", self.screen)
 
     def wait_for_event(self, name: str, times: int = 1) -> None:
         eventually(lambda: event_names(self.folder).count(name) >= times, f"event {name}")
@@ -203,7 +203,7 @@ class PtyAgent:
 
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until the agent has drawn a text so many times."""
-        eventually(lambda: self._read().count(text) >= times, f"{text!r} in {self.received!r}")
+        eventually(lambda: self._read().count(text) >= times, repr(text), lambda: self.received)
 
     def wait_for_event(self, name: str, times: int = 1) -> None:
         def look() -> bool:

@@ -1,0 +1,164 @@
+"""The agent in a real tmux: what the server would see of it, by the screen alone."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers import scripted
+from tests.scripted_agent.driving import TmuxAgent, eventually, read_events
+
+pytestmark = pytest.mark.tmux
+
+Start = Callable[..., TmuxAgent]
+
+NO_SIGNALS = "title = false\nevents = false\n"
+
+
+def test_the_screen_shows_a_turn_from_start_to_end(in_tmux: Start) -> None:
+    agent = in_tmux(NO_SIGNALS + "[[rule]]\nseconds = 0.5\nanswer = 'done'")
+    agent.wait_for(TerminalStatus.IDLE)
+    agent.send("go")
+    agent.wait_for(TerminalStatus.PROCESSING)
+    agent.wait_for(TerminalStatus.COMPLETED)
+    assert scripted.last_answer(agent.scrollback()) == "done"
+
+
+def test_the_title_shows_a_turn_from_start_to_end(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nseconds = 1000\nmisbehave = { ask = 'run it' }")
+
+    def says(status: TerminalStatus) -> Callable[[], bool]:
+        return lambda: scripted.title_status(agent.title) is status
+
+    eventually(says(TerminalStatus.IDLE), "at rest, by the title")
+    agent.send("go")
+    eventually(says(TerminalStatus.WAITING_USER_ANSWER), "asking, by the title")
+    agent.press("1")
+    eventually(says(TerminalStatus.PROCESSING), "busy, by the title")
+    agent.press("Escape")
+    eventually(says(TerminalStatus.IDLE), "at rest again, by the title")
+
+
+def test_misleading_words_do_not_change_what_the_screen_says(in_tmux: Start) -> None:
+    agent = in_tmux(
+        NO_SIGNALS
+        + "[[rule]]\nturn = 1\nseconds = 1000\nmisbehave = { mislead = true }\n"
+        + "[[rule]]\nmisbehave = { mislead = true }"
+    )
+    agent.send("go")
+    eventually(lambda: "│ scripted ❯" in agent.screen(), "misleading words")
+    assert agent.status() is TerminalStatus.PROCESSING
+    agent.press("Escape")
+    agent.wait_for(TerminalStatus.IDLE)
+    agent.send("again")
+    agent.wait_for(TerminalStatus.COMPLETED)
+
+
+def test_a_flickering_screen_lies_and_then_tells_the_truth(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nseconds = 1000\nmisbehave = { flicker = 1, pause = 0.5 }")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.COMPLETED)
+    agent.wait_for(TerminalStatus.PROCESSING)
+
+
+def test_an_error_shows_until_the_next_message(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nturn = 1\nmisbehave = { error = 'usage limit' }")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.ERROR)
+    agent.send("again")
+    agent.wait_for(TerminalStatus.COMPLETED)
+
+
+def test_a_question_waits_for_a_person(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nturn = 1\nmisbehave = { ask = 'run it' }")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.WAITING_USER_ANSWER)
+    assert agent.draft() is None
+    agent.press("Down")
+    eventually(lambda: "▸ 2. No" in agent.screen(), "the mark moves")
+    agent.press("Up", "Enter")
+    agent.wait_for(TerminalStatus.COMPLETED)
+
+
+def test_the_keys_of_the_provider_pass_the_start_up_question(in_tmux: Start) -> None:
+    agent = in_tmux("startup_dialog = 'pass'")
+    agent.wait_for(TerminalStatus.WAITING_USER_ANSWER)
+    dialog = scripted.startup_dialog(agent.screen())
+    assert dialog is not None
+    agent.press(*dialog.keys)
+    agent.wait_for(TerminalStatus.IDLE)
+
+
+def test_the_keys_of_the_provider_clear_the_box_and_quit(in_tmux: Start) -> None:
+    agent = in_tmux()
+    agent.wait_for(TerminalStatus.IDLE)
+    assert agent.draft() == ""
+    agent.paste(b"unsent")
+    eventually(lambda: agent.draft() == "unsent", "the draft")
+    agent.press(*scripted.clear_keys)
+    eventually(lambda: agent.draft() == "", "an empty box")
+    agent.paste(b"unsent\nlines")
+    eventually(lambda: agent.draft() == "[pasted 12 chars]", "the folded draft")
+    agent.press(*scripted.exit_keys)
+    eventually(lambda: agent.exit_code == 0, "the end")
+    assert agent.status() is TerminalStatus.UNKNOWN
+
+
+def test_a_lost_enter_leaves_the_message_in_the_box(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nturn = 1\nmisbehave = { swallow_enter = 1 }")
+    agent.send("go")
+    assert agent.draft() == "go"
+    assert agent.status() is TerminalStatus.IDLE
+    agent.press("Enter")
+    agent.wait_for(TerminalStatus.COMPLETED)
+
+
+def test_two_megabytes_arrive_byte_for_byte(in_tmux: Start) -> None:
+    message = "".join(f"{number} grüße 漢字\n" for number in range(100_000))
+    agent = in_tmux()
+    agent.send(message)
+    agent.wait_for_event("Stop")
+    digest = sha256(message.encode()).hexdigest()
+    assert digest in read_events(agent.folder)[-1]["message"]
+
+
+def test_a_hundred_thousand_lines_end_in_a_screen_that_is_at_rest(in_tmux: Start) -> None:
+    agent = in_tmux("[[rule]]\nanswer = 'done'\nmisbehave = { lines = 100000 }")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.COMPLETED)
+    scrollback = agent.scrollback()
+    assert scrollback.count("∙ line ") == 100_000
+    assert scripted.last_answer(scrollback) == "done"
+
+
+LONG_LINES = "\n".join(f"{n}: " + "the quick brown 狐 " * (n % 20) + "end" for n in range(2000))
+
+
+def test_an_answer_of_two_thousand_lines_is_read_back_whole(in_tmux: Start) -> None:
+    agent = in_tmux(f"[[rule]]\nanswer = '''{LONG_LINES}'''")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.COMPLETED)
+    assert scripted.last_answer(agent.scrollback()) == LONG_LINES
+
+
+@pytest.mark.parametrize("columns", [40, 70, 200])
+def test_another_width_changes_neither_status_nor_answer(in_tmux: Start, columns: int) -> None:
+    answer = "a line that is longer than forty columns, " * 3 + "end"
+    agent = in_tmux(f"[[rule]]\nanswer = '{answer}'")
+    agent.send("go")
+    agent.wait_for(TerminalStatus.COMPLETED)
+    agent.tmux("resize-window", "-x", str(columns), "-y", "30")
+    agent.paste(b"x" * 150)
+    eventually(lambda: (agent.draft() or "").endswith("xxx"), "the draft")
+    agent.wait_for(TerminalStatus.COMPLETED)
+    assert agent.screen().count("scripted ❯") == 1
+    assert scripted.last_answer(agent.scrollback()) == answer
+
+
+def test_files_in_the_working_directory_replace_no_module(in_tmux: Start, tmp_path: Path) -> None:
+    for name in ("json", "tomllib", "cli_agent_orchestrator", "signal", "re", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")
+    agent = in_tmux()
+    agent.wait_for(TerminalStatus.IDLE)
