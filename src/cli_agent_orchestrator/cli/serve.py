@@ -3,50 +3,24 @@
 import asyncio
 import logging
 import os
-import secrets
 import signal
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import click
 
 from cli_agent_orchestrator.api.app import create_app
-from cli_agent_orchestrator.api.serving import run, serve
+from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
+from cli_agent_orchestrator.cli.environment import make_token, read_server_config
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import ServerConfig, config_folder
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
-    """Return the server's settings: the environment, and the user's own configuration file."""
-    file = config_folder(environ) / "config.toml"
-    user_file: dict[str, Any] = {}
-    if file.exists():
-        try:
-            user_file = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(str(file), "not readable", f"a TOML file ({error})") from None
-    return ServerConfig.from_env(environ, user_file)
-
-
-def make_token(state_dir: Path) -> str:
-    """Return the token of a state folder; it is made at the first start, for its owner alone."""
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = state_dir / "token"
-    try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-            new.write(secrets.token_urlsafe(32))
-    except FileExistsError:
-        file.chmod(0o600)
-    return file.read_text(encoding="utf-8").strip()
 
 
 async def serve_terminals(
@@ -60,6 +34,24 @@ async def serve_terminals(
         await serve(app, config.host, config.port, ready=ready, stop=stop)
     finally:
         await service.close()
+
+
+@contextmanager
+def own_server(environ: Mapping[str, str]) -> Iterator[str]:
+    """Run a server in a thread, at the default address if it is free, and yield its URL."""
+    config = read_server_config(environ)
+    token = make_token(config.state_dir)
+    server = BackgroundServer(lambda ready, stop: serve_terminals(config, token, ready, stop))
+    try:
+        port = server.start()
+    except ServerConflict:
+        free = replace(config, port=0)
+        server = BackgroundServer(lambda ready, stop: serve_terminals(free, token, ready, stop))
+        port = server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.stop()
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli_agent_orchestrator.cli.connect import connected
-from cli_agent_orchestrator.cli.serve import read_server_config
+from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 

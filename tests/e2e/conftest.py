@@ -1,0 +1,121 @@
+"""The product as a user runs it: real processes, private folders, private tmux server."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.config import ServerConfig
+
+CAO = (sys.executable, "-m", "cli_agent_orchestrator")
+
+
+@dataclass
+class Server:
+    """A `cao server` process and where it listens."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Machine:
+    """A user's machine: a home of its own, nothing inherited but the programs."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.work.mkdir()
+        names = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+        self.env = {name: os.environ[name] for name in names if name in os.environ}
+        self.env |= {
+            "HOME": str(self.home),
+            "CAO_STATE_DIR": str(self.home / "state"),
+            "CAO_CONFIG_DIR": str(self.home / "config"),
+        }
+
+    @property
+    def work(self) -> Path:
+        return self.home / "work"
+
+    def script(self, text: str) -> None:
+        """Tell the scripted agents what to do."""
+        path = self.home / "script.toml"
+        path.write_text(text, encoding="utf-8")
+        self.env["CAO_SCRIPTED_ARGS"] = f"--script {path}"
+
+    def cao(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [*CAO, *words],
+            env=self.env,
+            cwd=self.work,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    @contextmanager
+    def server(self, *words: str) -> Iterator[Server]:
+        """Run a server on a free port until the end of the block."""
+        process = subprocess.Popen(
+            [*CAO, "server", "--port", "0", *words],
+            env={**self.env, "PYTHONUNBUFFERED": "1"},
+            cwd=self.work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            printed = ""
+            for line in process.stdout:
+                printed += line
+                found = re.search(r"Listening on (http://\S+)", line)
+                if found:
+                    break
+            else:
+                raise AssertionError(f"the server did not start:\n{printed}")
+            self.env["API"] = found[1]
+            yield Server(process, found[1])
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(30)
+            process.stdout.close() if process.stdout else None
+
+    def tmux(self, *words: str) -> str:
+        """Run tmux by hand on this machine's private socket."""
+        socket = ServerConfig.from_env(self.env).tmux_socket
+        done = subprocess.run(
+            ["tmux", "-L", socket, *words],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    socket = Path(machine.tmux("display-message", "-p", "#{socket_path}") or "/nonexistent")
+    machine.tmux("kill-server")
+    socket.unlink(missing_ok=True)

@@ -1,0 +1,225 @@
+"""`cao server` as its users meet it: clients of others, crashes, and our own commands."""
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Machine
+
+pytestmark = pytest.mark.tmux
+
+HANG = '[[rule]]\ncontains = "hang"\nmisbehave = { hang = true }\n'
+
+
+def call(method: str, url: str, **parameters: str) -> Any:
+    """Do what a client does that knows the routes and nothing else: query parameters, JSON."""
+    query = urllib.parse.urlencode(parameters)
+    request = urllib.request.Request(f"{url}?{query}" if query else url, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll, as third-party clients do."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_client_that_knows_only_the_routes_can_do_a_turn(machine: Machine) -> None:
+    machine.script('[[rule]]\nseconds = 0.2\nanswer = "the answer is 42"\n')
+    with machine.server("--no-auth") as server:
+        assert call("GET", f"{server.url}/health")["status"] == "ok"
+        terminal = call(
+            "POST",
+            f"{server.url}/sessions",
+            provider="scripted",
+            agent_profile="tester",
+            working_directory=str(machine.work),
+        )
+        own = f"{server.url}/terminals/{terminal['id']}"
+        assert terminal["session_name"].startswith("cao-")
+        assert call("POST", f"{own}/input", message="what is it?")["success"] is True
+        wait_until(lambda: call("GET", own)["status"] == "completed")
+        assert "the answer is 42" in call("GET", f"{own}/output", mode="last")["output"]
+        assert "what is it?" in call("GET", f"{own}/output", mode="full")["output"]
+        assert call("GET", f"{own}/working-directory") == {"working_directory": str(machine.work)}
+        assert call("POST", f"{own}/exit") == {"success": True}
+        assert call("GET", f"{server.url}/sessions") == []
+
+
+def test_without_the_token_nobody_gets_in(machine: Machine) -> None:
+    with machine.server() as server:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            call("GET", f"{server.url}/sessions")
+        assert refused.value.code == 401
+        refused.value.close()
+        token = machine.home / "state" / "token"
+        assert token.stat().st_mode & 0o077 == 0
+
+
+def test_killing_the_server_while_ten_agents_work_loses_none_of_them(machine: Machine) -> None:
+    machine.script(HANG)
+    with machine.server("--no-auth") as server:
+        parameters = {
+            "provider": "scripted",
+            "agent_profile": "programmer",
+            "working_directory": str(machine.work),
+        }
+        first = call("POST", f"{server.url}/sessions", session_name="ten", **parameters)
+        terminals = [first["id"]]
+        for _ in range(9):
+            url = f"{server.url}/sessions/cao-ten/terminals"
+            terminals.append(call("POST", url, **parameters)["id"])
+        for terminal in terminals:
+            message = f"hang {terminal}"
+            call("POST", f"{server.url}/terminals/{terminal}/input", message=message)
+        pids = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}")
+        server.kill()
+    with machine.server("--no-auth") as server:
+        found = call("GET", f"{server.url}/sessions/cao-ten/terminals")
+        assert {terminal["id"] for terminal in found} == set(terminals)
+        assert {terminal["status"] for terminal in found} == {"processing"}
+        assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}") == pids
+        for terminal in terminals:
+            output = call("GET", f"{server.url}/terminals/{terminal}/output", mode="full")
+            assert f"hang {terminal}" in output["output"]
+
+
+def test_agents_that_finish_or_die_while_there_is_no_server_are_seen_as_that(
+    machine: Machine,
+) -> None:
+    machine.script(
+        '[[rule]]\ncontains = "finish"\nseconds = 1.5\nanswer = "finished meanwhile"\n' + HANG
+    )
+    with machine.server("--no-auth") as server:
+        parameters = {
+            "provider": "scripted",
+            "agent_profile": "programmer",
+            "working_directory": str(machine.work),
+        }
+        finishes = call("POST", f"{server.url}/sessions", **parameters)["id"]
+        dies = call("POST", f"{server.url}/sessions", **parameters)["id"]
+        for terminal, message in ((finishes, "finish"), (dies, "hang")):
+            call("POST", f"{server.url}/terminals/{terminal}/input", message=message)
+        server.kill()
+    panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}").splitlines()
+    pids = dict(pane.split() for pane in panes if len(pane.split()) == 2)
+    os.kill(int(pids[dies]), signal.SIGKILL)
+    wait_until(
+        lambda: (
+            "turn 1 over" in machine.tmux("capture-pane", "-p", "-t", f"{_pane(machine, finishes)}")
+        )
+    )
+    with machine.server("--no-auth") as server:
+        finished = call("GET", f"{server.url}/terminals/{finishes}")
+        assert finished["status"] == "completed"
+        output = call("GET", f"{server.url}/terminals/{finishes}/output", mode="last")
+        assert output["output"].strip() == "finished meanwhile"
+        dead = call("GET", f"{server.url}/terminals/{dies}")
+        assert (dead["status"], dead["alive"], dead["exit_code"]) == ("error", False, 137)
+
+
+def _pane(machine: Machine, terminal: str) -> str:
+    panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_id}").splitlines()
+    return dict(pane.split() for pane in panes if len(pane.split()) == 2)[terminal]
+
+
+def test_a_second_server_on_the_same_folder_is_refused(machine: Machine) -> None:
+    with machine.server():
+        second = machine.cao("server", "--port", "0")
+    assert second.returncode == 3
+    assert "another server" in second.stderr
+    assert str(machine.home / "state") in second.stderr
+
+
+def test_a_port_that_our_own_server_has_is_said_so(machine: Machine) -> None:
+    with machine.server() as server:
+        port = server.url.rpartition(":")[2]
+        machine.env["CAO_STATE_DIR"] = str(machine.home / "other")
+        second = machine.cao("server", "--port", port)
+        machine.env["CAO_STATE_DIR"] = str(machine.home / "state")
+    assert second.returncode == 3
+    assert port in second.stderr
+    assert "another cli-agent-orchestrator server" in second.stderr
+
+
+def test_a_missing_tmux_is_said_in_one_line(machine: Machine) -> None:
+    path, machine.env["PATH"] = machine.env["PATH"], str(machine.home)
+    ended = machine.cao("server", "--port", "0")
+    machine.env["PATH"] = path
+    assert ended.returncode == 3
+    assert "tmux" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_commands_do_what_they_say(machine: Machine) -> None:
+    machine.script('[[rule]]\nanswer = "hello, {role}"\n')
+    with machine.server("--no-auth") as server:
+        terminal = call(
+            "POST",
+            f"{server.url}/sessions",
+            provider="scripted",
+            agent_profile="tester",
+            working_directory=str(machine.work),
+        )
+        listed = machine.cao("ls")
+        assert terminal["id"] in listed.stdout
+        assert "idle" in listed.stdout
+        assert json.loads(machine.cao("ls", "--json").stdout)[0]["id"] == terminal["id"]
+        sent = machine.cao("send", terminal["id"][:6], stdin="good morning")
+        assert sent.returncode == 0, sent.stderr
+        assert "Sent" in sent.stdout
+        own = f"{server.url}/terminals/{terminal['id']}"
+        wait_until(lambda: call("GET", own)["status"] == "completed")
+        assert machine.cao("output", terminal["name"]).stdout.strip() == "hello, tester"
+        assert "good morning" in machine.cao("output", terminal["id"], "--full").stdout
+        assert "turn 1 over" in machine.cao("output", terminal["id"], "--screen").stdout
+        explained = machine.cao("explain", terminal["id"])
+        assert "is completed" in explained.stdout
+        assert "hook" in explained.stdout
+        unknown = machine.cao("explain", "nonesuch")
+        assert unknown.returncode == 3
+        assert terminal["id"] in unknown.stderr
+        assert machine.cao("stop").returncode == 2
+        assert machine.cao("stop", terminal["id"]).returncode == 0
+        assert "No terminals" in machine.cao("ls").stdout
+
+
+def test_commands_find_agents_again_when_no_server_runs(machine: Machine) -> None:
+    with machine.server("--no-auth") as server:
+        terminal = call(
+            "POST",
+            f"{server.url}/sessions",
+            provider="scripted",
+            agent_profile="tester",
+            working_directory=str(machine.work),
+        )
+    del machine.env["API"]
+    machine.env["CAO_PORT"] = "0"
+    listed = machine.cao("ls")
+    assert terminal["id"] in listed.stdout, listed.stderr
+    assert machine.cao("stop", "--all").returncode == 0
+
+
+def test_ctrl_c_ends_the_server_and_the_agents_go_on(machine: Machine) -> None:
+    with machine.server("--no-auth") as server:
+        call(
+            "POST",
+            f"{server.url}/sessions",
+            provider="scripted",
+            agent_profile="tester",
+            working_directory=str(machine.work),
+        )
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(20) == 0
+    assert len(machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split()) >= 1
