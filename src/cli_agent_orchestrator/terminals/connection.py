@@ -6,6 +6,7 @@ belongs to an old connection can touch a new one.
 """
 
 import asyncio
+import os
 import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -196,8 +197,9 @@ class Connection(asyncio.SubprocessProtocol):
         # The client is ended before its pipes are closed: tmux 3.3a keeps a client for ever whose
         # pipes close while there is output for it, and cannot even be killed properly then.
         if self._transport is not None and self._transport.get_returncode() is None:
+            # Not by the transport's own method, which would take the exit status from asyncio.
             with suppress(ProcessLookupError):
-                self._transport.send_signal(signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
 
     def _gone_text(self) -> str:
         said = self._stderr.decode("utf-8", "replace").strip() or self._reason

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from cli_agent_orchestrator.errors import TmuxMissing
 from cli_agent_orchestrator.terminals.commands import option_lines, unset_lines
@@ -28,6 +29,14 @@ INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
 CODE_LOOKS = (0.01, 0.03, 0.1)
 """Pauses between looks for the exit code of a program that has just ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A tmux server that is ours."""
+
+    pid: int
+    panes: list[PaneInfo]
 
 
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -55,33 +64,48 @@ async def read_version(program: str, env: Mapping[str, str]) -> tuple[int, int] 
     return version
 
 
-async def take_over(connection: Connection, size: Size) -> list[PaneInfo]:
-    """Set the server up, end what an earlier life of ours left behind, return what lives there."""
+async def take_over(connection: Connection, size: Size) -> Server:
+    """Set the server up, end what an earlier life of ours left behind, say what lives there."""
     clients = command(
         "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
     )
-    asked = [*option_lines(size), command("show-environment", "-g"), clients, list_line()]
-    *_, environment, listed_clients, listed_panes = await connection.send(asked)
+    ask_pid, ask_environment = (
+        command("display-message", "-p", "#{pid}"),
+        command("show-environment", "-g"),
+    )
+    asked = [*option_lines(size), ask_pid, ask_environment, clients, list_line()]
+    *_, pid, environment, listed_clients, listed = await connection.send(asked)
     _end_stale_clients(listed_clients, connection.pid)
-    outside = windows_outside_hub(listed_panes.lines)
+    outside = windows_outside_hub(listed.lines)
     lines = [
         *unset_lines(environment.text.splitlines()),
         *(command("link-window", "-d", "-s", w, "-t", f"={HUB_SESSION}:") for w in outside),
     ]
     if lines:
         await connection.send(lines)
-    return await list_settled(connection)
+    return Server(int(pid.text), await _list_settled(connection, int(pid.text)))
 
 
-async def list_settled(connection: Connection) -> list[PaneInfo]:
+async def _list_settled(connection: Connection, server: int) -> list[PaneInfo]:
     """Return all tagged panes, the dead with their exit codes as far as they can be had."""
     for pause in (*CODE_LOOKS, None):
         [answer] = await connection.send([list_line()])
         panes = parse_panes(answer.lines)
         if pause is None or all(info.exit_code is not None for info in panes if info.dead):
             break
+        remind_of_children(server)
         await asyncio.sleep(pause)
     return panes
+
+
+def remind_of_children(server: int) -> None:
+    """Make tmux collect the exit codes of programs that have ended.
+
+    tmux 3.3a now and then misses the signal of a child's end and then knows no exit code until
+    another child ends.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(server, signal.SIGCHLD)
 
 
 def _end_stale_clients(listed: Answer, own: int) -> None:

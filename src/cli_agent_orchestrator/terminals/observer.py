@@ -14,6 +14,7 @@ from cli_agent_orchestrator.errors import TmuxGone
 from cli_agent_orchestrator.terminals.commands import flow_line
 from cli_agent_orchestrator.terminals.connection import Answers, Connection
 from cli_agent_orchestrator.terminals.death import death_watch
+from cli_agent_orchestrator.terminals.hub import remind_of_children
 from cli_agent_orchestrator.terminals.panes import (
     Look,
     PaneInfo,
@@ -26,6 +27,8 @@ from cli_agent_orchestrator.terminals.watch import Watch
 
 EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
 """Pauses between looks for the exit code: tmux may not know it in the first moments."""
+PATIENT_LOOKS = 2
+"""Looks after which tmux is reminded of its children."""
 LINGER_LOOKS = 6
 """Looks after which an exit code is enough, though a child still holds the terminal open."""
 
@@ -41,7 +44,11 @@ class TmuxListener(Protocol):
         ...
 
     def output(self, pane: str, data: bytes) -> None:
-        """A program wrote this; only for panes opened with raw_output."""
+        """A program wrote this; only for panes opened with raw_output.
+
+        tmux drops what it has not passed on yet when a program ends: its last words may be missing
+        here. They are on the screen.
+        """
         ...
 
     def exited(self, pane: str, exit_code: int | None) -> None:
@@ -81,8 +88,10 @@ class _Pane:
 class Observer:
     """Reads panes when they have changed, and follows programs to their end."""
 
-    def __init__(self, connection: Connection, listener: TmuxListener) -> None:
+    def __init__(self, connection: Connection, server: int, listener: TmuxListener) -> None:
+        """`server` is the process id of the tmux server."""
         self._connection = connection
+        self._server = server
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._watch = Watch()
@@ -253,5 +262,7 @@ class Observer:
                 return None
             if look.exit_code is not None and (look.dead or number >= LINGER_LOOKS):
                 return look
+            if number >= PATIENT_LOOKS:
+                remind_of_children(self._server)
             await asyncio.sleep(pause)
         return look

@@ -64,7 +64,7 @@ class Tmux:
         size: Size = DEFAULT_SIZE,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`environ` is where tmux's own few variables are taken from; None: the process's own."""
+        """`environ` is where tmux's few variables and TMPDIR are taken from, None: our own."""
         self._socket = socket
         self._listener = listener
         self._program = program
@@ -77,16 +77,19 @@ class Tmux:
         self._observer: Observer | None = None
         self._lost = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._changes: set[asyncio.Task[Answers]] = set()
 
     # Life
 
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        self._env = hub.server_environment(os.environ if self._environ is None else self._environ)
+        environ = os.environ if self._environ is None else self._environ
+        self._env = hub.server_environment(environ)
         version = await hub.read_version(self._program, self._env)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
-        self._folder = Path(tempfile.mkdtemp(prefix="cao-paste-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="cao-paste-", dir=environ.get("TMPDIR")))
         try:
             await self._connect_within(FIRST_RETRIES)
         except BaseException:
@@ -104,6 +107,7 @@ class Tmux:
         connection = self._drop()
         if connection is not None:
             await connection.close()
+        await asyncio.gather(*self._changes, return_exceptions=True)
         self._remove_folder()
 
     async def kill_server(self) -> None:
@@ -130,15 +134,15 @@ class Tmux:
         _check(window)
         connection, observer = self._current()
         with observer.opening():
-            done = connection.send(commands.open_lines(window))
+            change = self._change(connection, commands.open_lines(window))
             try:
-                answers = await asyncio.shield(done)
+                answers = await asyncio.shield(change)
             except asyncio.CancelledError:
-                done.add_done_callback(partial(_undo_opening, connection))
+                change.add_done_callback(partial(self._undo_opening, connection))
                 raise
             info = _opened(window, answers[commands.NEW_WINDOW])
             if not answers[commands.LINK_WINDOW].ok:
-                connection.tell([_kill_window(info.window)])
+                await asyncio.shield(self._change(connection, [_kill_window(info.window)]))
                 raise _refused("link-window", answers[commands.LINK_WINDOW])
             observer.adopt(info)
         return info
@@ -196,7 +200,7 @@ class Tmux:
         """Close a pane's window, whether its program lives or not; nothing more is told of it."""
         connection, observer = self._current()
         observer.forget(pane)
-        await connection.send([_kill_window(pane)])
+        await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
     async def close_session(self, session: str) -> None:
         """Close all windows of a session, and with them the session."""
@@ -204,9 +208,42 @@ class Tmux:
         inside = [info for info in await self.panes() if info.session == session]
         for info in inside:
             observer.forget(info.pane)
-        # The windows are linked into the hub as well: ending the session alone would keep them.
-        lines = [_kill_window(info.window) for info in inside]
-        await connection.send([*lines, command("kill-session", "-t", f"={session}")])
+        kill_session = command("kill-session", "-t", f"={session}")
+        await asyncio.shield(self._change(connection, [kill_session]))
+        # The windows are linked into the hub as well and live on there.
+        if inside:
+            kill_windows = [_kill_window(info.window) for info in inside]
+            await asyncio.shield(self._change(connection, kill_windows))
+
+    def _change(self, connection: Connection, lines: Sequence[str]) -> asyncio.Task[Answers]:
+        """Change windows or sessions, one batch at a time, to the end even if nobody waits for it.
+
+        tmux 3.3a crashes when a session ends before it has announced that its current window
+        changed. It does so once it has carried out all that it has read.
+        """
+        task = asyncio.create_task(self._in_turn(connection, lines))
+        self._changes.add(task)
+        task.add_done_callback(self._changed)
+        return task
+
+    def _changed(self, change: "asyncio.Task[Answers]") -> None:
+        self._changes.discard(change)
+        # asyncio complains about errors that nobody has looked at.
+        if not change.cancelled():
+            change.exception()
+
+    async def _in_turn(self, connection: Connection, lines: Sequence[str]) -> Answers:
+        async with self._turn:
+            return await connection.send(lines)
+
+    def _undo_opening(self, connection: Connection, change: "asyncio.Task[Answers]") -> None:
+        """Close a window that nobody waits for any more."""
+        if change.cancelled() or change.exception() is not None:
+            return
+        answer = change.result()[commands.NEW_WINDOW]
+        info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+        if info is not None:
+            self._change(connection, [_kill_window(info.window)])
 
     # What the connection calls
 
@@ -241,19 +278,20 @@ class Tmux:
         argv = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C", *attach)
         connection = await Connection.open(argv, self._env, self)
         try:
-            panes = await hub.take_over(connection, self._size)
-            looks = await _look(connection, [info.pane for info in panes])
+            server = await hub.take_over(connection, self._size)
+            looks = await _look(connection, [info.pane for info in server.panes])
         except BaseException:
             await connection.close()
             raise
         if not connection.is_open:
             await connection.close()
             raise TmuxGone("the connection to tmux ended while it was being set up")
-        self._connection, self._observer = connection, Observer(connection, self._listener)
-        for info in panes:
+        self._connection = connection
+        self._observer = Observer(connection, server.pid, self._listener)
+        for info in server.panes:
             if not info.dead:
                 self._observer.adopt(info, looks.get(info.pane))
-        tell(self._listener.connected, panes, _screens(looks))
+        tell(self._listener.connected, server.panes, _screens(looks))
 
     def _drop(self) -> Connection | None:
         """Let go of the connection, so that nothing old can touch a new one."""
@@ -314,16 +352,6 @@ def _opened(window: commands.Window, answer: Answer) -> PaneInfo:
         tag=window.tag,
         raw_output=window.raw_output,
     )
-
-
-def _undo_opening(connection: Connection, done: "asyncio.Future[Answers]") -> None:
-    """Close a window that nobody waits for any more."""
-    if done.cancelled() or done.exception() is not None or not connection.is_open:
-        return
-    answer = done.result()[commands.NEW_WINDOW]
-    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
-    if info is not None:
-        connection.tell([_kill_window(info.window)])
 
 
 def _kill_window(target: str) -> str:
