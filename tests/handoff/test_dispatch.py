@@ -149,9 +149,9 @@ class TestWaitingForAPerson:
         stage.status(10.5, WAITING, told=True)
         stage.mailbox.at(10.6, lambda: heard.append(len(stage.told(EventKind.WAITING_FOR_PERSON))))
         heard: list[int] = []
-        stage.status(50_000, PROCESSING, told=True)
-        stage.file(50_100, "reply")
-        stage.status(50_101, IDLE, told=True)
+        stage.status(5_000, PROCESSING, told=True)
+        stage.file(5_100, "reply")
+        stage.status(5_101, IDLE, told=True)
         assert wait(stage) == "reply"
         assert heard == [1]
         assert stage.told(EventKind.WAITING_FOR_PERSON) == [f"cao attach {TERMINAL}"]

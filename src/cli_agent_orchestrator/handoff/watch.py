@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver
@@ -12,7 +13,28 @@ from watchdog.observers.api import BaseObserver
 from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, Post
 
 if sys.platform == "linux":
-    from watchdog.observers.inotify import InotifyObserver
+    from watchdog.observers.inotify import InotifyFullEmitter
+    from watchdog.observers.inotify_c import InotifyConstants
+
+    if TYPE_CHECKING:
+        from watchdog.observers.inotify_c import Mask
+
+    class _Emitter(InotifyFullEmitter):
+        """Asks the kernel only for what is needed.
+
+        Above all not for files that are moved away: watchdog holds such an event, and all that
+        come after it, for half a second, and we move a file away at the end of every turn.
+        """
+
+        def get_event_mask_from_filter(self) -> "Mask":
+            mask = (
+                InotifyConstants.IN_MODIFY
+                | InotifyConstants.IN_CLOSE_WRITE
+                | InotifyConstants.IN_MOVED_TO
+                | InotifyConstants.IN_DELETE_SELF
+            )
+            return cast("Mask", mask)
+
 else:
     from watchdog.observers import Observer
 
@@ -74,7 +96,6 @@ def _end(observer: BaseObserver) -> None:
 
 def _observer() -> BaseObserver:
     if sys.platform == "linux":
-        # Full events tell a file that was moved in from one that was only just created.
-        return InotifyObserver(generate_full_events=True)
+        return BaseObserver(_Emitter)
     else:
         return Observer()

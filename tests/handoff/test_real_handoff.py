@@ -1,0 +1,266 @@
+"""Turns over real HTTP, with real files under a real watch; the test plays the agent."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.config import HandoffRules
+from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.handoff.dispatch import Handoff
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent
+from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.handoff.watch import TELLS_OF_CLOSING
+from cli_agent_orchestrator.models import TerminalStatus
+from tests.handoff.fakes import NAMES
+from tests.handoff.server import LIMIT, TERMINAL, SmallServer, Typed, small_server
+
+# So long that a test which needs a poll does not end in time.
+NEVER = 600.0
+BY_EVENTS = HandoffRules(poll_seconds=NEVER, max_reminders=0)
+BY_POLLING = HandoffRules(poll_seconds=0.05, max_reminders=0)
+
+
+class Play:
+    """A handoff in a thread of its own, and the other side of it."""
+
+    def __init__(self, folder: Path, server: SmallServer, rules: HandoffRules) -> None:
+        self.server = server
+        self.files = ResponseFiles(folder, "20250131-120000", NAMES)
+        self.path = self.files.response_path_for("analyst")
+        self.events: list[HandoffEvent] = []
+        self.client = ApiClient(server.url)
+        self.handoff = Handoff(self.client, self.files, rules, self.events.append)
+        self._pool = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        self.handoff.stop()
+        self._pool.shutdown()
+        self.handoff.close()
+        self.client.close()
+
+    def send(self, envelope: Envelope | None = None) -> Future[Reply]:
+        return self._pool.submit(self.handoff.send_and_wait, TERMINAL, "analyst", "do it", envelope)
+
+    def typed(self) -> Typed:
+        return self.server.typed.get(timeout=LIMIT)
+
+
+class Stage:
+    """Opens servers and plays, and closes them all."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def play(self, rules: HandoffRules, plain: bool) -> Play:
+        server = self._stack.enter_context(small_server(plain))
+        play = Play(self._folder, server, rules)
+        self._stack.callback(play.close)
+        return play
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with ExitStack() as stack:
+        yield Stage(tmp_path, stack)
+    assert "status-stream" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.fixture
+def by_events(stage: Stage) -> Play:
+    if not TELLS_OF_CLOSING:
+        pytest.skip("this system tells only of touches")
+    return stage.play(BY_EVENTS, plain=False)
+
+
+@pytest.fixture
+def by_polling(stage: Stage) -> Play:
+    return stage.play(BY_POLLING, plain=True)
+
+
+def test_file_and_rest_are_noticed_without_any_poll(by_events: Play) -> None:
+    reply = by_events.send()
+    assert by_events.typed().message == "do it"
+    by_events.server.wait_for_listener()
+    by_events.server.become(TerminalStatus.PROCESSING)
+    by_events.path.write_text("the reply")
+    by_events.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
+
+
+def test_a_file_after_the_rest_is_noticed_without_any_poll(by_events: Play) -> None:
+    reply = by_events.send()
+    by_events.typed()
+    by_events.server.wait_for_listener()
+    by_events.server.become(TerminalStatus.PROCESSING)
+    by_events.server.become(TerminalStatus.COMPLETED)
+    draft = by_events.path.with_name("draft.md")
+    draft.write_text("moved in")
+    draft.rename(by_events.path)
+    assert reply.result(LIMIT).text == "moved in"
+
+
+def test_many_turns_follow_each_other_without_any_poll(by_events: Play) -> None:
+    for number in range(10):
+        reply = by_events.send()
+        by_events.typed()
+        by_events.server.wait_for_listener()
+        by_events.server.become(TerminalStatus.PROCESSING)
+        by_events.path.write_text(f"reply {number}")
+        by_events.server.become(TerminalStatus.COMPLETED)
+        assert reply.result(LIMIT).text == f"reply {number}"
+    assert len(list(by_events.files.archive_folder.iterdir())) == 10
+
+
+def test_a_server_with_the_common_routes_alone_is_polled(by_polling: Play) -> None:
+    reply = by_polling.send()
+    assert by_polling.typed().message == "do it"
+    by_polling.server.become(TerminalStatus.PROCESSING)
+    by_polling.server.wait_for_questions(3)
+    by_polling.path.write_text("the reply")
+    by_polling.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
+    assert [event.text for event in by_polling.events if event.kind is EventKind.WARNING] == []
+
+
+@pytest.mark.skipif(not TELLS_OF_CLOSING, reason="only a pause tells that nobody writes any more")
+def test_a_file_still_open_is_not_taken_however_often_it_is_looked_at(stage: Stage) -> None:
+    play = stage.play(replace(BY_POLLING, poll_seconds=0.02), plain=True)
+    reply = play.send()
+    play.typed()
+    with play.path.open("w") as file:
+        file.write("first half, ")
+        file.flush()
+        play.server.wait_for_questions(40)
+        assert not reply.done()
+        file.write("second half")
+    assert reply.result(LIMIT).text == "first half, second half"
+
+
+def test_two_megabytes_arrive_whole(by_polling: Play) -> None:
+    text = "a long line of a long answer\n" * 72_000
+    reply = by_polling.send()
+    by_polling.typed()
+    by_polling.path.write_text(text)
+    assert reply.result(LIMIT).text == text
+
+
+def test_the_last_output_does_without_strictness(stage: Stage) -> None:
+    play = stage.play(replace(BY_POLLING, strict=False, idle_grace=0.2), plain=True)
+    assert play.send().result(LIMIT).text == "last words"
+
+
+def test_a_server_that_goes_away_and_comes_back_is_heard_again(by_events: Play) -> None:
+    reply = by_events.send()
+    by_events.typed()
+    by_events.server.wait_for_listener()
+    by_events.server.become(TerminalStatus.PROCESSING)
+    by_events.server.go()
+    by_events.path.write_text("written in silence")
+    by_events.server.become(TerminalStatus.COMPLETED)
+    by_events.server.come()
+    assert reply.result(LIMIT).text == "written in silence"
+
+
+def test_a_polled_server_that_goes_away_and_comes_back_is_asked_again(by_polling: Play) -> None:
+    silent = threading.Event()
+    told = by_polling.events.append
+
+    def listen(event: HandoffEvent) -> None:
+        told(event)
+        if event.kind is EventKind.WARNING:
+            silent.set()
+
+    by_polling.handoff = Handoff(by_polling.client, by_polling.files, BY_POLLING, listen)
+    reply = by_polling.send()
+    by_polling.typed()
+    by_polling.server.become(TerminalStatus.PROCESSING)
+    by_polling.server.wait_for_questions(1)
+    by_polling.server.go()
+    assert silent.wait(LIMIT)
+    by_polling.path.write_text("written in silence")
+    by_polling.server.become(TerminalStatus.COMPLETED)
+    by_polling.server.come()
+    assert reply.result(LIMIT).text == "written in silence"
+
+
+def test_a_prompt_for_a_server_that_is_away_is_sent_when_it_is_back(by_polling: Play) -> None:
+    by_polling.server.go()
+    with pytest.raises(ApiUnreachable) as raised:
+        by_polling.client.get_status(TERMINAL)
+    assert not raised.value.maybe_received
+    reply = by_polling.send()
+    by_polling.server.come()
+    assert by_polling.typed().message == "do it"
+    by_polling.path.write_text("the reply")
+    assert reply.result(LIMIT).text == "the reply"
+
+
+def test_a_prompt_without_an_answer_is_typed_once_by_a_server_that_knows_keys(
+    by_events: Play,
+) -> None:
+    by_events.server.swallow_answers = 2
+    reply = by_events.send(Envelope("turn-1", 1))
+    assert by_events.typed() == Typed("do it", "turn-1")
+    by_events.path.write_text("the reply")
+    assert reply.result(LIMIT).text == "the reply"
+    assert by_events.server.swallow_answers == 0
+    assert by_events.server.typed.empty()
+
+
+def test_a_prompt_without_an_answer_is_not_sent_again_to_a_plain_server(by_polling: Play) -> None:
+    by_polling.server.swallow_answers = 1
+    reply = by_polling.send()
+    by_polling.typed()
+    by_polling.path.write_text("the reply")
+    assert reply.result(LIMIT).text == "the reply"
+    assert by_polling.server.typed.empty()
+    warnings = [event.text for event in by_polling.events if event.kind is EventKind.WARNING]
+    assert "nobody knows if the prompt arrived" in warnings[0]
+
+
+def test_a_turn_taken_up_again_sends_nothing(by_events: Play) -> None:
+    by_events.server.become(TerminalStatus.PROCESSING)
+    reply = by_events.send(Envelope("turn-1", 1, sent=Sent.YES))
+    by_events.server.wait_for_listener()
+    by_events.path.write_text("the reply")
+    by_events.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
+    assert by_events.server.typed.empty()
+
+
+def test_a_stop_from_another_thread_ends_the_wait(by_events: Play) -> None:
+    reply = by_events.send()
+    by_events.typed()
+    by_events.server.wait_for_listener()
+    by_events.handoff.stop()
+    with pytest.raises(Stopped):
+        reply.result(LIMIT)
+
+
+def test_a_stop_from_a_signal_handler_ends_the_wait(by_events: Play) -> None:
+    by_events.server.become(TerminalStatus.PROCESSING)
+    before = signal.signal(signal.SIGUSR1, lambda *_: by_events.handoff.stop())
+
+    def interrupt() -> None:
+        by_events.server.wait_for_listener()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    asked = threading.Thread(target=interrupt)
+    try:
+        asked.start()
+        with pytest.raises(Stopped):
+            by_events.handoff.wait_for_response_file(TERMINAL, "analyst")
+    finally:
+        asked.join()
+        signal.signal(signal.SIGUSR1, before)
