@@ -64,19 +64,9 @@ MARKS = {
 class Cell:
     """A line at the left edge, empty if it has left the screen, and the lines below it."""
 
+    kind: Kind
     head: str
     body: tuple[str, ...]
-
-    @property
-    def kind(self) -> Kind:
-        if find(BANNER_PATTERN, self.head or self.body[0]):
-            return Kind.BANNER
-        if self.head[:1] in MARKS:
-            return MARKS[self.head[0]]
-        if not self.head:
-            return Kind.REST
-        # warnings of the start may stand right above the banner
-        return Kind.BANNER if find(BANNER_PATTERN, "\n".join(self.body)) else Kind.TEXT
 
     @property
     def has_only_details(self) -> bool:
@@ -98,18 +88,29 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
     never do.
     """
     parts: list[list[str]] = []
-    above = ""
+    wraps = False
     for line in lines:
         at_edge = not is_indented(line)
-        wrapped = not is_indented(above) and above[0] not in "›•◦" and line[:1] not in MARKS
-        if at_edge and not wrapped:
+        if at_edge and (line[0] in MARKS or not wraps):
             parts.append([line])
         elif parts:
             parts[-1].append(line)
         elif line:
             parts.append(["", line])
-        above = line
-    return [Cell(part[0], tuple(part[1:])) for part in parts]
+        wraps = at_edge and line[0] not in "›•◦"
+    return [Cell(_kind(part), part[0], tuple(part[1:])) for part in parts]
+
+
+def _kind(part: Sequence[str]) -> Kind:
+    head, *body = part
+    if find(BANNER_PATTERN, head or body[0]):
+        return Kind.BANNER
+    if not head:
+        return Kind.REST
+    if head[0] in MARKS:
+        return MARKS[head[0]]
+    # warnings of the start may stand right above the banner
+    return Kind.BANNER if find(BANNER_PATTERN, "\n".join(body)) else Kind.TEXT
 
 
 def is_indented(line: str) -> bool:

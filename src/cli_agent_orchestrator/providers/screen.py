@@ -7,6 +7,7 @@ Patterns are plain strings named `…_PATTERN`; `find` and `find_all` add the fl
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 # ESC [ 2 m        ESC ] 0 ; title BEL        ESC ( B
 ESCAPE_PATTERN = (
@@ -26,19 +27,28 @@ COLOUR_CODES = ("38", "48", "58")
 COLOUR_ARGUMENTS = {"5": 1, "2": 3}
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Screens are read many times a second, and a handful of patterns is all there is."""
+    return re.compile(pattern, re.MULTILINE)
+
+
 def find(pattern: str, text: str) -> re.Match[str] | None:
     """Return the first place where a pattern matches; `^` and `$` mean a line."""
-    return re.search(pattern, text, re.MULTILINE)
+    return _compiled(pattern).search(text)
 
 
 def find_all(pattern: str, text: str) -> Iterator[re.Match[str]]:
     """Yield every place where a pattern matches; `^` and `$` mean a line."""
-    return re.finditer(pattern, text, re.MULTILINE)
+    return _compiled(pattern).finditer(text)
 
 
 def strip_escapes(text: str) -> str:
     """Return the text alone: no escape sequences, no control characters, plain line ends."""
-    return re.sub(CONTROL_PATTERN, "", re.sub(ESCAPE_PATTERN, "", text.replace("\r\n", "\n")))
+    text = text.replace("\r\n", "\n")
+    if "\x1b" in text:
+        text = _compiled(ESCAPE_PATTERN).sub("", text)
+    return _compiled(CONTROL_PATTERN).sub("", text)
 
 
 def without_dim(ansi_text: str) -> str:

@@ -1,0 +1,304 @@
+"""What Codex is started with, asks, holds in its composer, answered and recorded."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.providers import codex
+from cli_agent_orchestrator.providers.base import (
+    AgentSignal,
+    LaunchRequest,
+    Permissions,
+    Profile,
+    SignalKind,
+)
+
+SCREENS = Path(__file__).parent / "screens" / "codex"
+VERSIONS = ["0.101.0", "0.125.0", "0.166.0"]
+COMPOSER = "› Ask Codex to do anything\n\n  gpt-5.1-codex default · /home/me/app\n"
+
+
+def screen(path: str) -> str:
+    return (SCREENS / path).read_text(encoding="utf-8")
+
+
+def dialog(version: str, case: str) -> str:
+    return screen(f"waiting_user_answer/{version}-{case}.txt")
+
+
+@pytest.mark.parametrize(
+    ("version", "case", "name", "keys"),
+    [
+        *((version, "trust_dialog", "trust this folder", ("1",)) for version in VERSIONS),
+        *((version, "update_dialog", "update notice", ("2",)) for version in VERSIONS),
+        ("0.149.1", "update_dialog", "update notice", ("2",)),
+        ("0.101.0", "model_migration_dialog", "new model", ("2",)),
+        *((version, "login_dialog", "sign in", ()) for version in VERSIONS),
+        ("0.149.1", "hooks_dialog", "review of hooks", ()),
+        ("0.166.0", "hooks_dialog", "review of hooks", ()),
+    ],
+)
+def test_a_startup_question_is_passed_by_the_number_of_the_safe_option(
+    version: str, case: str, name: str, keys: tuple[str, ...]
+) -> None:
+    found = codex.startup_dialog(dialog(version, case))
+    assert found is not None
+    assert (found.name, found.keys) == (name, keys)
+    assert found.advice
+
+
+def test_a_startup_question_with_other_options_is_left_to_a_person() -> None:
+    known = dialog("0.101.0", "trust_dialog")
+    found = codex.startup_dialog(known.replace("Yes, continue", "Yes, and never ask again"))
+    assert found is not None
+    assert found.keys == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_question_about_the_work_is_no_startup_question(version: str) -> None:
+    assert codex.startup_dialog(dialog(version, "approval_exec")) is None
+
+
+def test_a_startup_question_that_was_answered_is_over() -> None:
+    assert codex.startup_dialog(screen("idle/0.125.0-idle_fresh.txt")) is None
+
+
+LONG_DRAFT = (
+    "line one of draft\n\nline three which is quite long "
+    + " ".join(map(str, range(1, 33)))
+    + "\n"
+    + " ".join(map(str, range(33, 61)))
+    + "\nend"
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("idle_fresh", ""),
+        ("completed_simple", ""),
+        ("processing_thinking", ""),
+        ("typed_draft", "draft of a prompt"),
+        ("second_prompt_pasted", "[[hold:4]] second"),
+        ("several_lines", LONG_DRAFT),
+        ("folded_paste", "[Pasted Content 3000 chars]"),
+        ("approval_exec", None),
+    ],
+)
+def test_a_draft_is_told_from_a_placeholder(version: str, case: str, expected: str | None) -> None:
+    assert codex.draft(screen(f"drafts/{version}-{case}.ansi")) == expected
+
+
+def test_there_is_no_draft_without_a_composer() -> None:
+    assert codex.draft("user@host:~$ \n") is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("completed/{}-completed_simple", "Hello! This is a plain answer from the fake model."),
+        ("completed/{}-completed_reasoning", "Hello! This is a plain answer from the fake model."),
+        (
+            "completed/{}-completed_explored",
+            "Done. The command finished and hello.txt was written.",
+        ),
+        ("idle/{}-idle_fresh", ""),
+        ("error/{}-error_401", ""),
+        ("processing/{}-processing_thinking", ""),
+    ],
+)
+def test_the_last_answer_is_what_was_said_last_in_the_newest_turn(
+    version: str, case: str, expected: str
+) -> None:
+    assert codex.last_answer(screen(case.format(version) + ".txt")) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_last_answer_is_whole(version: str) -> None:
+    lines = codex.last_answer(screen(f"completed/{version}-completed_long.txt")).split("\n")
+    assert [line[2:] for line in lines] == [f"line {n} of the long answer" for n in range(1, 221)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_last_answer_keeps_its_paragraphs_and_leaves_out_the_time_it_took(version: str) -> None:
+    answer = codex.last_answer(screen(f"completed/{version}-completed_words.txt"))
+    assert answer.startswith("I was exploring the codebase.")
+    assert "\n\nerror: this is only a quoted line\nError: nothing failed\n\n" in answer
+    assert answer.endswith("Thinking done.")
+
+
+@pytest.mark.parametrize(
+    "chrome",
+    [
+        "• Ran make\n  │ -j2\n  └ ok",
+        "• Explored\n  └ Read notes.txt",
+        "• Added notes.txt (+2 -0)\n    1 +hello",
+        "• Questions 1/1 answered\n  • Which colour?",
+        "• Working (3s • esc to interrupt)",
+        "• Exploring\n  └ Read notes.txt",
+        "◦ Running make",
+        "────────────",
+        "⚠ Something",
+    ],
+)
+def test_what_the_agent_did_is_no_answer(chrome: str) -> None:
+    scrollback = f"› Go\n\n• Said.\n\n  Twice.\n\n{chrome}\n\n{COMPOSER}"
+    assert codex.last_answer(scrollback) == "Said.\n\nTwice."
+
+
+def test_the_answer_of_an_older_turn_is_not_the_last_answer() -> None:
+    assert codex.last_answer(f"› Go\n\n• Said.\n\n› And?\n\n■ boom\n\n{COMPOSER}") == ""
+
+
+def test_a_dialog_is_no_part_of_the_last_answer() -> None:
+    assert codex.last_answer(dialog("0.125.0", "approval_exec")) == "I will run a command now."
+    assert codex.last_answer(dialog("0.166.0", "ask_user")) == "I will run a command now."
+    assert codex.last_answer(dialog("0.166.0", "hooks_dialog")) == ""
+    assert codex.last_answer("› 1. Yes\n  Press enter to confirm\n") == ""
+
+
+def record(kind: str, **payload: object) -> str:
+    return json.dumps({"type": "event_msg", "payload": {"type": kind, **payload}})
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (record("task_started", turn_id="1"), AgentSignal(SignalKind.WORKING, "task_started")),
+        (record("user_message", message="hi"), AgentSignal(SignalKind.SUBMITTED, "user_message")),
+        (
+            record("item_completed", item={"type": "UserMessage"}),
+            AgentSignal(SignalKind.SUBMITTED, "user_message"),
+        ),
+        (
+            record("task_complete", last_agent_message="Done."),
+            AgentSignal(SignalKind.FINISHED, "task_complete", answer="Done."),
+        ),
+        (
+            record("task_complete", last_agent_message=None, started_at=1),
+            AgentSignal(SignalKind.FINISHED, "task_complete without a message"),
+        ),
+        (
+            record("task_complete", last_agent_message=None, error={"message": "401"}),
+            AgentSignal(SignalKind.FAILED, "task_complete: 401"),
+        ),
+        (
+            record("turn_aborted", reason="interrupted"),
+            AgentSignal(SignalKind.INTERRUPTED, "turn_aborted: interrupted"),
+        ),
+        (record("error", message="429"), AgentSignal(SignalKind.FAILED, "error: 429")),
+    ],
+)
+def test_the_session_record_tells_what_happened(line: str, expected: AgentSignal) -> None:
+    assert codex.read_signal(line) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        "null",
+        '{"type": "event_msg", "payload": "task_started"}',
+        '{"type": "response_item", "payload": {"type": "task_started"}}',
+        # written with the first turn, so it does not say that Codex is ready
+        '{"type": "session_meta", "payload": {"id": "1"}}',
+        record("token_count"),
+        record("item_completed", item={"type": "AgentMessage"}),
+        # up to 0.125 a failed turn ends like this, too
+        record("task_complete", last_agent_message=None),
+    ],
+)
+def test_a_line_that_does_not_tell_is_no_signal(line: str) -> None:
+    assert codex.read_signal(line) is None
+
+
+def request(
+    version: tuple[int, ...] = (0, 166, 0),
+    *args: str,
+    folder: str = "/home/me/app",
+    prompt: str = "You review.",
+    permissions: Permissions = Permissions.WORKSPACE,
+) -> LaunchRequest:
+    profile = Profile("reviewer", "Reviews", prompt)
+    return LaunchRequest("/bin/codex", version, args, folder, profile, permissions, "/run/events")
+
+
+def settings(argv: tuple[str, ...]) -> dict[str, object]:
+    """Return what Codex reads from its `-c key=value` arguments."""
+    pairs = [argv[row + 1] for row, argument in enumerate(argv) if argument == "-c"]
+    merged: dict[str, object] = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        merged[key] = tomllib.loads(f"value = {value}")["value"]
+    return merged
+
+
+def test_codex_starts_in_its_folder_and_keeps_a_scrollback() -> None:
+    argv = codex.launch(request()).argv
+    assert argv[0] == "/bin/codex"
+    assert "--no-alt-screen" in argv
+    assert argv[argv.index("-C") + 1] == "/home/me/app"
+    assert settings(argv)["check_for_update_on_startup"] is False
+
+
+@pytest.mark.parametrize(
+    ("version", "has_flag"),
+    [((0, 101, 0), False), ((0, 155, 1), False), ((0, 156, 0), True), ((), True)],
+)
+def test_the_daemon_is_turned_off_where_there_is_one(
+    version: tuple[int, ...], has_flag: bool
+) -> None:
+    assert ("--no-daemon" in codex.launch(request(version)).argv) is has_flag
+
+
+@pytest.mark.parametrize(
+    ("version", "has_title"), [((0, 116, 0), False), ((0, 117, 0), True), ((), True)]
+)
+def test_the_title_is_asked_for_where_it_can_be_had(
+    version: tuple[int, ...], has_title: bool
+) -> None:
+    title = settings(codex.launch(request(version)).argv).get("tui.terminal_title")
+    assert title == (["spinner", "status"] if has_title else None)
+
+
+@pytest.mark.parametrize(
+    ("permissions", "flags"),
+    [
+        (Permissions.WORKSPACE, ("-a", "never", "-s", "workspace-write")),
+        (Permissions.FULL, ("-a", "never", "-s", "danger-full-access")),
+        (Permissions.ASK, ("-a", "on-request", "-s", "workspace-write")),
+    ],
+)
+def test_permissions_become_flags(permissions: Permissions, flags: tuple[str, ...]) -> None:
+    argv = codex.launch(request(permissions=permissions)).argv
+    start = argv.index("-a")
+    assert argv[start : start + 4] == flags
+
+
+@pytest.mark.parametrize("own", ["--yolo", "--sandbox=read-only", "-a"])
+def test_permission_flags_of_the_user_replace_ours(own: str) -> None:
+    argv = codex.launch(request((0, 166, 0), own, "x")).argv
+    assert argv[-2:] == (own, "x")
+    assert "workspace-write" not in argv
+
+
+def test_arguments_of_the_user_come_last() -> None:
+    argv = codex.launch(request((0, 166, 0), "-m", "my model")).argv
+    assert argv[-2:] == ("-m", "my model")
+
+
+@examples(deadline=None)
+@given(folder=st.text(st.characters(codec="utf-8")), prompt=st.text(st.characters(codec="utf-8")))
+def test_folder_and_profile_arrive_whatever_is_in_them(folder: str, prompt: str) -> None:
+    read = settings(codex.launch(request(folder=folder, prompt=prompt)).argv)
+    assert read["projects"] == {folder: {"trust_level": "trusted"}}
+    assert read.get("developer_instructions") == (prompt if prompt.strip() else None)
