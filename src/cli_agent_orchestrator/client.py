@@ -161,9 +161,9 @@ class ApiClient:
     def press_key(self, terminal_id: str, key: str) -> None:
         self._ask("POST", f"/terminals/{_segment(terminal_id)}/key", params={"key": key})
 
-    def get_output(self, terminal_id: str, mode: OutputMode = OutputMode.FULL) -> str:
+    def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{_segment(terminal_id)}/output"
-        return str(self._object("GET", path, params={"mode": mode.value}).get("output") or "")
+        return str(self._object("GET", path, params={"mode": str(mode)}).get("output") or "")
 
     def get_last_output(self, terminal_id: str) -> str:
         """Return the agent's last answer."""

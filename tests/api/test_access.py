@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.api.access import LOOPBACK, Access, AccessRules, check, host_name
+from cli_agent_orchestrator.api.access import (
+    LOOPBACK,
+    Access,
+    AccessRules,
+    allowed_names,
+    check,
+    host_name,
+)
 from cli_agent_orchestrator.api.app import create_app
 from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
 from tests.fakes import FakeService
@@ -97,6 +104,11 @@ def test_other_names_are_misdirected(host: str) -> None:
 )
 def test_a_malformed_host_is_refused(host: str) -> None:
     assert refused((b"host", host.encode()), BEARER) == 400
+
+
+def test_allowed_hosts_may_be_addresses_but_not_all_of_them() -> None:
+    hosts = ["Box.lan", "192.0.2.7", "fe80::1", "[fe80::2]", "0.0.0.0", "::"]
+    assert allowed_names(hosts) == {"box.lan", "192.0.2.7", "[fe80::1]", "[fe80::2]"}
 
 
 def test_exactly_one_host_is_needed() -> None:

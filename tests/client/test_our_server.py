@@ -86,6 +86,7 @@ def test_status_output_and_explanation_are_read(server: RunningApi, client: ApiC
     assert client.get_last_output("a1b2c3d4") == "last text"
     assert client.get_output("a1b2c3d4") == "full text"
     assert client.get_output("a1b2c3d4", OutputMode.SCREEN) == "screen text"
+    assert client.get_output("a1b2c3d4", "last") == "last text"
     assert client.explain("a1b2c3d4")["reason"] == "the title says so"
 
 

@@ -36,7 +36,7 @@ class AccessRules:
     token: str | None
     """None: no token is asked for. Host and Origin are checked all the same."""
     allowed_hosts: frozenset[str] = frozenset()
-    """Names besides the loopback ones, in lower case and without port."""
+    """Names besides the loopback ones, as `host_name` returns them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,15 @@ def host_name(host: str) -> str | None:
     """
     match = re.fullmatch(HOST_PATTERN, host.lower(), re.ASCII)
     return match.group(1) if match else None
+
+
+def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return hosts as `host_name` returns them; addresses that stand for all of them are no names.
+
+    `fe80::1` gives `[fe80::1]`, `0.0.0.0` gives nothing.
+    """
+    plain = {host.lower().strip("[]") for host in hosts} - {"0.0.0.0", "::"}
+    return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
 def check(rules: AccessRules, method: str, path: str, headers: Headers) -> Refusal | None:

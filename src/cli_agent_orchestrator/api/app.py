@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api.access import Access, AccessRules
+from cli_agent_orchestrator.api.access import Access, AccessRules, allowed_names
 from cli_agent_orchestrator.api.backend import Backend, Terminals
 from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator.api.problems import add_problem_handlers
@@ -69,6 +69,5 @@ def create_app(
     # Flat, not included as routers: those are searched twice for every request.
     app.router.routes.extend([*router.routes, *open_router.routes])
     add_problem_handlers(app)
-    hosts = frozenset(host.lower() for host in allowed_hosts)
-    app.add_middleware(Access, rules=AccessRules(token, hosts))
+    app.add_middleware(Access, rules=AccessRules(token, allowed_names(allowed_hosts)))
     return app
