@@ -92,6 +92,8 @@ class FakeAgents:
     """Raised by every request while it is set."""
     refusals: list[ApiError] = field(default_factory=list)
     """Raised by the next attempts to send, one by one."""
+    status_refusals: list[ApiError] = field(default_factory=list)
+    """Raised when the status is asked for, one by one."""
     output_refusals: list[ApiError] = field(default_factory=list)
     """Raised when the output is asked for, one by one."""
     features_named: frozenset[str] = frozenset()
@@ -120,6 +122,8 @@ class FakeAgents:
     def get_status(self, terminal_id: str) -> TerminalStatus:
         self.asked += 1
         self._answer()
+        if self.status_refusals:
+            raise self.status_refusals.pop(0)
         return self.status
 
     def get_last_output(self, terminal_id: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
-from cli_agent_orchestrator.handoff.delivery import Courier, Letter, Verdict, judge
+from cli_agent_orchestrator.handoff.delivery import Letter, Messenger, Verdict, judge
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
 
@@ -35,14 +35,14 @@ def test_a_second_attempt_needs_certainty_or_a_key(
 
 
 class Post:
-    """A courier, its server and how time passes between attempts."""
+    """A messenger, its server and how time passes between attempts."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.agents = FakeAgents(self.clock)
         self.pauses: list[float] = []
         self.statuses: list[TerminalStatus] = []
-        self.courier = Courier(self.agents, self.clock, self.pause, self.statuses.append)
+        self.messenger = Messenger(self.agents, self.clock, self.pause, self.statuses.append)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -55,7 +55,7 @@ def post() -> Post:
 
 
 def test_a_letter_is_sent_once_under_its_key(post: Post) -> None:
-    handover = post.courier.deliver(LETTER, knows_keys=True)
+    handover = post.messenger.deliver(LETTER, knows_keys=True)
     assert handover.certain
     assert [(sent.message, sent.key) for sent in post.agents.sent] == [("do it", "key-1")]
     assert post.pauses == []
@@ -63,7 +63,7 @@ def test_a_letter_is_sent_once_under_its_key(post: Post) -> None:
 
 def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
     post.agents.refusals = [NOT_REACHED] * 3
-    assert post.courier.deliver(LETTER, knows_keys=False).certain
+    assert post.messenger.deliver(LETTER, knows_keys=False).certain
     assert len(post.agents.sent) == 1
     assert post.pauses == [0.25, 0.5, 1]
 
@@ -71,13 +71,13 @@ def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
 def test_a_server_that_does_not_come_back_is_given_up_after_five_minutes(post: Post) -> None:
     post.agents.down = NOT_REACHED
     with pytest.raises(ApiUnreachable):
-        post.courier.deliver(LETTER, knows_keys=False)
+        post.messenger.deliver(LETTER, knows_keys=False)
     assert 300 <= sum(post.pauses) <= 310
 
 
 def test_a_letter_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER]
-    handover = post.courier.deliver(LETTER, knows_keys=False)
+    handover = post.messenger.deliver(LETTER, knows_keys=False)
     assert not handover.certain
     assert "timed out" in handover.detail
     assert post.agents.attempts == 1
@@ -85,25 +85,25 @@ def test_a_letter_that_may_have_arrived_is_not_sent_again_without_keys(post: Pos
 
 def test_a_letter_that_may_have_arrived_is_sent_again_under_the_same_key(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER, BROKEN]
-    assert post.courier.deliver(LETTER, knows_keys=True).certain
+    assert post.messenger.deliver(LETTER, knows_keys=True).certain
     assert post.agents.attempts == 3
     assert [sent.key for sent in post.agents.sent] == ["key-1"]
 
 
 def test_a_server_of_ours_that_cannot_confirm_leaves_it_uncertain(post: Post) -> None:
     post.agents.delivery = Delivery(False, "no sign of it")
-    assert not post.courier.deliver(LETTER, knows_keys=True).certain
+    assert not post.messenger.deliver(LETTER, knows_keys=True).certain
 
 
 def test_a_server_that_never_confirms_is_believed(post: Post) -> None:
     post.agents.delivery = Delivery(False, "does not say")
-    assert post.courier.deliver(LETTER, knows_keys=False).certain
+    assert post.messenger.deliver(LETTER, knows_keys=False).certain
 
 
 def test_a_busy_terminal_gets_it_when_it_is_free(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 10
-    assert post.courier.deliver(LETTER, knows_keys=False).certain
+    assert post.messenger.deliver(LETTER, knows_keys=False).certain
     assert max(post.pauses) == 2
     assert post.statuses == [TerminalStatus.PROCESSING] * 10
 
@@ -112,26 +112,33 @@ def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 1000
     with pytest.raises(ApiRefused, match="409"):
-        post.courier.deliver(LETTER, knows_keys=True)
+        post.messenger.deliver(LETTER, knows_keys=True)
     assert 300 <= sum(post.pauses) <= 302
 
 
 def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
     post.agents.status = TerminalStatus.WAITING_USER_ANSWER
     post.agents.refusals = [BUSY] * 1000
-    assert post.courier.deliver(LETTER, knows_keys=True).certain
+    assert post.messenger.deliver(LETTER, knows_keys=True).certain
     assert sum(post.pauses) > 1000
+
+
+def test_a_busy_terminal_may_become_silent(post: Post) -> None:
+    post.agents.refusals = [BUSY]
+    post.agents.status_refusals = [NO_ANSWER]
+    assert post.messenger.deliver(LETTER, knows_keys=False).certain
+    assert post.statuses == []
 
 
 def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
     post.agents.status = TerminalStatus.ERROR
     post.agents.refusals = [BUSY]
     with pytest.raises(HandoffError, match="error state"):
-        post.courier.deliver(LETTER, knows_keys=True)
+        post.messenger.deliver(LETTER, knows_keys=True)
 
 
 def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:
     post.agents.refusals = [UNKNOWN_TERMINAL]
     with pytest.raises(ApiRefused, match="404"):
-        post.courier.deliver(LETTER, knows_keys=True)
+        post.messenger.deliver(LETTER, knows_keys=True)
     assert post.pauses == []

@@ -219,10 +219,22 @@ class TestReminders:
         stage.file(45, "at last")
         envelope = Envelope("turn-1", 4)
         assert send(stage, envelope) == "at last"
-        assert [sent.key for sent in stage.agents.sent] == ["turn-1", "turn-1-reminder-1"]
+        first, second = [sent.key or "" for sent in stage.agents.sent]
+        assert first == "turn-1"
+        assert second.startswith("turn-1-reminder-")
         assert stage.agents.sent[1].message == reminder_for(stage.path)
         assert stage.agents.sent[1].at - 1000 == 6 + RULES.idle_grace
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
+
+    def test_a_resumed_turn_can_remind_in_the_same_words_again(
+        self, stage: Stage, tmp_path: Path
+    ) -> None:
+        later = Stage(tmp_path, replace(RULES, max_reminders=1))
+        for turn in (stage, later):
+            with pytest.raises(NoResponseFile):
+                send(turn, Envelope("turn-1", 1, sent=Sent.YES))
+        assert stage.agents.sent[0].message == later.agents.sent[0].message
+        assert stage.agents.sent[0].key != later.agents.sent[0].key
 
     def test_after_the_last_reminder_the_turn_fails(self, stage: Stage) -> None:
         stage.status(1, PROCESSING)
@@ -382,3 +394,9 @@ def test_turns_follow_each_other(stage: Stage) -> None:
         assert send(stage) == f"reply {number}"
     names = sorted(path.name for path in stage.files.archive_folder.iterdir())
     assert names == ["001-analyst.md", "002-analyst.md", "003-analyst.md"]
+
+
+def test_a_handoff_can_be_opened_and_closed_without_a_turn(stage: Stage) -> None:
+    with stage.handoff as handoff:
+        assert handoff is stage.handoff
+    stage.handoff.close()

@@ -75,7 +75,7 @@ class Inbox(Protocol):
     def get_status(self, terminal_id: str) -> TerminalStatus: ...
 
 
-class Courier:
+class Messenger:
     """Delivers letters, patiently."""
 
     def __init__(
@@ -122,7 +122,9 @@ class Courier:
     def _waits_for_person(self, terminal_id: str) -> bool:
         try:
             status = self._inbox.get_status(terminal_id)
-        except ApiUnreachable:
+        except ApiError as error:
+            if not is_passing(error):
+                raise
             return False
         self._on_status(status)
         if status is TerminalStatus.ERROR:

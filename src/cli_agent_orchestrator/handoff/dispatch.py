@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout
-from cli_agent_orchestrator.handoff.delivery import Courier, Handover, Letter
+from cli_agent_orchestrator.handoff.delivery import Handover, Letter, Messenger
 from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
 from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
@@ -226,15 +226,16 @@ class Handoff:
     def _remind(self, vigil: Vigil, envelope: Envelope, number: int) -> None:
         text = envelope.reminder or reminder_for(vigil.lookout.path)
         self._files.ensure_response_dir()
-        self._deliver(vigil, text, f"{envelope.id}-reminder-{number}")
+        # A key of its own each time: a resumed turn may have to remind in the same words again.
+        self._deliver(vigil, text, f"{envelope.id}-reminder-{uuid.uuid4().hex}")
         told = f"reminder {number} of {self._rules.max_reminders}"
         vigil.narrator.tell(EventKind.REMINDED, told)
 
     def _deliver(self, vigil: Vigil, message: str, key: str) -> Handover:
         self._ears.check_stop()
-        courier = Courier(self._agents, self._clock, vigil.pause, vigil.narrator.status)
+        messenger = Messenger(self._agents, self._clock, vigil.pause, vigil.narrator.status)
         letter = Letter(vigil.subject.terminal_id, message, key)
-        handover = courier.deliver(letter, knows_keys=KEYS_FEATURE in (self._features or ()))
+        handover = messenger.deliver(letter, knows_keys=KEYS_FEATURE in (self._features or ()))
         if not handover.certain:
             vigil.narrator.warn(f"nobody knows if the prompt arrived: {handover.detail}")
         return handover

@@ -41,13 +41,10 @@ class Sighting:
 
     def told(self, change: Change) -> "Sighting":
         """Return what is known after the file watch has told of a change."""
-        match change:
-            case Change.CLOSED:
-                return replace(self, closing=True, writing=False)
-            case Change.WRITING:
-                return replace(self, closing=False, writing=True)
-            case Change.TOUCHED:
-                return self
+        if change is Change.TOUCHED:
+            return self
+        closed = change is Change.CLOSED
+        return replace(self, closing=closed, writing=not closed)
 
     def seen(self, signature: Signature | None, now: float) -> "Sighting":
         """Return what is known after a look at the file; None if it is not there."""
