@@ -1,6 +1,5 @@
 """A turn from the prompt to the reply, with time that is moved."""
 
-import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,9 @@ from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffErr
 from cli_agent_orchestrator.handoff.dispatch import NoResponseFile
 from cli_agent_orchestrator.handoff.mailbox import Change, StatusSignal, WakeSignal
 from cli_agent_orchestrator.handoff.progress import EventKind
-from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
+from cli_agent_orchestrator.handoff.replies import Envelope, Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.models import TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE
@@ -22,7 +21,6 @@ PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
-OURS = frozenset({"input-body"})
 
 
 def wait(stage: Stage) -> str:
@@ -206,136 +204,6 @@ class TestServerAway:
         stage.status(2, IDLE)
         stage.agents.output_refusals = [AWAY, AWAY]
         assert wait(stage) == "what the screen says"
-
-
-class TestReminders:
-    @pytest.fixture
-    def stage(self, tmp_path: Path) -> Stage:
-        return Stage(tmp_path, replace(RULES, max_reminders=1))
-
-    def test_an_agent_is_reminded_once_and_then_writes(self, stage: Stage) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        stage.file(45, "at last")
-        envelope = Envelope("turn-1", 4)
-        assert send(stage, envelope) == "at last"
-        first, second = [sent.key or "" for sent in stage.agents.sent]
-        assert first == "turn-1"
-        assert second.startswith("turn-1-reminder-")
-        assert stage.agents.sent[1].message == reminder_for(stage.path)
-        assert stage.agents.sent[1].at - 1000 == 6 + RULES.idle_grace
-        assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
-
-    def test_a_resumed_turn_can_remind_in_the_same_words_again(
-        self, stage: Stage, tmp_path: Path
-    ) -> None:
-        later = Stage(tmp_path, replace(RULES, max_reminders=1))
-        for turn in (stage, later):
-            with pytest.raises(NoResponseFile):
-                send(turn, Envelope("turn-1", 1, sent=Sent.YES))
-        assert stage.agents.sent[0].message == later.agents.sent[0].message
-        assert stage.agents.sent[0].key != later.agents.sent[0].key
-
-    def test_after_the_last_reminder_the_turn_fails(self, stage: Stage) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 2
-
-    def test_no_reminder_if_reminders_are_off(self, tmp_path: Path) -> None:
-        stage = Stage(tmp_path, replace(RULES, max_reminders=0))
-        with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 1
-
-    def test_an_agent_in_error_is_not_reminded(self, stage: Stage) -> None:
-        stage.status(1, TerminalStatus.ERROR)
-        with pytest.raises(HandoffError):
-            send(stage)
-        assert len(stage.agents.sent) == 1
-
-    def test_an_agent_that_may_have_no_task_is_not_reminded_of_it(self, stage: Stage) -> None:
-        stage.agents.features_named = OURS
-        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
-        with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 1
-        assert "no sign that the agent took it" in stage.told(EventKind.WARNING)[0]
-
-    def test_an_agent_seen_at_work_is_reminded_even_if_nothing_was_confirmed(
-        self, stage: Stage
-    ) -> None:
-        stage.agents.features_named = OURS
-        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        stage.file(45, "at last")
-        assert send(stage) == "at last"
-
-    def test_the_caller_may_choose_the_words(self, stage: Stage) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        stage.file(45, "at last")
-        send(stage, Envelope("turn-1", 1, reminder="ROUND: 1\nplease"))
-        assert stage.agents.sent[1].message == "ROUND: 1\nplease"
-
-    def test_the_usual_words_quote_the_path_for_a_shell(self) -> None:
-        text = reminder_for(Path("/it's here/analyst_summary.md"))
-        assert "\nRESPONSE FILE INSTRUCTION\n" in text
-        assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
-
-
-class TestResuming:
-    def test_a_prompt_that_was_sent_is_not_sent_again(self, stage: Stage) -> None:
-        stage.status(0, PROCESSING)
-        stage.file(5, "reply")
-        stage.status(6, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "reply"
-        assert stage.agents.attempts == 0
-        assert stage.told(EventKind.RESUMED) == [""]
-
-    def test_a_reply_written_meanwhile_is_taken(self, stage: Stage) -> None:
-        stage.path.write_text("written while we were away")
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "written while we were away"
-        assert stage.agents.attempts == 0
-
-    @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
-    def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
-        stage.files.archive_text(stage.role, 2, "archived, not saved")
-        envelope = Envelope("turn-1", 2, sent=sent)
-        reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope)
-        assert reply.text == "archived, not saved"
-        assert reply.source is Source.ARCHIVE
-        assert stage.agents.attempts == 0
-
-    def test_a_prompt_perhaps_sent_is_only_waited_for_if_the_agent_works(
-        self, stage: Stage
-    ) -> None:
-        stage.agents.status = PROCESSING
-        stage.file(5, "reply")
-        stage.status(6, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.MAYBE)) == "reply"
-        assert stage.agents.attempts == 0
-
-    def test_a_prompt_perhaps_sent_is_only_waited_for_if_its_file_is_there(
-        self, stage: Stage
-    ) -> None:
-        stage.path.write_text("reply")
-        os.utime(stage.path, (5000, 5000))
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
-        assert stage.agents.attempts == 0
-
-    def test_a_prompt_perhaps_sent_is_sent_under_its_key_if_nothing_shows_it(
-        self, stage: Stage
-    ) -> None:
-        stage.path.write_text("of an earlier turn")
-        os.utime(stage.path, (3000, 3000))
-        stage.agents.on_send = lambda: stage.write("reply")
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
-        assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
-        stale = stage.files.archive_folder / "002-analyst-stale.md"
-        assert stale.read_text() == "of an earlier turn"
 
 
 class TestStopping:
