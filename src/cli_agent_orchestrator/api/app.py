@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.access import Access, AccessRules, allowed_names
@@ -20,7 +19,8 @@ DESCRIPTION = """Runs CLI coding agents in tmux terminals.
 Every request but `GET /health` carries `Authorization: Bearer TOKEN`. Errors are
 `{"detail": "what went wrong and what to do"}`."""
 
-NO_TELEMETRY: TelemetryConfig = {
+# Any: earlier versions of FastAPI have neither the setting nor its type.
+NO_TELEMETRY: Any = {
     # Spans and logs of the framework would carry prompts out of the process.
     "tracing": False,
     "metrics": False,
