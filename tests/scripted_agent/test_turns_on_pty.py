@@ -225,6 +225,16 @@ def test_the_file_can_come_after_the_turn(play: Start, tmp_path: Path) -> None:
     eventually(lambda: response.exists() and response.read_text() == "x\n", "the file")
 
 
+def test_a_late_file_that_cannot_be_written_changes_nothing(on_pty: Start, tmp_path: Path) -> None:
+    agent = on_pty("[[rule]]\nmisbehave = { late_file = 0 }")
+    agent.wait_for("scripted ❯")
+    agent.send(prompt_with_file(tmp_path / "missing" / "response.md"))
+    agent.wait_for_event("Stop")
+    agent.send("again")
+    agent.wait_for_event("Stop", times=2)
+    assert "cannot write" not in agent.received
+
+
 def test_a_flickering_agent_looks_finished_before_it_is(play: Start) -> None:
     agent = play("misbehave = { flicker = 3, pause = 0.05 }")
     answer_of(agent)

@@ -1,5 +1,6 @@
 """The agent: it takes messages and plays the rule that holds for each, misbehaviour included."""
 
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -108,6 +109,8 @@ class Agent:
         return self._console.ask(question)
 
     def _takes_enter(self, message: str) -> bool:
+        if not any(rule.misbehave.swallow_enter for rule in self._script.rules):
+            return True
         rule = find_rule(self._script, read_turn(self._profile, self._turns + 1, message))
         if self._swallowed < rule.misbehave.swallow_enter:
             self._swallowed += 1
@@ -191,20 +194,18 @@ class Agent:
         if bad.late_file is not None:
             self._console.later(bad.late_file, lambda: self._write_at_rest(file, bad.pause))
             return
-        while self._write_piece(file):
-            self._console.pause(bad.pause)
-        self._note(f"wrote {turn.response_path}")
-
-    def _write_at_rest(self, file: ResponseFile, pause: float) -> None:
-        if self._write_piece(file):
-            self._console.later(pause, lambda: self._write_at_rest(file, pause))
-
-    def _write_piece(self, file: ResponseFile) -> bool:
         try:
-            return file.write_piece()
+            while file.write_piece():
+                self._console.pause(bad.pause)
+            self._note(f"wrote {turn.response_path}")
         except OSError as error:
             self._note(f"cannot write the response file: {error}")
-            return False
+
+    def _write_at_rest(self, file: ResponseFile, pause: float) -> None:
+        # Nothing may be drawn here: the end of the turn has to stay the last row.
+        with suppress(OSError):
+            if file.write_piece():
+                self._console.later(pause, lambda: self._write_at_rest(file, pause))
 
     def _finish(self, turn: Turn, ending: Ending) -> None:
         match ending.outcome:

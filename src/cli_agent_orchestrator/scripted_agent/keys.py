@@ -14,7 +14,8 @@ PASTE_END = b"\x1b[201~"
 FOLD_CHARS = 200
 """A paste longer than this, or of several lines, is shown by its length alone."""
 
-TOKEN_PATTERN = re.compile(
+# ESC[A, a sequence that is cut off at the end, a control character, or text
+TOKEN_PATTERN = (
     rb"(?P<sequence>\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]))"
     rb"|(?P<cut>\x1b(?:\[[0-?]*[ -/]*|O)?\Z)"
     rb"|(?P<control>[\x00-\x1f\x7f])"
@@ -100,7 +101,7 @@ class KeyReader:
     def _read_keys(self, data: bytes, found: list[Input]) -> bytes:
         """Read up to the start of a paste, and return what comes after it."""
         data, self._cut = self._cut + data, b""
-        for token in TOKEN_PATTERN.finditer(data):
+        for token in re.finditer(TOKEN_PATTERN, data):
             piece = token[0]
             match token.lastgroup:
                 case "text":

@@ -69,6 +69,7 @@ class Terminal:
         raw[1] &= ~termios.OPOST
         raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
         raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
         # What was typed before is input too, so nothing is flushed.
         termios.tcsetattr(self._input, termios.TCSADRAIN, raw)
 

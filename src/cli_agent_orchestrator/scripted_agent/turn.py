@@ -15,18 +15,19 @@ ROLE_OF_PROFILE = {
     "tester": "tester",
 }
 
+# A pattern that starts with a line end is found ten times faster than one that starts with ^,
+# and a message may have megabytes.
 # ROUND: 1
-ROUND_PATTERN = re.compile(r"^ROUND:[ \t]*(\d{1,9})[ \t]*$", re.MULTILINE)
+ROUND_PATTERN = r"\nROUND:[ \t]*(\d{1,9})[ \t]*(?=\n)"
 # CYCLE: 2
-CYCLE_PATTERN = re.compile(r"^CYCLE:[ \t]*(\d{1,9})[ \t]*$", re.MULTILINE)
+CYCLE_PATTERN = r"\nCYCLE:[ \t]*(\d{1,9})[ \t]*(?=\n)"
 # *** RESPONSE FILE INSTRUCTION ***
-INSTRUCTION_PATTERN = re.compile(
-    r"^[#*=\- \t]*RESPONSE FILE INSTRUCTION[:#*=\- \t]*$", re.MULTILINE
-)
+INSTRUCTION = "RESPONSE FILE INSTRUCTION"
+DECORATION = "#*=-: \t"
 # cat > '/project/.tmp/agent-responses/analyst_summary.md' <<'CAO_RESPONSE_END'
-HEREDOC_PATTERN = re.compile(r"^[ \t]*cat > (.*) <<'", re.MULTILINE)
+HEREDOC_PATTERN = r"^[ \t]*cat > (.*) <<'"
 # {output}
-PLACEHOLDER_PATTERN = re.compile(r"\{([a-z0-9_]+)\}")
+PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
 
 ECHO_ANSWER = "Received {chars} characters, {bytes} bytes.\nsha256 {sha256}"
 REFUSED_ANSWER = "I was not given permission, so nothing was done."
@@ -83,7 +84,7 @@ def role_of(profile: str) -> str:
 
 def read_turn(profile: str, number: int, message: str) -> Turn:
     """Return what a message says about the turn."""
-    text = message.replace("\r\n", "\n").replace("\r", "\n")
+    text = "\n{}\n".format(message.replace("\r\n", "\n").replace("\r", "\n"))
     return Turn(
         profile=profile,
         role=role_of(profile),
@@ -100,8 +101,8 @@ def response_path(text: str) -> str | None:
 
     The last heading counts: the instruction ends a prompt, and the task may quote another one.
     """
-    headings = list(INSTRUCTION_PATTERN.finditer(text))
-    heredoc = HEREDOC_PATTERN.search(text, headings[-1].end()) if headings else None
+    end = _instruction_end(text)
+    heredoc = None if end is None else re.search(HEREDOC_PATTERN, text[end:], re.MULTILINE)
     if heredoc is None:
         return None
     try:
@@ -109,6 +110,16 @@ def response_path(text: str) -> str | None:
     except ValueError:
         return None
     return words[0] if words and "\0" not in words[0] else None
+
+
+def _instruction_end(text: str) -> int | None:
+    """Return where the last heading ends; each line is looked at once, from the last on."""
+    start = len(text)
+    while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        if end >= 0 and text[start:end].strip(DECORATION) == INSTRUCTION:
+            return end
+    return None
 
 
 def find_rule(script: Script, turn: Turn) -> Rule:
@@ -143,13 +154,13 @@ def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
         "sha256": sha256(received).hexdigest(),
     }
     answer = ECHO_ANSWER if rule.answer is None else rule.answer
-    filled = PLACEHOLDER_PATTERN.sub(lambda found: values.get(found[1], found[0]), answer)
+    filled = re.sub(PLACEHOLDER_PATTERN, lambda found: values.get(found[1], found[0]), answer)
     text = filled.strip("\n")
     return f"{MISLEADING_TEXT}\n{text}" if rule.misbehave.mislead else text
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
+def _number(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
     return int(found[1]) if found else None
 
 
