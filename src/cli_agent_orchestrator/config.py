@@ -93,10 +93,7 @@ def read_provider_settings(
     """
     variable = f"CAO_{name.upper()}_ARGS"
     args = values.get(variable)
-    try:
-        own_args = tuple(shlex.split(args)) if args else _text_list(table, name, "args")
-    except ValueError as error:
-        raise ConfigError(variable, args, f"shell-like words ({error})") from None
+    own_args = _split_words(variable, args) if args else _text_list(table, name, "args")
     command = values.get(f"CAO_{name.upper()}_COMMAND") or table.get("command")
     if command is not None and not isinstance(command, str):
         raise ConfigError(f"providers.{name}.command", command, "a program's name or path")
@@ -104,6 +101,13 @@ def read_provider_settings(
     if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
         raise ConfigError(f"providers.{name}.env", env, "a table of texts")
     return ProviderSettings(command, own_args, env)
+
+
+def _split_words(variable: str, text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(variable, text, f"shell-like words ({error})") from None
 
 
 def _text_list(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:

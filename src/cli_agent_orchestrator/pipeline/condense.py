@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cli_agent_orchestrator.pipeline.reply import (
     Excerpt,
-    Reply,
+    Output,
     find_label,
     find_verdict,
     split_lines,
@@ -45,12 +45,12 @@ BOLD_PATTERN = r"(?P<bold>\*\*|__)(?P<title>[^*]+)(?P=bold)\s*:?\s*"
 # "Files changed: a.py", "FILES_CHANGED:", "**Files changed:** a.py"
 LABEL_PATTERN = r"(?:\*\*|__)?(?P<title>[A-Za-z][\w '&()-]*?)(?:\*\*|__)? ?:(?:\*\*|__)?(?=\s|$)"
 # "2. Behavior implemented"
-NUMBERED_PATTERN = r"(?P<indent>\s*)\d{1,3}[.)]\s+(?P<title>\S.*)"
+NUMBERED_PATTERN = r"(?P<indent>\s*)(?P<number>\d{1,3})[.)]\s+(?P<title>\S.*)"
 # "- Behavior implemented: it parses"
 BULLET_PATTERN = r"(?P<indent>\s*)[-*+•]\s+(?P<label>\S.*)"
 # Longer than any title; what is beyond is not looked at.
 TITLE_LIMIT = 100
-ITEM_WORDS = 4
+ITEM_WORDS = 6
 
 BOLD_RANK, LABEL_RANK, NUMBERED_RANK, BULLET_RANK = 7, 8, 9, 10
 
@@ -64,9 +64,16 @@ class Title:
     text: str
     indent: int = 0
     """How far a list item is indented."""
+    number: int = 0
+    """The number of a numbered item."""
 
     def ends(self, part: "Title") -> bool:
-        """Does this title end the part that another one opened?"""
+        """Does this title end the part that another one opened?
+
+        A lower number than the part's own begins a list inside it: `5. Handoff`, `1. first step`.
+        """
+        if self.rank == part.rank == NUMBERED_RANK and self.number <= part.number:
+            return False
         return self.rank <= part.rank and self.indent <= part.indent
 
 
@@ -103,10 +110,10 @@ def extract_implementation(text: str, max_lines: int) -> str:
     return _extract_parts(split_lines(text), IMPLEMENTATION_PARTS, max_lines)
 
 
-def excerpt_of(reply: Reply, text: str) -> Excerpt:
-    """Join a text taken from a reply with what it leaves out of it."""
-    left_out = len(split_lines(reply.text)) - len(split_lines(text))
-    return Excerpt(text, max(left_out, 0), reply.archive)
+def excerpt_of(output: Output, text: str) -> Excerpt:
+    """Join a text taken from an output with what it leaves out of it."""
+    left_out = len(split_lines(output.text)) - len(split_lines(text))
+    return Excerpt(text, max(left_out, 0), output.archive)
 
 
 def _head(lines: Sequence[str], max_lines: int) -> str:
@@ -157,20 +164,25 @@ def _wanted_by(title: Title, wanted: Mapping[str, bool]) -> str | None:
 def _title_of(line: str) -> Title | None:
     """Return the title a line is, if it is one."""
     start = line[:TITLE_LIMIT]
-    if heading := re.fullmatch(HEADING_PATTERN, start):
+    mark = start.lstrip()[:1]
+    if mark == "#" and (heading := re.fullmatch(HEADING_PATTERN, start)):
         return Title(len(heading["marks"]), heading["title"])
-    if numbered := re.fullmatch(NUMBERED_PATTERN, start):
+    if mark.isdecimal() and (numbered := re.fullmatch(NUMBERED_PATTERN, start)):
         text = _label(numbered["title"]) or numbered["title"]
-        return Title(NUMBERED_RANK, text, len(numbered["indent"]))
-    if (bullet := re.fullmatch(BULLET_PATTERN, start)) and (text := _label(bullet["label"])):
-        return Title(BULLET_RANK, text, len(bullet["indent"]))
-    if bold := re.fullmatch(BOLD_PATTERN, start):
+        return Title(NUMBERED_RANK, text, len(numbered["indent"]), int(numbered["number"]))
+    if bullet := re.fullmatch(BULLET_PATTERN, start):
+        text = _label(bullet["label"])
+        return Title(BULLET_RANK, text, len(bullet["indent"])) if text else None
+    if mark in "*_" and (bold := re.fullmatch(BOLD_PATTERN, start)):
         return Title(BOLD_RANK, bold["title"])
     text = _label(start)
     return Title(LABEL_RANK, text) if text else None
 
 
 def _label(text: str) -> str:
+    """Return the words before the colon that makes a text a label, or nothing."""
+    if ":" not in text:
+        return ""
     label = re.match(LABEL_PATTERN, text)
     return label["title"] if label else ""
 

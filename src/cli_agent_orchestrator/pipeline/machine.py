@@ -18,14 +18,15 @@ The rules:
 
 from dataclasses import dataclass, replace
 
-from cli_agent_orchestrator.config import Condensation, LoopRules
+from cli_agent_orchestrator.config import Condensation, Limits, LoopRules
 from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
     extract_review_notes,
     extract_test_evidence,
 )
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Reply, clean_text
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
 from cli_agent_orchestrator.pipeline.review import (
+    EVIDENCE,
     ReviewVerdict,
     TestAnswer,
     judge_review,
@@ -137,30 +138,36 @@ def next_turn(state: RunState) -> Turn | None:
 
 def judge_reply(turn: Turn, text: str, rules: LoopRules) -> Outcome:
     """Return what a reply means for the run."""
-    match turn.role:
-        case Role.ANALYST | Role.PROGRAMMER:
-            return Delivered()
-        case Role.ANALYST_REVIEW | Role.PROGRAMMER_REVIEW:
-            verdict = judge_review(text, turn.role, turn.cycle, rules.review)
-            if verdict.approved:
-                return Approved(verdict)
-            if turn.cycle < rules.limits.max_review_cycles:
-                return SentBack(verdict, turn.cycle + 1)
-            return CyclesUsedUp(verdict, turn.cycle)
-        case Role.TESTER:
-            answer = judge_test(text)
-            if answer is TestAnswer.PASS:
-                return Passed()
-            if turn.round < rules.limits.max_rounds:
-                return Failed(answer, turn.round + 1)
-            return RoundsUsedUp(answer, turn.round)
+    if turn.role is Role.TESTER:
+        return _judge_tester(turn, text, rules.limits)
+    if turn.role in EVIDENCE:
+        return _judge_reviewer(turn, text, rules)
+    return Delivered()
 
 
-def record_reply(state: RunState, turn: Turn, reply: Reply, rules: LoopRules) -> RunState:
+def _judge_reviewer(turn: Turn, text: str, rules: LoopRules) -> Outcome:
+    verdict = judge_review(text, turn.role, turn.cycle, rules.review)
+    if verdict.approved:
+        return Approved(verdict)
+    if turn.cycle < rules.limits.max_review_cycles:
+        return SentBack(verdict, turn.cycle + 1)
+    return CyclesUsedUp(verdict, turn.cycle)
+
+
+def _judge_tester(turn: Turn, text: str, limits: Limits) -> Outcome:
+    answer = judge_test(text)
+    if answer is TestAnswer.PASS:
+        return Passed()
+    if turn.round < limits.max_rounds:
+        return Failed(answer, turn.round + 1)
+    return RoundsUsedUp(answer, turn.round)
+
+
+def record_reply(state: RunState, turn: Turn, reply: Output, rules: LoopRules) -> RunState:
     """Return the state after a turn; the turn must be the one that is due."""
     if turn != next_turn(state):
         raise ValueError(f"{turn} is not due")
-    kept = replace(reply, text=clean_text(reply.text).strip() or EMPTY_REPLY)
+    kept = replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY)
     outcome = judge_reply(turn, kept.text, rules)
     state = _keep(_settle(state), turn, kept)
     match outcome:
@@ -179,9 +186,9 @@ def record_reply(state: RunState, turn: Turn, reply: Reply, rules: LoopRules) ->
         case Failed(answer=answer, next_round=next_round):
             evidence = _evidence(kept, answer, rules.condensation)
             return _start_round(replace(state, feedback=evidence), next_round)
-        case RoundsUsedUp(answer=answer):
-            evidence = _evidence(kept, answer, rules.condensation)
-            return _finish(replace(state, feedback=evidence), FinalStatus.FAIL)
+    # all rounds are used up
+    evidence = _evidence(kept, outcome.answer, rules.condensation)
+    return _finish(replace(state, feedback=evidence), FinalStatus.FAIL)
 
 
 def _settle(state: RunState) -> RunState:
@@ -225,21 +232,23 @@ def _finish(state: RunState, final_status: FinalStatus) -> RunState:
     return _go_on(replace(state, final_status=final_status), Phase.DONE)
 
 
-def _keep(state: RunState, turn: Turn, reply: Reply) -> RunState:
+def _keep(state: RunState, turn: Turn, output: Output) -> RunState:
     """Keep a reply; its terminal has now had the context, and nothing is in flight."""
     progress = replace(
         state.progress,
         in_flight=None,
         briefed=state.progress.briefed | {state.terminal_of(turn.role)},
     )
-    return replace(state, outputs={**state.outputs, turn.role: reply}, progress=progress)
+    return replace(state, outputs={**state.outputs, turn.role: output}, progress=progress)
 
 
-def _take_notes(state: RunState, turn: Turn, reply: Reply, condensation: Condensation) -> RunState:
-    notes = reply.text
+def _take_notes(
+    state: RunState, turn: Turn, output: Output, condensation: Condensation
+) -> RunState:
+    notes = output.text
     if condensation.review_feedback:
         notes = extract_review_notes(notes, condensation.max_feedback_lines)
-    excerpt = excerpt_of(reply, notes)
+    excerpt = excerpt_of(output, notes)
     if turn.role is Role.ANALYST_REVIEW:
         return replace(state, analyst_feedback=excerpt)
     return replace(state, programmer_feedback=excerpt)
@@ -253,11 +262,11 @@ def _keep_open(state: RunState, turn: Turn) -> RunState:
     return replace(state, progress=replace(state.progress, open_notes=(*others, opened)))
 
 
-def _evidence(reply: Reply, answer: TestAnswer, condensation: Condensation) -> Excerpt:
-    text = reply.text
+def _evidence(output: Output, answer: TestAnswer, condensation: Condensation) -> Excerpt:
+    text = output.text
     if condensation.review_feedback:
         text = extract_test_evidence(text, condensation.max_feedback_lines)
-    evidence = excerpt_of(reply, text)
+    evidence = excerpt_of(output, text)
     if answer is TestAnswer.MISSING:
         return replace(evidence, text=f"{NO_RESULT}\n{evidence.text}")
     return evidence

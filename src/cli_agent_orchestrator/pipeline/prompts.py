@@ -24,7 +24,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_handoff,
     extract_implementation,
 )
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Reply
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import RunState, Turn
 from cli_agent_orchestrator.pipeline.task import Task
@@ -190,16 +190,16 @@ def _test_command(briefing: Briefing) -> list[str]:
     return [_block("PROJECT TEST COMMAND", Excerpt(command))] if command else []
 
 
-def _whole(reply: Reply) -> Excerpt:
-    return Excerpt(reply.text)
+def _whole(output: Output) -> Excerpt:
+    return Excerpt(output.text)
 
 
 def _handed_on(
-    reply: Reply, extract: Callable[[str, int], str], condensation: Condensation
+    output: Output, extract: Callable[[str, int], str], condensation: Condensation
 ) -> Excerpt:
     if not condensation.cross_phase:
-        return _whole(reply)
-    return excerpt_of(reply, extract(reply.text, condensation.max_cross_phase_lines))
+        return _whole(output)
+    return excerpt_of(output, extract(output.text, condensation.max_cross_phase_lines))
 
 
 def _block(title: str, excerpt: Excerpt) -> str:

@@ -19,8 +19,8 @@ MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What an agent answered, and where the whole of it is kept."""
+class Output:
+    """An agent's reply as the run keeps it, and where the whole of it is archived."""
 
     text: str
     archive: str = ""
@@ -59,7 +59,7 @@ class VerdictLine:
 def clean_text(text: str) -> str:
     """Return a text with plain line ends, without byte order mark, NUL or broken characters."""
     whole = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
-    return whole.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return whole.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def split_lines(text: str) -> list[str]:
@@ -76,7 +76,10 @@ def unfenced(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line outside fenced code; an unclosed fence reaches the end."""
     fence = ""
     for index, line in enumerate(lines):
-        if fence:
+        if "```" not in line and "~~~" not in line:
+            if not fence:
+                yield index, line
+        elif fence:
             closing = re.match(FENCE_CLOSE_PATTERN, line)
             if closing and closing["fence"].startswith(fence):
                 fence = ""
@@ -97,6 +100,8 @@ def find_label(lines: Sequence[str], label: str) -> int | None:
 
 def has_label(line: str, label: str) -> bool:
     """Does a line begin with this label? Without a colon it must stand alone."""
+    if label not in line.upper():
+        return False
     found = re.match(
         rf"{MARKS_PATTERN}{label}(?![^\W_])[\s*_]*+(?P<colon>:)?[\s*_]*+(?P<rest>.?)", line, re.I
     )
@@ -121,6 +126,8 @@ def _read_verdict(line: str, form: VerdictForm) -> bool | None:
     A bad verdict counts whatever follows it; a good one only if nothing follows, or something set
     off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none.
     """
+    if form.label not in line.upper():
+        return None
     found = re.match(
         rf"{MARKS_PATTERN}{form.label}[\s*_]*+:[\s*_]*+"
         rf"(?P<word>{form.positive}|{form.negative})(?![^\W_])[\s*_]*+(?P<rest>.*)",

@@ -38,11 +38,6 @@ class Role(StrEnum):
         """Name the file the agent of this role writes its reply to."""
         return SEATS[self].response_file
 
-    @property
-    def phase(self) -> "Phase":
-        """Tell which phase the turns of this role belong to."""
-        return next(phase for phase, stage in STAGES.items() if self in stage.roles)
-
 
 class Phase(StrEnum):
     """Where a round is."""

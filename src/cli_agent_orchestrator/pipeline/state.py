@@ -21,10 +21,12 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Reply
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
 
 VERSION = 1
+# later than any clock; keeps infinity and numbers too large for a float out
+MAX_SECONDS = 1e12
 NO_FEEDBACK = Excerpt("None yet.")
 FEEDBACKS = ("feedback", "analyst_feedback", "programmer_feedback")
 
@@ -57,6 +59,8 @@ class Dispatch:
     """Names the message, so that it can be told from all others."""
     sequence: int = 0
     """The number under which the reply will be archived."""
+    since: float = 0.0
+    """Unix time before it was first sent; an older response file is not its reply."""
     sent: bool = False
     """Is it known that the prompt was delivered?"""
 
@@ -95,9 +99,9 @@ def _no_terminals() -> Mapping[str, str]:
     return {role.terminal: "" for role in Role}
 
 
-def no_outputs() -> Mapping[Role, Reply]:
+def no_outputs() -> Mapping[Role, Output]:
     """Return the outputs of a round that has just begun."""
-    return {role: Reply("") for role in Role}
+    return {role: Output("") for role in Role}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class RunState:
     """The tester's evidence from the round before."""
     analyst_feedback: Excerpt = NO_FEEDBACK
     programmer_feedback: Excerpt = NO_FEEDBACK
-    outputs: Mapping[Role, Reply] = field(default_factory=no_outputs, repr=False)
+    outputs: Mapping[Role, Output] = field(default_factory=no_outputs, repr=False)
     """The last reply of each role in this round; empty if there is none."""
     progress: Progress = field(default_factory=Progress)
     updated_at: str = ""
@@ -151,7 +155,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "feedback": state.feedback.text,
         "analyst_feedback": state.analyst_feedback.text,
         "programmer_feedback": state.programmer_feedback.text,
-        "outputs": {str(role): reply.text for role, reply in state.outputs.items()},
+        "outputs": {str(role): output.text for role, output in state.outputs.items()},
         "progress": _progress_to_json(state),
     }
 
@@ -171,7 +175,7 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
         ],
         "providers": dict(progress.providers),
         "archived_outputs": {
-            str(role): reply.archive for role, reply in state.outputs.items() if reply.archive
+            str(role): output.archive for role, output in state.outputs.items() if output.archive
         },
         "left_out": {name: _left_out_to_json(getattr(state, name)) for name in FEEDBACKS},
     }
@@ -185,6 +189,7 @@ def _dispatch_to_json(dispatch: Dispatch) -> dict[str, Any]:
         "round": turn.round,
         "cycle": turn.cycle,
         "sequence": dispatch.sequence,
+        "since": dispatch.since,
         "sent": dispatch.sent,
     }
 
@@ -218,7 +223,7 @@ def from_json(data: object) -> RunState:
         round=_count(data, "current_round", 1),
         phase=phase,
         final_status=final_status,
-        outputs={role: Reply(_text(outputs, role), _text(archives, role)) for role in Role},
+        outputs={role: Output(_text(outputs, role), _text(archives, role)) for role in Role},
         progress=_progress(extra, terminals),
         updated_at=_text(data, "updated_at"),
         **{name: _feedback(_text(data, name), _table(left_out, name)) for name in FEEDBACKS},
@@ -281,6 +286,7 @@ def _dispatch(data: Mapping[str, Any]) -> Dispatch | None:
         turn=Turn(role, _count(data, "round", 1), _count(data, "cycle", 1)),
         id=_text(data, "id"),
         sequence=_count(data, "sequence", 0),
+        since=_seconds(data, "since"),
         sent=data.get("sent") is True,
     )
 
@@ -308,6 +314,13 @@ def _count(data: Mapping[str, Any], key: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return least
     return max(value, least)
+
+
+def _seconds(data: Mapping[str, Any], key: str) -> float:
+    value = data.get(key)
+    if not isinstance(value, int | float) or not 0 <= value < MAX_SECONDS:
+        return 0.0
+    return float(value)
 
 
 def _member(kind: type[Member], value: object) -> Member | None:

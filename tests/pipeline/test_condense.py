@@ -1,0 +1,195 @@
+"""What of a reply is handed on."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.pipeline.condense import (
+    excerpt_of,
+    extract_handoff,
+    extract_implementation,
+    extract_review_notes,
+    extract_test_evidence,
+)
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
+from tests.pipeline.samples import ANALYST_SUMMARY, PROGRAMMER_SUMMARY
+
+EXTRACTS = [extract_review_notes, extract_test_evidence, extract_handoff, extract_implementation]
+
+
+def numbered(count: int, word: str = "line") -> str:
+    return "\n".join(f"{word} {number}" for number in range(1, count + 1))
+
+
+def test_review_notes_are_taken_from_their_label_on() -> None:
+    """Scenario: Review notes condensation"""
+    text = f"I looked.\nREVIEW_RESULT: REVISE\nREVIEW_NOTES:\n{numbered(50)}"
+    assert extract_review_notes(text, 30) == f"REVIEW_NOTES:\n{numbered(29)}"
+
+
+def test_everything_after_the_notes_belongs_to_them() -> None:
+    text = "Hello\n**REVIEW_NOTES:** first\n\n## More\n- second\n\nREVIEW_RESULT: REVISE\n\n"
+    assert extract_review_notes(text, 30) == (
+        "**REVIEW_NOTES:** first\n\n## More\n- second\n\nREVIEW_RESULT: REVISE"
+    )
+
+
+def test_without_notes_the_head_of_the_review_is_taken() -> None:
+    assert extract_review_notes("\n" + numbered(50), 3) == numbered(3)
+
+
+def test_test_evidence_is_the_result_line_and_the_evidence() -> None:
+    """Scenario: Test evidence condensation"""
+    text = f"I ran it.\n\nRESULT: FAIL\n\nSome talk.\n\nEVIDENCE:\n{numbered(50)}"
+    assert extract_test_evidence(text, 30) == f"RESULT: FAIL\nEVIDENCE:\n{numbered(28)}"
+
+
+def test_a_result_below_the_evidence_is_not_cut_off() -> None:
+    text = f"EVIDENCE:\n{numbered(50)}\n**RESULT: FAIL**\nbye"
+    assert extract_test_evidence(text, 5) == f"**RESULT: FAIL**\nEVIDENCE:\n{numbered(3)}"
+
+
+def test_the_result_line_is_the_one_that_counts() -> None:
+    text = "RESULT: PASS|FAIL\nRESULT: PASS\nEVIDENCE:\nx\nRESULT: FAIL"
+    assert extract_test_evidence(text, 30) == "RESULT: FAIL\nEVIDENCE:\nx"
+
+
+def test_a_result_of_another_form_is_kept_with_the_evidence() -> None:
+    assert extract_test_evidence("RESULT: unclear\ntalk\nEVIDENCE: x", 30) == (
+        "RESULT: unclear\nEVIDENCE: x"
+    )
+
+
+def test_evidence_without_a_result_is_still_evidence() -> None:
+    assert extract_test_evidence("talk\nEVIDENCE:\nx", 30) == "EVIDENCE:\nx"
+
+
+def test_without_evidence_the_head_of_the_test_is_taken() -> None:
+    assert extract_test_evidence(f"{numbered(50)}\nRESULT: FAIL", 3) == numbered(3)
+
+
+def test_condensing_twice_changes_nothing() -> None:
+    text = f"talk\nRESULT: FAIL\ntalk\nEVIDENCE:\n{numbered(50)}"
+    once = extract_test_evidence(text, 10)
+    assert extract_test_evidence(once, 10) == once
+
+
+def test_the_programmer_gets_artifacts_and_handoff() -> None:
+    assert extract_handoff(ANALYST_SUMMARY, 40) == (
+        "## 1. Artifact review\n- proposal.md: asks for empty lines.\n"
+        "## 5. Explicit handoff\n- Change `parse` in parser.py."
+    )
+
+
+def test_the_programmer_gets_notes_and_risks_if_there_are_any() -> None:
+    text = (
+        "Implementation notes:\n- a\nCoverage:\n- b\nRisks:\n- c\n\n- d\nHandoff:\n- e\nEnd:\n- f"
+    )
+    assert extract_handoff(text, 40) == (
+        "Implementation notes:\n- a\nRisks:\n- c\n\n- d\nHandoff:\n- e"
+    )
+
+
+def test_the_tester_gets_files_and_behavior() -> None:
+    assert extract_implementation(PROGRAMMER_SUMMARY, 40) == (
+        "## Files changed\n- parser.py: skips empty lines\n"
+        "## Behavior implemented\nEmpty lines are skipped."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "rest"),
+    [
+        ("Files changed:\n- a.py: one\nBehavior implemented:\n- b", "Validation:\n- c"),
+        ("FILES_CHANGED:\n- a.py: one\nBEHAVIOR_IMPLEMENTED:\n- b", "TESTS_RUN:\n- c"),
+        ("**Files changed**\n- a.py\n**Behaviour implemented:**\n- b", "**Tests**\n- c"),
+        ("**Changed files:** a.py\n**Implemented behavior:** b", "**Tests:** c"),
+        ("1. Files changed\n- a.py: one\n2. Behavior implemented\n- b", "3. Validation\n- c"),
+        ("1) Files changed:\n   1. a\n   2. b\n2) Behavior implemented:", "3) Validation: c"),
+        ("- Files changed:\n  - a: one\n- Behavior implemented:\n  1. b", "- Validation:\n  - c"),
+        ("- **Files changed**: a\n- **Behavior implemented**: b", "- **Validation**: c"),
+        ("# Files changed\n### a.py\nNote: x\n# Behavior implemented\n- b", "# Tests\n- c"),
+        ("## Files changed\n```\n# x\nTests:\n```\n## Behavior implemented\nb", "# Next\n- c"),
+        ("Files changed:\na.py\nBehavior implemented:\nb", "Whatever comes next:\nc"),
+        ("Files changed: a.py\nBehavior implemented: b", "\n### c\nd"),
+    ],
+)
+def test_a_part_ends_at_the_next_title_of_its_kind(parts: str, rest: str) -> None:
+    assert extract_implementation(f"talk\n\n{parts}\n{rest}", 40) == parts
+
+
+def test_a_list_inside_a_numbered_part_does_not_end_it() -> None:
+    text = "4. Contracts\n1. none\n5. Explicit handoff\n1. do this\n2. then that\n6. Rest\n1. x"
+    assert extract_handoff(text, 40) == "5. Explicit handoff\n1. do this\n2. then that"
+
+
+def test_a_sentence_in_a_list_is_no_title() -> None:
+    text = "1. there is a risk that nobody will ever see this\n2. Handoff\n- x"
+    assert extract_handoff(text, 40) == "2. Handoff\n- x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Files changed:\n{numbered(9)}",
+        f"Behavior implemented:\n{numbered(9)}",
+        numbered(9),
+        f"```\nFiles changed:\nBehavior implemented:\n```\n{numbered(9)}",
+    ],
+)
+def test_a_missing_part_falls_back_to_the_head(text: str) -> None:
+    assert extract_implementation(text, 4) == "\n".join(text.split("\n")[:4])
+
+
+def test_a_summary_without_handoff_falls_back_to_the_head() -> None:
+    text = f"{numbered(9)}\nRisks:\n- x"
+    assert extract_handoff(text, 4) == numbered(4)
+
+
+def test_parts_that_are_too_long_share_the_lines() -> None:
+    artifacts, handoff = numbered(50, "artifact"), numbered(50, "step")
+    text = f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
+    artifacts, handoff = numbered(4, "artifact"), numbered(4, "step")
+    assert extract_handoff(text, 12) == (
+        f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
+    )
+
+
+def test_the_most_important_part_gets_the_odd_line() -> None:
+    text = f"## Artifacts\n{numbered(9)}\n## Handoff\n{numbered(9)}"
+    assert extract_handoff(text, 5) == f"## Artifacts\n{numbered(1)}\n## Handoff\n{numbered(2)}"
+
+
+def test_an_excerpt_tells_what_it_leaves_out() -> None:
+    output = Output(f"\n{numbered(50)}\n\n", "/p/003-analyst.md")
+    assert excerpt_of(output, numbered(30)) == Excerpt(numbered(30), 20, "/p/003-analyst.md")
+    assert excerpt_of(output, output.text).left_out == 0
+    assert excerpt_of(Output("a"), "a\nb\nc").left_out == 0
+
+
+LINES = st.sampled_from(
+    [
+        "REVIEW_NOTES:", "RESULT: FAIL", "EVIDENCE:", "## Handoff", "### Risks", "Files changed:",
+        "**Behavior implemented**", "1. Artifacts", "2. Handoff", "- Risks: x", "  - y: z", "text",
+        "```", "", "  ",
+    ]
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(LINES, max_size=30).map("\n".join) | st.text(), st.integers(1, 20))
+def test_an_excerpt_is_made_of_lines_of_the_text_and_keeps_the_limit(text: str, limit: int) -> None:
+    whole = {line.rstrip() for line in split_lines(text)}
+    for extract in EXTRACTS:
+        taken = extract(text, limit)
+        lines = taken.split("\n") if taken else []
+        assert len(lines) <= limit
+        assert {line.rstrip() for line in lines} <= whole
+        assert bool(taken.strip()) == bool(whole)
+
+
+@pytest.mark.parametrize("filler", ["x", "\n", "# ", "Risks: ", "Risks:\n", "**", "1. ", "- a:\n"])
+def test_a_huge_reply_is_condensed(filler: str) -> None:
+    text = filler * (300_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
+    for extract in EXTRACTS:
+        assert len(split_lines(extract(text, 30))) <= 30

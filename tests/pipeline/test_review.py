@@ -1,0 +1,307 @@
+"""When a review approves, and when a test passed."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.config import ReviewRules
+from cli_agent_orchestrator.pipeline.review import (
+    EVIDENCE,
+    EvidenceMissing,
+    NotesMissing,
+    ReviewAnswer,
+    TestAnswer,
+    TooEarly,
+    is_review_approved,
+    judge_review,
+    judge_test,
+)
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.settings import EVIDENCE_GROUPS
+from tests.pipeline.samples import ANALYST_NOTES, approval, review
+
+RULES = ReviewRules()
+ANYTHING = ReviewRules(min_cycles=0, require_evidence=False)
+REVIEWERS = [Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW]
+
+
+def answer(text: str) -> ReviewAnswer:
+    return judge_review(text, Role.ANALYST_REVIEW, 1, ANYTHING).answer
+
+
+def test_an_approval_with_evidence_counts_in_cycle_2() -> None:
+    """Scenario: Approved with sufficient analyst evidence on cycle 2"""
+    assert is_review_approved(approval(Role.ANALYST_REVIEW), Role.ANALYST_REVIEW, 2, RULES)
+
+
+@pytest.mark.parametrize("role", REVIEWERS)
+def test_an_approval_in_cycle_1_never_counts(role: Role) -> None:
+    """Scenario: Approved rejected on cycle 1"""
+    verdict = judge_review(approval(role), role, 1, RULES)
+    assert not is_review_approved(approval(role), role, 1, RULES)
+    assert verdict.obstacles == (TooEarly(1, 2),)
+    assert "cycle 1 is too early" in str(verdict)
+
+
+def test_an_approval_with_one_evidence_group_does_not_count() -> None:
+    """Scenario: Approved rejected with insufficient evidence"""
+    text = review("APPROVED", "The proposal is fine.")
+    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+
+
+def test_without_the_evidence_rule_an_approval_needs_no_notes() -> None:
+    """Scenario: Approved without evidence when evidence check disabled"""
+    rules = replace(RULES, require_evidence=False)
+    assert is_review_approved("REVIEW_RESULT: APPROVED", Role.ANALYST_REVIEW, 2, rules)
+
+
+def test_missing_evidence_is_named() -> None:
+    text = review("APPROVED", "The design and the tests are fine.")
+    verdict = judge_review(text, Role.PROGRAMMER_REVIEW, 2, RULES)
+    assert verdict.obstacles == (
+        EvidenceMissing(("implementation", "risk", "defects"), found=1, needed=3),
+    )
+    assert str(verdict) == (
+        "APPROVED does not count: the notes touch 1 of 3 needed evidence groups, "
+        "missing: implementation, risk, defects"
+    )
+
+
+def test_missing_notes_are_named() -> None:
+    verdict = judge_review("REVIEW_RESULT: APPROVED\n", Role.ANALYST_REVIEW, 1, RULES)
+    assert verdict.obstacles == (TooEarly(1, 2), NotesMissing())
+    assert "there is no REVIEW_NOTES section" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no verdict at all", "no REVIEW_RESULT line, which counts as REVISE"),
+        ("REVIEW_RESULT: REVISE", "REVISE"),
+        (approval(Role.ANALYST_REVIEW), "APPROVED"),
+    ],
+)
+def test_a_verdict_can_be_shown(text: str, words: str) -> None:
+    assert str(judge_review(text, Role.ANALYST_REVIEW, 2, RULES)) == words
+
+
+def test_the_number_of_evidence_groups_is_the_one_that_settings_speak_of() -> None:
+    assert {len(groups) for groups in EVIDENCE.values()} == {EVIDENCE_GROUPS}
+
+
+@pytest.mark.parametrize("role", REVIEWERS)
+def test_three_of_four_groups_are_enough_and_two_are_not(role: Role) -> None:
+    notes = approval(role).split("\n")
+    assert is_review_approved("\n".join(notes[:-1]), role, 2, RULES)
+    assert not is_review_approved("\n".join(notes[:-2]), role, 2, RULES)
+
+
+def touched(role: Role, notes: str) -> set[str]:
+    """Return the evidence groups that notes touch."""
+    rules = ReviewRules(min_cycles=0, evidence_min_match=9)
+    (obstacle,) = judge_review(review("APPROVED", notes), role, 1, rules).obstacles
+    assert isinstance(obstacle, EvidenceMissing)
+    return set(EVIDENCE[role]) - set(obstacle.missing)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("artifacts", "artifact artifacts Proposal proposals DESIGN designs tasks spec specs"),
+        ("traceability", "P1 p2 P3 P4 P1-P4 (P1) P1–P4 traceability phase Phases"),
+        ("downstream contracts", "downstream contract contracts planner API apis converter"),
+        ("handoff", "handoff Handoffs actionable concrete **concrete** handoff/contractless"),
+    ],
+)
+def test_words_of_the_analyst_groups_count(group: str, words: str) -> None:
+    for word in words.split():
+        assert touched(Role.ANALYST_REVIEW, f"see {word}, there") == {group}
+
+
+def test_next_step_is_one_word_of_evidence() -> None:
+    assert touched(Role.ANALYST_REVIEW, "The next\n  steps are clear") == {"handoff"}
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("implementation", "implementation implementations Code task tasks change diff files"),
+        ("validation", "validation test TESTS command commands run runs pytest"),
+        ("risk", "risk risks regression quality qualities coverage evidence"),
+        ("defects", "fix fixes issue issues defect gap gaps failure failures"),
+    ],
+)
+def test_words_of_the_programmer_groups_count(group: str, words: str) -> None:
+    for word in words.split():
+        assert touched(Role.PROGRAMMER_REVIEW, f"see {word}, there") == {group}
+
+
+@pytest.mark.parametrize("word", ["P5", "P12", "specific", "rapid", "designer", "capis", "mytasks"])
+def test_parts_of_words_are_no_evidence(word: str) -> None:
+    assert touched(Role.ANALYST_REVIEW, word) == set()
+
+
+@pytest.mark.parametrize("word", ["prefix", "latest", "profile", "rerunning", "untested"])
+def test_parts_of_words_are_no_evidence_for_programmers(word: str) -> None:
+    assert touched(Role.PROGRAMMER_REVIEW, word) == set()
+
+
+def test_evidence_counts_only_in_the_notes() -> None:
+    text = f"{ANALYST_NOTES}\nREVIEW_NOTES:\nfine\nREVIEW_RESULT: APPROVED\n{ANALYST_NOTES}"
+    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+
+
+def test_a_copy_of_the_reviewed_text_is_no_evidence() -> None:
+    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\nfine\n\nANALYST_SUMMARY:\n{ANALYST_NOTES}"
+    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+
+
+def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> None:
+    text = (
+        "## REVIEW_NOTES: the proposal was read\n### Tracing\nP1 has its place\n"
+        "### Downstream\nno contract\n\n**REVIEW_RESULT: APPROVED**"
+    )
+    assert is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "REVIEW_RESULT: APPROVED",
+        "review_result: approved",
+        "REVIEW_RESULT:APPROVED",
+        "REVIEW_RESULT : Approved.",
+        "**REVIEW_RESULT: APPROVED**",
+        "**REVIEW_RESULT:** APPROVED",
+        "**REVIEW_RESULT**: **APPROVED**",
+        "__REVIEW_RESULT: APPROVED__",
+        "## REVIEW_RESULT: APPROVED",
+        "- REVIEW_RESULT: APPROVED",
+        "* **REVIEW_RESULT:** APPROVED ✅",
+        "1. REVIEW_RESULT: APPROVED",
+        "\tREVIEW_RESULT: APPROVED (see the notes)",
+        "REVIEW_RESULT: APPROVED - nothing open, REVISE is not needed",
+        "\ufeffREVIEW_RESULT: APPROVED\r",
+        "REVIEW_\0RESULT: APPROVED\0",
+    ],
+)
+def test_an_approval_is_read_in_every_dress(line: str) -> None:
+    assert answer(line) is ReviewAnswer.APPROVED
+    assert answer(f"REVIEW_RESULT: REVISE\r\n{line}\r\nbye\r\n") is ReviewAnswer.APPROVED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "REVIEW_RESULT: APPROVED|REVISE",
+        "REVIEW_RESULT: APPROVED | REVISE",
+        "REVIEW_RESULT: APPROVED/REVISE",
+        "REVIEW_RESULT: **APPROVED** or **REVISE**",
+        "REVIEW_RESULT: REVISE, APPROVED",
+        "REVIEW_RESULT: REVISE or REVIEW_RESULT: APPROVED",
+        "REVIEW_RESULT: <APPROVED or REVISE>",
+        "REVIEW_RESULT: APPROVED <or not>",
+        "REVIEW_RESULT: APPROVED?",
+        "REVIEW_RESULT: APPROVED only after the fix",
+        "REVIEW_RESULT: APPROVEDLY",
+        "REVIEW_RESULT: NOT APPROVED",
+        "REVIEW_RESULT:",
+        "> REVIEW_RESULT: APPROVED",
+        "`REVIEW_RESULT: APPROVED`",
+        "I would say REVIEW_RESULT: APPROVED",
+        "REVIEW_RESULTS: APPROVED",
+        "```\nREVIEW_RESULT: APPROVED\n```",
+        "~~~text\nREVIEW_RESULT: APPROVED\n~~~",
+        "```\nREVIEW_RESULT: APPROVED",
+    ],
+)
+def test_a_quotation_is_no_verdict(line: str) -> None:
+    assert answer(line) is ReviewAnswer.MISSING
+    assert answer(f"REVIEW_RESULT: REVISE\n{line}\nbye") is ReviewAnswer.REVISE
+
+
+@pytest.mark.parametrize(
+    "line", ["REVIEW_RESULT: REVISE", "**review_result: revise**", "REVIEW_RESULT: REVISE because"]
+)
+def test_the_last_verdict_wins(line: str) -> None:
+    assert answer(f"REVIEW_RESULT: APPROVED\n{line}") is ReviewAnswer.REVISE
+    assert answer(f"{line}\nREVIEW_RESULT: APPROVED") is ReviewAnswer.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("RESULT: PASS", TestAnswer.PASS),
+        ("**Result: pass**", TestAnswer.PASS),
+        ("### RESULT: PASSED", TestAnswer.PASS),
+        ("RESULT: PASS, all 12 tests green", TestAnswer.PASS),
+        ("RESULT: FAIL", TestAnswer.FAIL),
+        ("RESULT: FAILED (2 of 3 pass)", TestAnswer.FAIL),
+        ("RESULT: PASS\nRESULT: FAIL because of one step", TestAnswer.FAIL),
+        ("RESULT: FAIL\r\n- RESULT: PASS\r\n", TestAnswer.PASS),
+        ("RESULT: PASS|FAIL", TestAnswer.MISSING),
+        ("RESULT: PASS or FAIL", TestAnswer.MISSING),
+        ("RESULT: <PASS or FAIL>", TestAnswer.MISSING),
+        ("RESULT: PASS is not possible", TestAnswer.MISSING),
+        ("RESULT: PASSING", TestAnswer.MISSING),
+        ("REVIEW_RESULT: PASS", TestAnswer.MISSING),
+        ("TEST RESULT: PASS", TestAnswer.MISSING),
+        ("```\nRESULT: PASS\n```", TestAnswer.MISSING),
+        ("It works.", TestAnswer.MISSING),
+        ("", TestAnswer.MISSING),
+    ],
+)
+def test_the_verdict_of_a_test(text: str, expected: TestAnswer) -> None:
+    assert judge_test(text) is expected
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        "x", " ", "\n", "#", "*", "_", "- ", "`", "```\n", "~~~\n", "1. ", "1", "=", "**", "\0",
+        "\r", ": ", "REVIEW_RESULT", "REVIEW_RESULT: ", "APPROVED or ", "REVIEW_RESULT: APPROVED\n",
+        "REVIEW_NOTES:\n", "next ",
+    ],
+)  # fmt: skip
+def test_a_huge_reply_is_judged(filler: str) -> None:
+    size = 300_000 if "\n" in filler else 2_000_000
+    text = f"REVIEW_RESULT: {filler * (size // len(filler))}\nREVIEW_RESULT: REVISE"
+    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+
+
+LINES = st.sampled_from(
+    [
+        "REVIEW_RESULT: APPROVED", "REVIEW_RESULT: REVISE", "REVIEW_NOTES:", "```", "~~~", "text",
+        "- artifact P1 downstream handoff", "RESULT: PASS", "RESULT: FAIL", "EVIDENCE:", "",
+    ]
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(LINES, max_size=12), st.integers(1, 3))
+def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -> None:
+    plain = judge_review("\n".join(lines), Role.ANALYST_REVIEW, cycle, RULES)
+    dressed = "\ufeff" + "\r\n".join(line.lower() + "\0" for line in lines)
+    assert judge_review(dressed, Role.ANALYST_REVIEW, cycle, RULES) == plain
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(1, 5), st.sampled_from(REVIEWERS))
+def test_no_text_breaks_the_gate(text: str, cycle: int, role: Role) -> None:
+    assert is_review_approved(text, role, cycle, RULES) in (True, False)
+    assert judge_test(text) in TestAnswer
+
+
+@settings(deadline=None)
+@given(
+    st.lists(LINES, max_size=12), st.integers(1, 3), st.integers(0, 4), st.sampled_from(REVIEWERS)
+)
+def test_stricter_rules_never_approve_more(
+    lines: list[str], cycle: int, needed: int, role: Role
+) -> None:
+    text = "\n".join(lines)
+    if is_review_approved(text, role, cycle, ReviewRules(2, True, needed)):
+        assert is_review_approved(text, role, cycle, ANYTHING)
+        assert "review_result: approved" in text.lower()

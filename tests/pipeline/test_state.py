@@ -1,0 +1,238 @@
+"""The state of a run and its form as JSON."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.roles import Phase, Role
+from cli_agent_orchestrator.pipeline.state import (
+    NO_FEEDBACK,
+    Dispatch,
+    FinalStatus,
+    OpenNotes,
+    Progress,
+    RunState,
+    Turn,
+    from_json,
+    to_json,
+)
+from tests.pipeline.samples import TASK_TEXT, TERMINALS, new_state
+
+# What the earlier shell script left behind.
+SHELL_STATE: dict[str, Any] = {
+    "version": 1,
+    "updated_at": "2025-01-31T12:00:00Z",
+    "api": "http://localhost:9889",
+    "provider": "codex",
+    "wd": "/project",
+    "prompt": TASK_TEXT,
+    "current_round": 3,
+    "current_phase": "programmer",
+    "final_status": "RUNNING",
+    "session_name": "cao-run",
+    "terminals": dict(TERMINALS),
+    "feedback": "RESULT: FAIL",
+    "analyst_feedback": "None yet.",
+    "programmer_feedback": "None yet.",
+    "outputs": {
+        "analyst": "the analysis",
+        "analyst_review": "REVIEW_RESULT: APPROVED",
+        "programmer": "",
+        "programmer_review": "",
+        "tester": "",
+    },
+}
+
+texts = st.text(max_size=20)
+names = st.text(min_size=1, max_size=8)
+numbers = st.integers(1, 99)
+roles = st.sampled_from(Role)
+excerpts = st.builds(
+    Excerpt, st.text(min_size=1, max_size=20).filter(str.strip), st.integers(0, 99), texts
+)
+turns = st.builds(Turn, roles, numbers, numbers)
+dispatches = st.builds(
+    Dispatch, turns, names, st.integers(0, 99), st.floats(0, 1e10), st.booleans()
+)
+progresses = st.builds(
+    Progress,
+    cycle=numbers,
+    reviewing=st.booleans(),
+    in_flight=st.none() | dispatches,
+    briefed=st.frozensets(names, max_size=5),
+    archive=texts,
+    sequence=st.integers(0, 99),
+    open_notes=st.lists(st.builds(OpenNotes, roles, numbers, excerpts), max_size=3).map(tuple),
+    providers=st.dictionaries(st.sampled_from(sorted(TERMINALS)), names),
+)
+places = st.sampled_from(
+    [
+        *((phase, FinalStatus.RUNNING) for phase in Phase if phase is not Phase.DONE),
+        (Phase.DONE, FinalStatus.PASS),
+        (Phase.DONE, FinalStatus.FAIL),
+    ]
+)
+states = st.builds(
+    lambda place, **rest: RunState(phase=place[0], final_status=place[1], **rest),
+    place=places,
+    api=texts,
+    provider=texts,
+    wd=texts,
+    prompt=texts,
+    session_name=texts,
+    terminals=st.fixed_dictionaries(dict.fromkeys(TERMINALS, texts)),
+    round=numbers,
+    feedback=excerpts,
+    analyst_feedback=excerpts,
+    programmer_feedback=excerpts,
+    outputs=st.fixed_dictionaries({role: st.builds(Output, texts, texts) for role in Role}),
+    progress=progresses,
+    updated_at=texts,
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None)
+@given(states)
+def test_every_state_survives_the_way_through_json(state: RunState) -> None:
+    """Scenario: State roundtrip"""
+    assert from_json(json.loads(json.dumps(to_json(state)))) == state
+
+
+def test_the_json_has_the_fields_of_the_shell_script_and_progress() -> None:
+    """Scenario: State roundtrip"""
+    data = to_json(new_state())
+    assert set(data) == {*SHELL_STATE, "progress"}
+    assert set(data["terminals"]) == set(SHELL_STATE["terminals"])
+    assert set(data["outputs"]) == set(SHELL_STATE["outputs"])
+    assert data["version"] == 1
+    assert data["terminals"] == TERMINALS
+    assert data["feedback"] == data["analyst_feedback"] == "None yet."
+
+
+@pytest.mark.parametrize("value", [None, "x", "", 0, -3, 1.5, True, [2], {}, "99999999999"])
+def test_an_invalid_round_is_round_1(value: object) -> None:
+    """Scenario: Invalid round in state file defaults to 1"""
+    assert from_json({**SHELL_STATE, "current_round": value}).round == 1
+
+
+@pytest.mark.parametrize("value", [4, "4", " 4 "])
+def test_a_round_may_be_written_as_text(value: object) -> None:
+    assert from_json({**SHELL_STATE, "current_round": value}).round == 4
+
+
+@pytest.mark.parametrize("value", [None, "", "review", "Analyst", 7, ["tester"], "done"])
+def test_an_invalid_phase_is_the_analyst_phase(value: object) -> None:
+    """Scenario: Invalid phase in state file defaults to analyst"""
+    assert from_json({**SHELL_STATE, "current_phase": value}).phase is Phase.ANALYST
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("PASS", "PASS"), ("FAIL", "FAIL"), ("RUNNING", "RUNNING"), ("", "RUNNING"), (1, "RUNNING")],
+)
+def test_a_finished_run_is_done_and_anything_unclear_is_running(
+    value: object, expected: str
+) -> None:
+    state = from_json({**SHELL_STATE, "final_status": value})
+    assert state.final_status == expected
+    assert state.phase is (Phase.PROGRAMMER if expected == "RUNNING" else Phase.DONE)
+
+
+def test_a_state_of_the_shell_script_is_read() -> None:
+    state = from_json(SHELL_STATE)
+    assert (state.round, state.phase) == (3, Phase.PROGRAMMER)
+    assert state.terminals == TERMINALS
+    assert state.terminal_of(Role.PROGRAMMER_REVIEW) == "p2"
+    assert state.feedback == Excerpt("RESULT: FAIL")
+    assert state.analyst_feedback == NO_FEEDBACK
+    assert state.outputs[Role.ANALYST] == Output("the analysis")
+    assert state.prompt == TASK_TEXT
+    assert state.progress == Progress()
+
+
+def test_terminals_may_be_objects_with_a_provider() -> None:
+    terminals = {"analyst": {"id": "a1", "provider": "claude_code"}, "tester": {"id": "t1"}}
+    state = from_json({**SHELL_STATE, "terminals": terminals})
+    assert state.terminal_of(Role.ANALYST) == "a1"
+    assert state.terminal_of(Role.TESTER) == "t1"
+    assert state.terminal_of(Role.PROGRAMMER) == ""
+    assert state.progress.providers == {"analyst": "claude_code"}
+
+
+def test_a_state_with_nothing_but_a_version_has_defaults() -> None:
+    state = from_json({"version": "1"})
+    assert state == RunState(api="", provider="", wd="", prompt="")
+    assert state.feedback.text == "None yet."
+    assert not state.has_output(Role.ANALYST)
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, "2", True, 1.5, [1], {}])
+def test_another_version_is_refused(version: object) -> None:
+    with pytest.raises(StateError, match="its version is"):
+        from_json({**SHELL_STATE, "version": version})
+
+
+def test_a_state_without_version_is_refused() -> None:
+    with pytest.raises(StateError, match="expected 1"):
+        from_json({})
+
+
+@pytest.mark.parametrize("data", [None, 1, "text", [SHELL_STATE]])
+def test_something_that_is_no_object_is_refused(data: object) -> None:
+    with pytest.raises(StateError, match="JSON object"):
+        from_json(data)
+
+
+@pytest.mark.parametrize(
+    "in_flight",
+    [
+        None, 5, {}, {"role": "analyst"}, {"id": "x"}, {"role": "cook", "id": "x"},
+        {"role": "analyst", "id": 5},
+    ],
+)  # fmt: skip
+def test_a_damaged_dispatch_is_none(in_flight: object) -> None:
+    state = from_json({**SHELL_STATE, "progress": {"in_flight": in_flight}})
+    assert state.progress.in_flight is None
+
+
+@pytest.mark.parametrize("since", [None, "x", -1, 1e300])
+def test_a_damaged_time_is_no_time(since: object) -> None:
+    in_flight = {"role": "analyst", "id": "d1", "since": since}
+    state = from_json({**SHELL_STATE, "progress": {"in_flight": in_flight}})
+    assert state.progress.in_flight == Dispatch(Turn(Role.ANALYST, 1, 1), "d1")
+
+
+def test_open_notes_of_nobody_are_dropped() -> None:
+    notes = [5, {"role": "cook"}, {"role": "tester", "text": "x"}]
+    state = from_json({**SHELL_STATE, "progress": {"open_notes": notes, "briefed": ["a", 5]}})
+    assert state.progress.open_notes == (OpenNotes(Role.TESTER, 1, Excerpt("x")),)
+    assert state.progress.briefed == {"a"}
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(sorted({*SHELL_STATE, "progress"} - {"version"})), json_values),
+    st.dictionaries(st.sampled_from(sorted(to_json(new_state())["progress"])), json_values),
+)
+def test_no_damage_keeps_a_state_from_being_read(
+    damage: dict[str, object], inner: dict[str, object]
+) -> None:
+    state = from_json({**to_json(new_state()), "progress": inner, **damage})
+    assert state.round >= 1
+    assert (state.phase is Phase.DONE) == (state.final_status is not FinalStatus.RUNNING)
+    assert from_json(to_json(state)) == state
+
+
+def test_the_task_is_not_shown_by_accident() -> None:
+    assert "parser" not in repr(replace(new_state(), outputs={Role.ANALYST: Output("parser")}))

@@ -1,0 +1,225 @@
+"""Where a run comes from and where it is kept."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import PromptError, StateError
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
+from cli_agent_orchestrator.run_config import RunConfig
+from tests.pipeline.samples import TASK_TEXT, new_state
+
+NOON = 1738324800.0
+
+
+@dataclass(frozen=True)
+class Noon:
+    """A clock that stands still on 31 January 2025, 12:00 UTC."""
+
+    def now(self) -> float:
+        return NOON
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def state_file(tmp_path: Path) -> StateFile:
+    return StateFile(tmp_path / "state.json", Noon())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_saved_state_is_loaded_as_it_was(state_file: StateFile) -> None:
+    """Scenario: State roundtrip"""
+    outputs = {**new_state().outputs, Role.ANALYST: Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
+    state = replace(new_state(), outputs=outputs, wd="/not utf-8: \udcff")
+    state_file.save_state(state)
+    assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
+
+
+def test_the_saved_file_is_json_of_version_1(state_file: StateFile) -> None:
+    state_file.save_state(new_state())
+    data = json.loads(state_file.path.read_bytes())
+    assert data["version"] == 1
+    assert data["updated_at"] == "2025-01-31T12:00:00Z"
+    assert data["prompt"] == TASK_TEXT
+
+
+def test_nothing_but_the_state_is_left_in_the_folder(state_file: StateFile) -> None:
+    state_file.save_state(new_state())
+    state_file.save_state(replace(new_state(), round=2))
+    assert names(state_file.path.parent) == ["state.json"]
+
+
+def test_a_folder_that_does_not_exist_is_made(tmp_path: Path) -> None:
+    state_file = StateFile(tmp_path / "a" / "b" / "state.json", Noon())
+    state_file.save_state(new_state())
+    assert state_file.load_state() is not None
+
+
+def test_no_file_is_no_state(tmp_path: Path) -> None:
+    assert StateFile(tmp_path / "state.json", Noon()).load_state() is None
+    assert StateFile(tmp_path / "missing" / "state.json", Noon()).load_state() is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "Expecting value"),
+        (b'{"version": 1', "Expecting"),
+        (b"not json", "Expecting value"),
+        (b"\xff\xfe{\x00}\x00", "decode"),
+        (b"[1]", "does not hold a JSON object"),
+        (b'{"version": 2}', "its version is 2, expected 1"),
+        (b"[" * 100_000, "recursion"),
+    ],
+)
+def test_a_state_that_cannot_be_used_is_moved_aside(
+    state_file: StateFile, content: bytes, reason: str
+) -> None:
+    state_file.path.write_bytes(content)
+    with pytest.raises(StateError, match=reason) as caught:
+        state_file.load_state()
+    aside = state_file.path.with_name("state.json.unreadable-20250131-120000")
+    assert str(aside) in str(caught.value)
+    assert aside.read_bytes() == content
+    assert state_file.load_state() is None
+
+
+def test_nothing_that_was_moved_aside_is_ever_overwritten(
+    state_file: StateFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for content in ("one", "two", "three"):
+            state_file.path.write_text(content)
+            state_file.move_aside("unfinished")
+    stem = "state.json.unfinished-20250131-120000"
+    assert names(state_file.path.parent) == [stem, f"{stem}-2", f"{stem}-3"]
+    assert state_file.path.with_name(f"{stem}-2").read_text() == "two"
+    assert len(caplog.messages) == 3
+
+
+def test_a_state_that_is_a_folder_is_an_error_and_stays(tmp_path: Path) -> None:
+    state_file = StateFile(tmp_path, Noon())
+    with pytest.raises(StateError, match="cannot be read"):
+        state_file.load_state()
+    (tmp_path / "state.json").mkdir()
+    with pytest.raises(StateError, match="cannot be saved"):
+        StateFile(tmp_path / "state.json", Noon()).save_state(new_state())
+    assert names(tmp_path) == ["state.json"]
+
+
+def test_a_state_that_is_not_there_cannot_be_moved(state_file: StateFile) -> None:
+    with pytest.raises(StateError, match="cannot be moved aside"):
+        state_file.move_aside("unfinished")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    state_file = StateFile(tmp_path / "file" / "state.json", Noon())
+    with pytest.raises(StateError, match="cannot be saved"):
+        state_file.save_state(new_state())
+
+
+def test_a_draft_left_by_a_killed_run_is_not_followed(state_file: StateFile) -> None:
+    other = state_file.path.with_name("other")
+    other.write_text("precious")
+    state_file.path.with_name(".state.json.draft").symlink_to(other)
+    state_file.save_state(new_state())
+    assert other.read_text() == "precious"
+    assert names(state_file.path.parent) == ["other", "state.json"]
+
+
+# A file size limit is a disk that is full, for one process only.
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from dataclasses import replace
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.pipeline.store import StateFile
+
+state_file = StateFile(Path(sys.argv[1]), SystemClock())
+state = state_file.load_state()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    state_file.save_state(replace(state, prompt="x" * 100_000))
+except StateError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_leaves_the_saved_state_intact(state_file: StateFile) -> None:
+    state_file.save_state(new_state())
+    before = state_file.path.read_bytes()
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(state_file.path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "cannot be saved" in run.stdout
+    assert "resume" in run.stdout
+    assert state_file.path.read_bytes() == before
+    assert names(state_file.path.parent) == ["state.json"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_access_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(StateError, match="Permission denied"):
+        StateFile(folder / "state.json", Noon()).save_state(new_state())
+
+
+def config(tmp_path: Path, **settings: str) -> RunConfig:
+    return RunConfig.from_env({"WD": str(tmp_path), **settings})
+
+
+def test_the_task_comes_from_its_setting(tmp_path: Path) -> None:
+    assert read_task_text(config(tmp_path, PROMPT=TASK_TEXT)) == TASK_TEXT
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_the_task_file_wins(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "task.md"
+    path.write_text(mark + "Ünïcode\n", encoding="utf-8")
+    found = read_task_text(config(tmp_path, PROMPT="text", PROMPT_FILE=str(path)))
+    assert found == "Ünïcode\n"
+
+
+def test_no_task_at_all_is_an_error_that_helps(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match="cao init"):
+        read_task_text(config(tmp_path))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_another_encoding_is_an_error(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "task.md"
+    path.write_text("größer", encoding=encoding)
+    with pytest.raises(PromptError, match=r"task\.md is not text in UTF-8 \(byte \d\)"):
+        read_task_text(config(tmp_path, PROMPT_FILE=str(path)))
+
+
+def test_a_setting_in_another_encoding_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match="PROMPT is not text in UTF-8"):
+        read_task_text(config(tmp_path, PROMPT="gr\udcf6\udcdfer"))
+
+
+def test_a_task_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.md", tmp_path):
+        with pytest.raises(PromptError, match="cannot be read"):
+            read_task_text(config(tmp_path, PROMPT_FILE=str(path)))

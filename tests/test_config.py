@@ -1,0 +1,430 @@
+"""The settings: four levels, one table, clear errors."""
+
+import os
+import re
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.config import (
+    Condensation,
+    HandoffRules,
+    Limits,
+    LoopRules,
+    ProviderSettings,
+    ReviewRules,
+    ServerConfig,
+    config_folder,
+    state_folder,
+)
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.settings import (
+    BY_KEY,
+    SETTINGS,
+    Kind,
+    commented_toml,
+    flatten_settings,
+    merge_settings,
+    read_settings_file,
+)
+
+SPECIFIED = {
+    # the table of the requirements: what a variable is when it is not set
+    "API": "http://localhost:9889", "PROVIDER": "codex", "WD": "", "PROMPT": "", "PROMPT_FILE": "",
+    "MAX_ROUNDS": "8", "POLL_SECONDS": "2", "MAX_REVIEW_CYCLES": "3",
+    "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "2", "REQUIRE_REVIEW_EVIDENCE": "1",
+    "REVIEW_EVIDENCE_MIN_MATCH": "3", "PROJECT_TEST_CMD": "", "RESUME": "",
+    "CONDENSE_EXPLORE_ON_REPEAT": "1", "CONDENSE_REVIEW_FEEDBACK": "1", "MAX_FEEDBACK_LINES": "30",
+    "CONDENSE_UPSTREAM_ON_REPEAT": "1", "CONDENSE_CROSS_PHASE": "1", "MAX_CROSS_PHASE_LINES": "40",
+    "STATE_FILE": "", "CLEANUP_ON_EXIT": "0", "RESPONSE_TIMEOUT": "1800",
+    "STRICT_FILE_HANDOFF": "1", "IDLE_GRACE_SECONDS": "30", "MAX_FILE_REMINDERS": "1",
+    "ANALYST_PROVIDER": "", "ANALYST_REVIEW_PROVIDER": "", "PROGRAMMER_PROVIDER": "",
+    "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "",
+}  # fmt: skip
+
+
+def read(tmp_path: Path, **values: str) -> RunConfig:
+    return RunConfig.from_env({"WD": str(tmp_path), **values})
+
+
+def test_the_defaults_are_those_of_the_shell_script(tmp_path: Path) -> None:
+    """Scenario: Default configuration matches shell script"""
+    config = read(tmp_path)
+    assert config.rules.limits == Limits(max_rounds=8, max_review_cycles=3)
+    assert config.rules.review == ReviewRules(
+        min_cycles=2, require_evidence=True, evidence_min_match=3
+    )
+    assert config.handoff.poll_seconds == 2
+    assert config.handoff.response_timeout == 1800
+    assert config.handoff.idle_grace == 30
+    assert config.handoff.strict
+    assert config.handoff.max_reminders == 1
+    assert config.rules.condensation == Condensation(True, True, 30, True, True, 40)
+    assert (config.api, config.api_given) == ("http://localhost:9889", False)
+    assert config.provider == "codex"
+    assert (config.prompt, config.prompt_file, config.project_test_cmd) == ("", None, "")
+    assert config.resume is None
+    assert not config.cleanup_on_exit
+    assert config.warnings() == ()
+
+
+def test_the_defaults_of_the_parts_are_those_of_the_table(tmp_path: Path) -> None:
+    config = read(tmp_path)
+    assert config.rules == LoopRules()
+    assert config.handoff == HandoffRules()
+
+
+def test_the_table_has_every_variable_with_its_default() -> None:
+    assert {setting.name: setting.default for setting in SETTINGS} == SPECIFIED
+
+
+def test_every_setting_has_a_key_an_option_and_a_sentence() -> None:
+    assert BY_KEY["max_rounds"].option == "--max-rounds"
+    for setting in SETTINGS:
+        assert setting.help.endswith(".")
+        assert setting.help[0].isupper() or setting.help[0].isdigit()
+
+
+def test_everything_can_be_set(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        API="https://example.org:99/",
+        PROVIDER="claude_code",
+        PROMPT="text",
+        MAX_ROUNDS="4",
+        POLL_SECONDS="0.25",
+        MAX_REVIEW_CYCLES="5",
+        MIN_REVIEW_CYCLES_BEFORE_APPROVAL="0",
+        REQUIRE_REVIEW_EVIDENCE="no",
+        REVIEW_EVIDENCE_MIN_MATCH="1",
+        PROJECT_TEST_CMD=" make test ",
+        RESUME="0",
+        CONDENSE_EXPLORE_ON_REPEAT="false",
+        CONDENSE_REVIEW_FEEDBACK="Off",
+        MAX_FEEDBACK_LINES="7",
+        CONDENSE_UPSTREAM_ON_REPEAT="0",
+        CONDENSE_CROSS_PHASE="NO",
+        MAX_CROSS_PHASE_LINES="9",
+        CLEANUP_ON_EXIT="yes",
+        RESPONSE_TIMEOUT="60",
+        STRICT_FILE_HANDOFF="0",
+        IDLE_GRACE_SECONDS="5",
+        MAX_FILE_REMINDERS="0",
+    )
+    assert (config.api, config.api_given) == ("https://example.org:99", True)
+    assert config.provider == "claude_code"
+    assert config.prompt == "text"
+    assert config.project_test_cmd == "make test"
+    assert config.resume is False
+    assert config.cleanup_on_exit
+    assert config.rules == LoopRules(
+        Limits(4, 5), ReviewRules(0, False, 1), Condensation(False, False, 7, False, False, 9)
+    )
+    assert config.handoff == HandoffRules(0.25, 60, 5, False, 0)
+
+
+def test_an_empty_value_is_not_set(tmp_path: Path) -> None:
+    empty = {setting.name: " \t" for setting in SETTINGS if setting.name != "WD"}
+    assert read(tmp_path, **empty) == read(tmp_path)
+    assert RunConfig.from_env({"WD": ""}).wd == Path.cwd()
+
+
+@pytest.mark.parametrize("word", ["1", "true", "YES", "On"])
+def test_true_has_many_names(tmp_path: Path, word: str) -> None:
+    assert read(tmp_path, RESUME=word).resume is True
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("MAX_ROUNDS", "0", "a whole number of at least 1"),
+        ("MAX_ROUNDS", "many", "a whole number of at least 1"),
+        ("MAX_ROUNDS", "2.5", "a whole number of at least 1"),
+        ("MAX_REVIEW_CYCLES", "0", "a whole number of at least 1"),
+        ("MIN_REVIEW_CYCLES_BEFORE_APPROVAL", "-1", "a whole number of at least 0"),
+        ("MAX_FILE_REMINDERS", "-1", "a whole number of at least 0"),
+        ("MAX_FEEDBACK_LINES", "0", "a whole number of at least 1"),
+        ("POLL_SECONDS", "-1", "a number of seconds, 0 or more"),
+        ("POLL_SECONDS", "nan", "a number of seconds, 0 or more"),
+        ("RESPONSE_TIMEOUT", "inf", "a number of seconds, 0 or more"),
+        ("IDLE_GRACE_SECONDS", "soon", "a number of seconds, 0 or more"),
+        ("RESUME", "maybe", "1/0, true/false, yes/no or on/off"),
+        ("STRICT_FILE_HANDOFF", "2", "1/0, true/false, yes/no or on/off"),
+        ("API", "localhost:9889", "the http or https address of a server"),
+        ("API", "ftp://localhost", "the http or https address of a server"),
+        ("API", "http://", "the http or https address of a server"),
+        ("API", "http://localhost:99999", "the http or https address of a server"),
+        ("API", "http://[::1", "the http or https address of a server"),
+        ("API", "http://local host", "the http or https address of a server"),
+        ("PROVIDER", "codex; rm", "the name of an agent"),
+        ("TESTER_PROVIDER", "../x", "the name of an agent"),
+        ("WD", "/no/such/folder", "a folder that exists"),
+        ("WD", __file__, "a folder"),
+        ("WD", "a\0b", "a path"),
+        ("WD", "~nobody-of-that-name", "a path"),
+        ("STATE_FILE", "a\0b", "a path"),
+        ("PROMPT_FILE", "~nobody-of-that-name/x", "a path"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_was_expected(
+    tmp_path: Path, name: str, value: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_env({"WD": str(tmp_path), name: value})
+    assert caught.value.variable == name
+    assert str(caught.value).startswith(f"{name} is {value!r}, expected {expected}")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_access_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(ConfigError, match="read and write"):
+        read(folder)
+
+
+def test_the_folder_is_made_absolute(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    config = RunConfig.from_env({"WD": f"{tmp_path}/inner/.."})
+    assert config.wd == tmp_path.resolve()
+    assert RunConfig.from_env({}).wd == Path.cwd().resolve()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("", ".tmp/orchestrator-loop-state.json"),
+        ("state/s.json", "state/s.json"),
+        ("/elsewhere/s.json", "/elsewhere/s.json"),
+    ],
+)
+def test_the_state_file_is_meant_from_the_folder(tmp_path: Path, value: str, expected: str) -> None:
+    assert read(tmp_path, STATE_FILE=value).state_file == tmp_path.resolve() / expected
+
+
+def test_the_task_file_is_meant_from_the_current_folder(tmp_path: Path) -> None:
+    assert read(tmp_path, PROMPT_FILE="task.md").prompt_file == Path.cwd() / "task.md"
+    assert read(tmp_path, PROMPT_FILE="~/task.md").prompt_file == Path.home() / "task.md"
+
+
+def test_every_role_can_have_an_agent_of_its_own(tmp_path: Path) -> None:
+    config = read(
+        tmp_path, PROVIDER="claude_code", ANALYST_PROVIDER="codex", TESTER_PROVIDER="q_cli"
+    )
+    assert config.providers == {
+        "analyst": "codex",
+        "analyst_review": "claude_code",
+        "programmer": "claude_code",
+        "programmer_review": "claude_code",
+        "tester": "q_cli",
+    }
+
+
+def test_rules_under_which_no_approval_counts_are_warned_of(tmp_path: Path) -> None:
+    config = read(tmp_path, MIN_REVIEW_CYCLES_BEFORE_APPROVAL="4", REVIEW_EVIDENCE_MIN_MATCH="5")
+    first, second = config.warnings()
+    assert "MIN_REVIEW_CYCLES_BEFORE_APPROVAL (4) is above MAX_REVIEW_CYCLES (3)" in first
+    assert "REVIEW_EVIDENCE_MIN_MATCH (5)" in second
+    relaxed = read(tmp_path, REVIEW_EVIDENCE_MIN_MATCH="5", REQUIRE_REVIEW_EVIDENCE="0")
+    assert relaxed.warnings() == ()
+
+
+def test_the_task_is_not_shown_by_accident(tmp_path: Path) -> None:
+    assert "secret" not in repr(read(tmp_path, PROMPT="secret"))
+
+
+def test_option_wins_over_environment_over_file() -> None:
+    merged = merge_settings(
+        {"MAX_ROUNDS": "1", "WD": None, "PROVIDER": ""},
+        {"MAX_ROUNDS": "2", "MAX_REVIEW_CYCLES": "2", "POLL_SECONDS": " ", "HOME": "/root"},
+        {"MAX_ROUNDS": "3", "MAX_REVIEW_CYCLES": "3", "POLL_SECONDS": "3", "PROVIDER": "q_cli"},
+    )
+    assert merged == {
+        "MAX_ROUNDS": "1",
+        "MAX_REVIEW_CYCLES": "2",
+        "POLL_SECONDS": "3",
+        "PROVIDER": "q_cli",
+    }
+
+
+def test_one_agent_for_all_silences_agents_of_lower_levels() -> None:
+    file = {"PROVIDER": "codex", "ANALYST_PROVIDER": "claude_code"}
+    assert merge_settings({"PROVIDER": "scripted"}, {}, file) == {"PROVIDER": "scripted"}
+    assert merge_settings({}, {"PROVIDER": "scripted"}, file) == {"PROVIDER": "scripted"}
+    assert merge_settings({}, {}, file) == file
+    assert merge_settings({"ANALYST_PROVIDER": "q_cli"}, {}, file) == {
+        **file,
+        "ANALYST_PROVIDER": "q_cli",
+    }
+
+
+def test_a_task_silences_other_tasks_of_lower_levels() -> None:
+    both = {"PROMPT": "low", "PROMPT_FILE": "low.md"}
+    assert merge_settings({"PROMPT": "high"}, both, both) == {"PROMPT": "high"}
+    assert merge_settings({"PROMPT_FILE": "high.md"}, both, {}) == {"PROMPT_FILE": "high.md"}
+    assert merge_settings({}, both, {}) == both
+
+
+def test_a_settings_file_has_native_values(tmp_path: Path) -> None:
+    path = tmp_path / "cao.toml"
+    path.write_text(
+        "max_rounds = 4\npoll_seconds = 0.5\ncleanup_on_exit = true\nresume = false\n"
+        'provider = "claude_code"\nprompt_file = "task.md"\nstate_file = "s.json"\nprompt = ""\n'
+        'wd = "~/project"\n',
+        encoding="utf-8-sig",
+    )
+    assert read_settings_file(path) == {
+        "MAX_ROUNDS": "4",
+        "POLL_SECONDS": "0.5",
+        "CLEANUP_ON_EXIT": "true",
+        "RESUME": "false",
+        "PROVIDER": "claude_code",
+        "PROMPT_FILE": str(tmp_path / "task.md"),
+        "STATE_FILE": "s.json",
+        "PROMPT": "",
+        "WD": "~/project",
+    }
+
+
+def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
+    values = flatten_settings({"max_rounds": True}, tmp_path / "cao.toml")
+    with pytest.raises(ConfigError, match="MAX_ROUNDS is 'true'"):
+        RunConfig.from_env(values)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("max_round", "did you mean max_rounds"),
+        ("MAX_ROUNDS", "did you mean max_rounds"),
+        ("max-rounds", "did you mean max_rounds"),
+        ("colour", "a known setting: prompt_file, prompt, wd"),
+        ("providers", "never in a project"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_a_hint(key: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        flatten_settings({"wd": "x", key: 4}, Path("cao.toml"))
+    assert str(caught.value).startswith(f"{key} in cao.toml is 4, expected a known setting")
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, tomllib.loads("d = 2025-01-31")["d"]])
+def test_a_value_of_another_kind_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"max_rounds in cao\.toml is .* expected text, a number"):
+        flatten_settings({"max_rounds": value}, Path("cao.toml"))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"max_rounds = ", "is not a TOML file"),
+        (b"\xff\xfea", "is not a TOML file"),
+        (b"a = " + b"[" * 100_000, "is not a TOML file"),
+        (b"a = 1\na = 2", "is not a TOML file"),
+    ],
+)
+def test_a_settings_file_of_another_form_is_refused(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "cao.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=reason):
+        read_settings_file(path)
+
+
+def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_settings_file(tmp_path / "cao.toml")
+
+
+def test_the_commented_file_explains_everything_and_sets_nothing() -> None:
+    text = commented_toml()
+    assert tomllib.loads(text) == {}
+    for setting in SETTINGS:
+        assert f"# {setting.help}\n# {setting.key} = " in text
+
+
+def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
+    lines = [line[2:] for line in commented_toml().split("\n") if " = " in line]
+    table = tomllib.loads("\n".join(lines))
+    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int}
+    for key, value in table.items():
+        assert type(value) is kinds.get(BY_KEY[key].kind, str)
+    values = flatten_settings(table, tmp_path / "cao.toml")
+    del values["RESUME"]
+    shown = read(tmp_path, **merge_settings({"WD": str(tmp_path)}, {}, values))
+    assert asdict(shown) == {**asdict(read(tmp_path)), "api_given": True}
+
+
+def test_the_server_has_defaults_of_its_own(tmp_path: Path) -> None:
+    config = ServerConfig.from_env({"CAO_STATE_DIR": str(tmp_path), "HOME": "/home/x"})
+    assert config.state_dir == tmp_path
+    assert (config.host, config.port, config.permissions) == ("127.0.0.1", 9889, "workspace")
+    assert config.start_seconds == 60
+    assert config.provider("codex") == ProviderSettings()
+
+
+def test_each_state_folder_has_its_own_tmux_server(tmp_path: Path) -> None:
+    sockets = {
+        ServerConfig(state_dir=tmp_path / name, config_dir=tmp_path).tmux_socket
+        for name in ("a", "b", "a")
+    }
+    assert len(sockets) == 2
+    assert all(re.fullmatch(r"cao-[0-9a-f]{8}", socket) for socket in sockets)
+
+
+def test_folders_of_the_user_can_be_chosen() -> None:
+    assert state_folder({"CAO_STATE_DIR": "~/s"}) == Path.home() / "s"
+    assert config_folder({"CAO_CONFIG_DIR": "/c"}) == Path("/c")
+    assert state_folder({}).name == config_folder({}).name == "cao"
+
+
+def test_an_agent_can_be_adjusted_by_the_environment_and_the_users_file() -> None:
+    user_file = {
+        "providers": {
+            "codex": {"command": "codex-old", "args": ["-m", "x"], "env": {"A": "b"}},
+            "q_cli": {"args": ["--quiet"]},
+        }
+    }
+    environ = {"CAO_CODEX_COMMAND": "codex-new", "CAO_CODEX_ARGS": "-m 'my model' $HOME"}
+    config = ServerConfig.from_env(environ, user_file)
+    assert config.provider("codex") == ProviderSettings(
+        "codex-new", ("-m", "my model", "$HOME"), {"A": "b"}
+    )
+    assert config.provider("q_cli") == ProviderSettings(args=("--quiet",))
+
+
+@pytest.mark.parametrize(
+    ("environ", "table", "variable"),
+    [
+        ({"CAO_CODEX_ARGS": "'unclosed"}, {}, "CAO_CODEX_ARGS"),
+        ({}, {"args": "text"}, "providers.codex.args"),
+        ({}, {"args": [1]}, "providers.codex.args"),
+        ({}, {"command": 5}, "providers.codex.command"),
+        ({}, {"env": {"A": 1}}, "providers.codex.env"),
+        ({}, {"env": []}, "providers.codex.env"),
+    ],
+)
+def test_a_bad_adjustment_is_named(
+    environ: dict[str, str], table: dict[str, object], variable: str
+) -> None:
+    config = ServerConfig.from_env(environ, {"providers": {"codex": table}})
+    with pytest.raises(ConfigError) as caught:
+        config.provider("codex")
+    assert caught.value.variable == variable
+
+
+@pytest.mark.parametrize("tables", [5, {"codex": 5}])
+def test_tables_of_another_form_are_refused(tables: object) -> None:
+    with pytest.raises(ConfigError, match="tables such as"):
+        ServerConfig.from_env({}, {"providers": tables})
+
+
+def test_permissions_are_one_of_three_words() -> None:
+    assert ServerConfig.from_env({"AGENT_PERMISSIONS": " Full "}).permissions == "full"
+    with pytest.raises(ConfigError, match="one of workspace, full, ask"):
+        ServerConfig.from_env({"AGENT_PERMISSIONS": "all"})
