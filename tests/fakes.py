@@ -9,6 +9,7 @@ from cli_agent_orchestrator.models import (
     Delivery,
     Evidence,
     Explanation,
+    NewTerminal,
     OutputMode,
     Session,
     Terminal,
@@ -16,7 +17,6 @@ from cli_agent_orchestrator.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.terminals.event_log import EventLog
-from cli_agent_orchestrator.terminals.service import NewTerminal
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 

@@ -32,6 +32,15 @@ class OutputMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NewTerminal:
+    """What a terminal to be created shall be."""
+
+    provider: str
+    agent_profile: str
+    working_directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Terminal:
     """One tmux window with one agent in it."""
 
@@ -95,7 +104,7 @@ class TerminalEvent:
     """Something that happened to a terminal, as the event stream tells it."""
 
     id: str
-    """Resume point: `<server start>-<number>`."""
+    """Resume point: `<server start>-<number>`; empty where resuming would lose something."""
     kind: str
     """`status`, `removed`, or `snapshot` (the state at the moment of subscribing)."""
     terminal_id: str

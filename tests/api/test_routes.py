@@ -8,8 +8,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api import schemas
-from cli_agent_orchestrator.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator.terminals.service import NewTerminal
+from cli_agent_orchestrator.models import NewTerminal, OutputMode, TerminalStatus
 from tests.api.running import RunningApi
 
 

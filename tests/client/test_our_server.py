@@ -8,8 +8,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     InputRefused,
 )
-from cli_agent_orchestrator.models import Delivery, OutputMode, TerminalStatus
-from cli_agent_orchestrator.terminals.service import NewTerminal
+from cli_agent_orchestrator.models import Delivery, NewTerminal, OutputMode, TerminalStatus
 from tests.api.running import RunningApi
 from tests.fakes import Sent
 

@@ -19,9 +19,9 @@ from cli_agent_orchestrator.errors import (
     UnknownName,
     UsageError,
 )
-from cli_agent_orchestrator.models import OutputMode, Terminal, TerminalStatus
+from cli_agent_orchestrator.models import NewTerminal, OutputMode, Terminal, TerminalStatus
 from cli_agent_orchestrator.terminals.delivery import MAX_MESSAGE_BYTES
-from cli_agent_orchestrator.terminals.service import NewTerminal, TerminalService
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     store.remove("a1")
     assert store.delivery("a1", "k") is None
     store.close()
+
+
+def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        store = one.submit(TerminalStore, tmp_path).result()
+        other.submit(store.close).result()
+        one.submit(TerminalStore, tmp_path).result().close()
 
 
 @pytest.mark.parametrize("name", ["terminals.sqlite3", "server.lock"])

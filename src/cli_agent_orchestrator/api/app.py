@@ -61,6 +61,8 @@ def create_app(
         title="CLI agent orchestrator",
         version=__version__,
         description=DESCRIPTION,
+        # The pages would load their scripts from elsewhere.
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,

@@ -11,12 +11,12 @@ from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.models import (
     Delivery,
     Explanation,
+    NewTerminal,
     OutputMode,
     Session,
     Terminal,
     TerminalEvent,
 )
-from cli_agent_orchestrator.terminals.service import NewTerminal
 
 
 class Terminals(Protocol):

@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS = 15.0
 def event_bytes(event: TerminalEvent) -> bytes:
     """Return an event as it goes over the wire: its kind is the name, its id the resume point."""
     data = json.dumps(event_fields(event), separators=(",", ":"))
-    return format_sse_event(data_str=data, event=event.kind, id=event.id)
+    return format_sse_event(data_str=data, event=event.kind, id=event.id or None)
 
 
 class EventStream(Response):

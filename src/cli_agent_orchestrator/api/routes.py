@@ -29,8 +29,7 @@ from cli_agent_orchestrator.api.schemas import (
     terminal_fields,
     terminal_list,
 )
-from cli_agent_orchestrator.models import OutputMode
-from cli_agent_orchestrator.terminals.service import NewTerminal
+from cli_agent_orchestrator.models import NewTerminal, OutputMode
 
 PROBLEMS = {
     400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),

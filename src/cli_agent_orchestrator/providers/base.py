@@ -56,6 +56,8 @@ class Launch:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     """Set on top of the terminal's own environment."""
+    raw_output: bool = False
+    """Does the agent report its state in its output (see stream_state.py)?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class AgentSignal:
 class Provider(Protocol):
     """One agent CLI. The modules of this package are the implementations.
 
-    `name`, `program`, `exit_keys` and `clear_keys` are plain module constants.
+    What is no function is a plain module constant.
     """
 
     name: str
@@ -112,6 +114,8 @@ class Provider(Protocol):
     """tmux key names that make an agent at rest quit, pressed one after the other."""
     clear_keys: tuple[str, ...]
     """tmux key names that empty the input box."""
+    record_pattern: str
+    """What the path of its session record looks like, empty if it keeps none that is of use."""
 
     def launch(self, request: LaunchRequest) -> Launch:
         """Return the command and environment that start the agent with its profile."""

@@ -42,6 +42,9 @@ exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each takes a line or the line end before it. Ctrl-C would quit if the composer were empty.
 clear_keys: tuple[str, ...] = ("C-u",) * 32
 
+# ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
+record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
+
 # • Working (3s • esc to interrupt)        • Exploring
 ACTIVE_WORK_UI_PATTERN = r"esc to interrupt|•\s+Exploring\b"
 # › Fix the failing test
@@ -265,6 +268,7 @@ OWN_PERMISSION_FLAGS = {
 }
 NO_DAEMON_SINCE = (0, 156)
 TITLE_SINCE = (0, 117)
+STATE_SINCE = (0, 150)
 
 
 def launch(request: LaunchRequest) -> Launch:
@@ -291,7 +295,8 @@ def launch(request: LaunchRequest) -> Launch:
         argv += PERMISSION_FLAGS[request.permissions]
     for setting in settings:
         argv += ["-c", setting]
-    return Launch((*argv, *request.args))
+    reports_state = not request.version or request.version >= STATE_SINCE
+    return Launch((*argv, *request.args), raw_output=reports_state)
 
 
 def _toml(text: str) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import NotFound
@@ -19,6 +20,7 @@ from cli_agent_orchestrator.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.providers.base import AgentSignal, Provider, SignalKind
+from cli_agent_orchestrator.providers.stream_state import read_states
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.event_log import EventLog
 from cli_agent_orchestrator.terminals.store import TerminalRow
@@ -48,6 +50,10 @@ class LiveTerminal:
     taken_at: float = 0.0
     answer: str | None = None
     """The last answer as the agent's own record has it."""
+    unread: bytes = b""
+    """The beginning of a report that goes on in the next piece of output."""
+    record: Path | None = None
+    """The agent's session record, once it is found."""
     alive: bool = True
     exit_code: int | None = None
     leftover: bool = False
@@ -110,6 +116,10 @@ class Board:
         self._by_pane: dict[str, LiveTerminal] = {}
         self.log = EventLog(start_id, self._snapshot)
 
+    def now(self) -> float:
+        """Return the time that evidence is stamped with."""
+        return self._clock.now()
+
     def __iter__(self) -> Iterator[LiveTerminal]:
         return iter(list(self._terminals.values()))
 
@@ -151,16 +161,16 @@ class Board:
     def signal(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
         """Fold in a signal of the agent's own."""
         live.track = tracker.observe_signal(live.track, source, signal, at)
-        if signal.kind is SignalKind.SUBMITTED:
+        if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
             live.taken, live.taken_at, live.answer = signal, at, None
-        if signal.kind is SignalKind.FINISHED:
+        if signal.answer is not None:
             live.answer = signal.answer
         self._refresh(live)
 
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
         """Fold in that the agent took our message."""
         live.track = tracker.observe_submission(live.track, detail, at)
-        live.last_active = self._clock.now()
+        live.last_active = self.now()
         live.answer = None if live.taken_at < at else live.answer
         self._refresh(live)
 
@@ -173,7 +183,11 @@ class Board:
             self._refresh(live)
 
     def output(self, pane: str, data: bytes) -> None:
-        """Raw output is not asked for."""
+        live = self._by_pane.get(pane)
+        if live is not None:
+            signals, live.unread = read_states(live.unread + data)
+            for signal in signals:
+                self.signal(live, Source.STREAM, signal, self.now())
 
     def exited(self, pane: str, exit_code: int | None) -> None:
         live = self._by_pane.get(pane)
@@ -202,7 +216,7 @@ class Board:
         LOGGER.warning("the connection to tmux ended (%s); reconnecting", reason)
 
     def _see(self, live: LiveTerminal, screen: PaneScreen) -> None:
-        now = self._clock.now()
+        now = self.now()
         changed = live.screen is None or live.screen.text != screen.text
         status = live.provider.detect_status(screen.text, screen.title)
         by_title = live.provider.title_status(screen.title)
@@ -217,7 +231,7 @@ class Board:
     def _end(self, live: LiveTerminal, exit_code: int | None, detail: str) -> None:
         live.alive = False
         live.exit_code = exit_code
-        live.track = tracker.observe_end(live.track, detail, self._clock.now())
+        live.track = tracker.observe_end(live.track, detail, self.now())
         self._refresh(live)
 
     def _forget_pane(self, live: LiveTerminal) -> None:
@@ -227,7 +241,7 @@ class Board:
 
     def _refresh(self, live: LiveTerminal) -> None:
         """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
-        now = self._clock.now()
+        now = self.now()
         live.verdict = tracker.judge(live.track, now)
         if live.decay:
             live.decay.cancel()
@@ -253,7 +267,7 @@ class Board:
             session_name=live.row.session_name,
             status=live.status,
             reason=live.verdict.reason,
-            at=self._clock.now(),
+            at=self.now(),
             alive=live.alive,
             exit_code=live.exit_code,
         )

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 
-from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import BadMessage, InputRefused, MessageTooLarge
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.providers.screen import strip_escapes
@@ -24,11 +24,18 @@ CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 class Courier:
     """Delivers one message at a time to each terminal."""
 
-    def __init__(self, tmux: Tmux, store: TerminalStore, board: Board, clock: Clock) -> None:
+    def __init__(
+        self,
+        tmux: Tmux,
+        store: TerminalStore,
+        board: Board,
+        entered: Callable[[LiveTerminal], None],
+    ) -> None:
+        """`entered` is told when a message has been submitted, before it is confirmed."""
         self._tmux = tmux
         self._store = store
         self._board = board
-        self._clock = clock
+        self._entered = entered
 
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken; a key that was seen before gets the first answer."""
@@ -84,8 +91,9 @@ class Courier:
                     await self._tmux.press(pane, live.provider.clear_keys)
                     await wait_for_change(changed, sending.ENTER_SECONDS)
                 case sending.PressEnter():
-                    entered_at = entered_at or self._clock.now()
+                    entered_at = entered_at or self._board.now()
                     await self._tmux.press(pane, ["Enter"])
+                    self._entered(live)
                 case sending.LookAgain(within):
                     await wait_for_change(changed, within)
                 case sending.Confirmed(sign):
@@ -108,4 +116,4 @@ class Courier:
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
         taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
-        return Look(self._clock.now(), status, draft, taken, live.alive)
+        return Look(self._board.now(), status, draft, taken, live.alive)

@@ -46,7 +46,11 @@ class EventLog:
             more = self._more
             if seen is None or not self._has_all_after(seen):
                 seen = self._last
-                for event in list(self._snapshot()):
+                state = list(self._snapshot())
+                for event in state[:-1]:
+                    yield event
+                for event in state[-1:]:
+                    # Only who has seen all of the state can go on from here.
                     yield replace(event, id=self._id(seen))
             for item in self._after(seen):
                 yield item.event

@@ -13,6 +13,7 @@ from pathlib import Path
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import BadFolder, StartError
+from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers.base import (
     Dialog,
     LaunchRequest,
@@ -26,7 +27,7 @@ from cli_agent_orchestrator.terminals.tmux import Command, Tmux
 
 VERSION_SECONDS = 20.0
 DIALOG_SECONDS = 3.0
-"""After how long a start-up dialog that is still there is answered once more."""
+"""After how long a start-up dialog that is still there is answered once more, or reported."""
 MAX_DIALOG_ANSWERS = 2
 
 NOT_INHERITED = re.compile(r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$")
@@ -53,6 +54,14 @@ def check_folder(folder: str) -> str:
     return str(path.resolve())
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is needed to open an agent's window."""
+
+    command: Command
+    raw_output: bool
+
+
 @dataclass(slots=True)
 class Launcher:
     """Knows how to start every agent on this machine."""
@@ -70,9 +79,9 @@ class Launcher:
         ]
         return find_profile(name, folders)
 
-    async def command(
+    async def prepare(
         self, provider: Provider, profile: Profile, folder: str, event_file: Path
-    ) -> Command:
+    ) -> Prepared:
         """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
         env = agent_environment(self.config.environ, settings.env)
@@ -88,7 +97,7 @@ class Launcher:
                 event_file=str(event_file),
             )
         )
-        return Command(launch.argv, folder, {**env, **launch.env})
+        return Prepared(Command(launch.argv, folder, {**env, **launch.env}), launch.raw_output)
 
     async def wait_until_ready(self, live: LiveTerminal) -> None:
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
@@ -101,14 +110,20 @@ class Launcher:
             if dialog is not None:
                 await self._answer(live, dialog, answered)
                 continue
-            seen = live.track.screen
-            if seen is not None and seen.status is not None and seen.status.at_rest:
+            seen = live.track.screen.status if live.track.screen else None
+            if seen is not None and seen.at_rest:
                 return
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 reason = f"it was not ready after {self.config.start_seconds:g} seconds"
                 raise StartError(live.row.provider, reason, live.text)
-            await wait_for_change(live.changed, left)
+            asks = seen is TerminalStatus.WAITING_USER_ANSWER
+            changed = await wait_for_change(
+                live.changed, min(left, DIALOG_SECONDS if asks else left)
+            )
+            if asks and not changed:
+                reason = "it asks a question that only a person can answer; start it once by hand"
+                raise StartError(live.row.provider, reason, live.text)
 
     async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
         """Pass a start-up dialog, and wait until it is gone from the screen."""

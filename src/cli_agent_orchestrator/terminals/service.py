@@ -14,7 +14,7 @@ import secrets
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator.clock import Clock
@@ -29,6 +29,7 @@ from cli_agent_orchestrator.errors import (
 from cli_agent_orchestrator.models import (
     Delivery,
     Explanation,
+    NewTerminal,
     OutputMode,
     Session,
     Terminal,
@@ -39,9 +40,11 @@ from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
-from cli_agent_orchestrator.terminals.signals import SignalFiles
+from cli_agent_orchestrator.terminals.records import find_record
+from cli_agent_orchestrator.terminals.signals import LineReader, SignalFiles
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
+from cli_agent_orchestrator.terminals.tracker import Source
 
 LOGGER = logging.getLogger(__name__)
 
@@ -61,15 +64,6 @@ KEYS = (
 """Keys a client may press: those that answer dialogs and edit the input box."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTerminal:
-    """What a new terminal is to be."""
-
-    provider: str
-    agent_profile: str
-    working_directory: str | None = None
-
-
 class TerminalService:
     """Owns all terminals of one state folder."""
 
@@ -81,6 +75,7 @@ class TerminalService:
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock)
         self._events = config.state_dir / "events"
+        self._searches: set[asyncio.Task[None]] = set()
         self._store: TerminalStore | None = None
         self._courier: Courier | None = None
 
@@ -89,7 +84,7 @@ class TerminalService:
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
-            self._courier = Courier(self._tmux, store, self._board, self._clock)
+            self._courier = Courier(self._tmux, store, self._board, self._entered)
             self._events.mkdir(mode=0o700, exist_ok=True)
             self._signals.start()
             await self._adopt(store)
@@ -99,6 +94,8 @@ class TerminalService:
 
     async def close(self) -> None:
         """Let go of tmux and the store; the agents go on."""
+        for search in self._searches:
+            search.cancel()
         await self._tmux.close()
         self._signals.close()
         if self._store is not None:
@@ -207,14 +204,16 @@ class TerminalService:
             created_at=self._clock.now(),
         )
         events = self._event_file(row.id)
-        command = await self._launcher.command(provider, profile, folder, events)
+        launch = await self._launcher.prepare(provider, profile, folder, events)
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
             self._follow(live)
-            pane = await self._tmux.open_window(session_name, row.name, command, row.id)
+            pane = await self._tmux.open_window(
+                session_name, row.name, launch.command, row.id, launch.raw_output
+            )
             self._board.opened(live, pane)
             await self._launcher.wait_until_ready(live)
             live.row = replace(row, ready=True)
@@ -238,6 +237,8 @@ class TerminalService:
             else:
                 unfinished.append(row.id)
         await self._tmux.start()
+        for live in self._board:
+            self._entered(live)
         for terminal_id in unfinished:
             await asyncio.to_thread(store.remove, terminal_id)
         known = {live.row.id for live in self._board}
@@ -262,6 +263,8 @@ class TerminalService:
         await asyncio.to_thread(self._open_store.remove, live.row.id)
         self._signals.forget(self._event_file(live.row.id))
         self._event_file(live.row.id).unlink(missing_ok=True)
+        if live.record is not None:
+            self._signals.forget(live.record)
 
     async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
@@ -269,12 +272,30 @@ class TerminalService:
             await wait_for_change(live.changed, left)
 
     def _follow(self, live: LiveTerminal) -> None:
+        self._signals.follow(self._event_file(live.row.id), self._reader(live, Source.HOOK))
+
+    def _reader(self, live: LiveTerminal, source: Source) -> LineReader:
         def read_line(line: str, at: float) -> None:
             found = live.provider.read_signal(line)
             if found is not None:
-                self._board.signal(live, tracker.Source.HOOK, found, at)
+                self._board.signal(live, source, found, at)
 
-        self._signals.follow(self._event_file(live.row.id), read_line)
+        return read_line
+
+    def _entered(self, live: LiveTerminal) -> None:
+        """With its first prompt an agent opens its session record."""
+        if live.record is None and live.provider.record_pattern:
+            task = asyncio.create_task(self._find_record(live))
+            self._searches.add(task)
+            task.add_done_callback(self._searches.discard)
+
+    async def _find_record(self, live: LiveTerminal) -> None:
+        if live.pid is None or not live.provider.record_pattern:
+            return
+        found = await find_record(live.pid, live.provider.record_pattern)
+        if found is not None and live.record is None and live.alive:
+            live.record = found
+            self._signals.follow(found, self._reader(live, Source.RECORD))
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text

@@ -70,7 +70,7 @@ class TerminalStore:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = FileLock(folder / "server.lock", mode=0o600)
+        self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
         self._owner = folder / "server.pid"
         try:
             self._lock.acquire(timeout=0)

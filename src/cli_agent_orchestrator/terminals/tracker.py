@@ -76,7 +76,7 @@ CONTRADICTIONS = {
     (_PROCESSING, _WAITING): Winner.SCREEN,  # session records tell nothing of approvals
     (_PROCESSING, _IDLE): Winner.STILL_SCREEN,  # interrupted without a signal, or streaming
     (_PROCESSING, _COMPLETED): Winner.STILL_SCREEN,
-    (_PROCESSING, _ERROR): Winner.STILL_SCREEN,
+    (_PROCESSING, _ERROR): Winner.SCREEN,  # some versions record no failure
     (_WAITING, _PROCESSING): Winner.SCREEN,  # a person has answered
     (_WAITING, _IDLE): Winner.SCREEN,
     (_WAITING, _COMPLETED): Winner.SCREEN,
