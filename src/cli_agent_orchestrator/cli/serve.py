@@ -29,11 +29,23 @@ async def serve_terminals(
     """Own the terminals and serve them until `stop` is set; the agents outlive it."""
     service = TerminalService(config, SystemClock())
     await service.start()
+    address = config.state_dir / "server"
+
+    def announce(port: int) -> None:
+        """Tell our own commands where to find us."""
+        address.write_text(f"{os.getpid()} {_url(config.host, port)}", encoding="utf-8")
+        ready(port)
+
     try:
         app = create_app(service, token=token, allowed_hosts={config.host})
-        await serve(app, config.host, config.port, ready=ready, stop=stop)
+        await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
+        address.unlink(missing_ok=True)
         await service.close()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager
@@ -49,7 +61,7 @@ def own_server(environ: Mapping[str, str]) -> Iterator[str]:
         server = BackgroundServer(lambda ready, stop: serve_terminals(free, token, ready, stop))
         port = server.start()
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield _url(config.host, port)
     finally:
         server.stop()
 
@@ -84,7 +96,7 @@ async def _serve_until_signal(config: ServerConfig, token: str | None) -> None:
         loop.add_signal_handler(number, stop.set)
 
     def ready(port: int) -> None:
-        click.echo(f"Listening on http://{config.host}:{port}  (Ctrl-C ends it; agents go on)")
+        click.echo(f"Listening on {_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
         if token is not None:
             click.echo(f"Token: {config.state_dir / 'token'}")
 
