@@ -1,11 +1,12 @@
 """The agents there are. A new one is a module of this package and one line in the table."""
 
 from cli_agent_orchestrator.errors import UnknownName
-from cli_agent_orchestrator.providers import codex, scripted
+from cli_agent_orchestrator.providers import claude_code, codex, scripted
 from cli_agent_orchestrator.providers.base import Provider
 
 PROVIDERS: dict[str, Provider] = {
     codex.name: codex,
+    claude_code.name: claude_code,
     scripted.name: scripted,
 }
 
