@@ -353,7 +353,10 @@ async def test_a_pane_that_is_not_there_cannot_be_read(rig: Rig, verb: str) -> N
 
 async def test_raw_output_is_complete(rig: Rig) -> None:
     said = bytes(range(32, 256)) * 500 + b"\x1b]9;done\x07"
-    script = f"import os; os.write(1, {said!r}); input()"
+    script = (
+        "import sys; sys.stdout.buffer.write(bytes(range(32, 256)) * 500 + b'\\x1b]9;done\\x07')\n"
+        "sys.stdout.flush(); input()"
+    )
     pane = await rig.run(sys.executable, "-c", script, raw_output=True)
     await rig.recorder.until(lambda: rig.recorder.outputs.get(pane, b"").endswith(b"done\x07"))
     assert rig.recorder.outputs[pane] == said

@@ -179,7 +179,8 @@ async def test_a_client_whose_owner_was_killed_is_ended(rig: Rig) -> None:
     recorder = Recorder()
     tmux = rig.second_tmux(recorder)
     await tmux.start()
-    assert await stale.wait() == -signal.SIGKILL
+    await stale.communicate()
+    assert stale.returncode == -signal.SIGKILL
     assert len(await client_pids(rig)) == 1
     await tmux.kill_server()
 
