@@ -65,9 +65,10 @@ def script_args(folder: Path, script: str | None) -> list[str]:
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """Return the events that an agent has told so far."""
+    """Return the events told so far; a long line may be seen before all of it is written."""
     path = folder / "events.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().split("\n") if path.exists() else [""]
+    return [json.loads(line) for line in lines[:-1]]
 
 
 def event_names(folder: Path) -> list[str]:
