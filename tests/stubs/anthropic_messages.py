@@ -58,14 +58,15 @@ class MessagesWire:
         """Return what Claude Code asks of the model."""
         if not path.split("?")[0].endswith("/messages"):
             return None
-        said = [_person(message) for message in body.get("messages", [])]
-        places = [place for place, text in enumerate(said) if text]
-        after = body["messages"][places[-1] + 1 :] if places else []
+        messages: list[Json] = body.get("messages", [])
+        said = [_person(message) for message in messages]
+        places = [place for place, texts in enumerate(said) if texts]
+        after = messages[places[-1] + 1 :] if places else []
         tools = {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools", [])}
         return Request(
             conversation=_session(headers, body),
             system=_joined(body.get("system", "")),
-            users=tuple(said[place] for place in places),
+            users=tuple(itertools.chain.from_iterable(said)),
             outputs=sum(_has_output(message) for message in after),
             tools=tools,
             streaming=bool(body.get("stream")),
@@ -213,12 +214,17 @@ def _blocks(message: Json) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _person(message: Json) -> str:
-    """Return what the person says in a message, without what the agent adds to it."""
+def _person(message: Json) -> list[str]:
+    """Return the person's texts in a message, without what the agent adds to them.
+
+    There are several where nothing was answered in between, as after an error: the agent makes
+    one message of them, and ends each but the last with a newline of its own.
+    """
     if message["role"] != "user":
-        return ""
+        return []
     texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
-    return "".join(text for text in texts if not text.startswith(OWN_WORDS))
+    own = [text for text in texts if not text.startswith(OWN_WORDS)]
+    return [text.removesuffix("\n") for text in own[:-1]] + own[-1:]
 
 
 def _has_output(message: Json) -> bool:

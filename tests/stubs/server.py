@@ -235,8 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:
         """Send a response and tell whether it is a whole one."""
         if not request.streaming:
-            self._send_reply(self.desk.wire.whole(request, steps))
-            return True
+            return self._send_whole(request, steps)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
@@ -251,6 +250,18 @@ class _Handler(BaseHTTPRequestHandler):
                 self._wait_through((item,))
         self._send_chunk(b"")
         return not any(isinstance(step, Fail) for step in steps)
+
+    def _send_whole(self, request: Request, steps: tuple[Step, ...]) -> bool:
+        """Send a response in one piece: agents ask so when a stream has failed them."""
+        self._wait_through(steps)
+        if any(isinstance(step, Cut) for step in steps):
+            self.close_connection = True
+            return False
+        if any(isinstance(step, Fail) for step in steps):
+            self._send_reply(self.desk.wire.refusal(Refuse(500)))
+            return False
+        self._send_reply(self.desk.wire.whole(request, steps))
+        return True
 
     def _wait_through(self, steps: tuple[Step, ...]) -> None:
         for step in steps:

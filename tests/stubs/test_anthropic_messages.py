@@ -125,8 +125,19 @@ def test_a_cut_line_ends_in_the_middle(stub: AnthropicStub) -> None:
         post(stub, person("[[cut]]"))
 
 
+def test_a_failing_stream_fails_in_one_piece_too(stub: AnthropicStub) -> None:
+    assert post(stub, person("[[fail]]"), stream=False).status_code == 500
+    with pytest.raises(httpx.RemoteProtocolError):
+        post(stub, person("[[cut]]"), stream=False)
+
+
 def test_interruptions_are_not_the_persons_words(stub: AnthropicStub) -> None:
     post(stub, person("first"), person("[Request interrupted by user]"), person("second"))
+    assert stub.prompts == ["first", "second"]
+
+
+def test_unanswered_prompts_in_one_message_are_still_several(stub: AnthropicStub) -> None:
+    post(stub, person("first\n", "[Request interrupted by user]", "second"))
     assert stub.prompts == ["first", "second"]
 
 
