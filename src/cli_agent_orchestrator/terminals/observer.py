@@ -97,7 +97,9 @@ class Observer:
         self._watch = Watch()
         self._deaths = death_watch(self._ended)
         self._panes: dict[str, _Pane] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        """When the timer fires; the handle of one that is late already does not know."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._openings = 0
@@ -192,10 +194,10 @@ class Observer:
         if due is None or self._closed:
             return
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_at <= due:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._work)
+        self._timer, self._timer_at = self._loop.call_at(due, self._work), due
 
     def _work(self) -> None:
         self._timer = None
