@@ -114,6 +114,8 @@ class Provider(Protocol):
     """tmux key names that make an agent at rest quit, pressed one after the other."""
     clear_keys: tuple[str, ...]
     """tmux key names that empty the input box."""
+    paste_suffix: str
+    """Pasted behind every message, for an agent that does something else at its end."""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""
 

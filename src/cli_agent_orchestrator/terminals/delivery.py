@@ -86,7 +86,7 @@ class Courier:
             match action:
                 case sending.Paste():
                     live.leftover = True
-                    await self._tmux.paste(pane, data)
+                    await self._tmux.paste(pane, data + live.provider.paste_suffix.encode())
                 case sending.Clear():
                     await self._tmux.press(pane, live.provider.clear_keys)
                     await wait_for_change(changed, sending.ENTER_SECONDS)
