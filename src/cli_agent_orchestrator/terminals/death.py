@@ -154,8 +154,9 @@ else:
 
         def close(self) -> None:
             self._pids.clear()
-            self._loop.remove_reader(self._queue.fileno())
-            self._queue.close()
+            if not self._queue.closed:
+                self._loop.remove_reader(self._queue.fileno())
+                self._queue.close()
 
         def _control(self, pid: int, flags: int) -> None:
             event = select.kevent(

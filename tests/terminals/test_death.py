@@ -1,0 +1,97 @@
+"""The end of a process that is not ours to wait for, noticed by each of the ways."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from cli_agent_orchestrator.terminals.death import DeathWatch, Ended, PollWatch, death_watch
+
+PATIENCE = 30.0
+
+
+class Ends:
+    """Remembers which processes have ended."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._news = asyncio.Event()
+
+    def add(self, key: str) -> None:
+        self.keys.append(key)
+        self._news.set()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while len(self.keys) < count:
+                self._news.clear()
+                await self._news.wait()
+
+
+def best(ended: Ended) -> DeathWatch:
+    return death_watch(ended)
+
+
+def polling(ended: Ended) -> DeathWatch:
+    return PollWatch(asyncio.get_running_loop(), ended)
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends()
+
+
+@pytest.fixture(params=[best, polling])
+async def watch(request: pytest.FixtureRequest, ends: Ends) -> AsyncIterator[DeathWatch]:
+    make: Callable[[Ended], DeathWatch] = request.param
+    watch = make(ends.add)
+    yield watch
+    watch.close()
+
+
+async def waiting_program() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
+    )
+
+
+async def test_the_end_of_a_process_is_told_once(watch: DeathWatch, ends: Ends) -> None:
+    first, second = await waiting_program(), await waiting_program()
+    watch.watch("first", first.pid)
+    watch.watch("second", second.pid)
+    await second.communicate(b"\n")
+    await ends.until(1)
+    assert ends.keys == ["second"]
+    await first.communicate(b"\n")
+    await ends.until(2)
+    assert ends.keys == ["second", "first"]
+
+
+async def test_a_process_that_is_gone_already_is_told_later(watch: DeathWatch, ends: Ends) -> None:
+    process = await waiting_program()
+    await process.communicate(b"\n")
+    watch.watch("gone", process.pid)
+    assert ends.keys == []
+    await ends.until(1)
+
+
+async def test_a_forgotten_process_is_not_told(watch: DeathWatch, ends: Ends) -> None:
+    forgotten, watched = await waiting_program(), await waiting_program()
+    watch.watch("forgotten", forgotten.pid)
+    watch.watch("watched", watched.pid)
+    watch.forget("forgotten")
+    watch.forget("never known")
+    await forgotten.communicate(b"\n")
+    await watched.communicate(b"\n")
+    await ends.until(1)
+    assert ends.keys == ["watched"]
+
+
+async def test_a_closed_watch_tells_nothing(watch: DeathWatch, ends: Ends) -> None:
+    process = await waiting_program()
+    watch.watch("process", process.pid)
+    watch.close()
+    watch.close()
+    await process.communicate(b"\n")
+    assert ends.keys == []
