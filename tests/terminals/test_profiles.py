@@ -1,0 +1,125 @@
+"""Profiles: where they are found, which replaces which, and what a bad one gets."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import UnknownName, UsageError
+from cli_agent_orchestrator.terminals.profiles import MAX_BYTES, find_profile, profile_names
+
+PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")
+GUARD_LINES = {
+    "system_analyst": ["write no code", "run no tests"],
+    "peer_system_analyst": ["only review", "change no file"],
+    "programmer": ["not run the scenario test", "nothing destructive", "tests and fixtures stay"],
+    "peer_programmer": ["only review", "change no file"],
+    "tester": ["change no code", "no specification"],
+}
+
+
+def put(folder: Path, name: str, text: str | bytes) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.md"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name: str) -> None:
+    profile = find_profile(name, [])
+    assert profile.name == name
+    assert profile.description.endswith(".")
+    assert profile.prompt.startswith("You are the ")
+    assert "---" not in profile.prompt
+    for line in [*GUARD_LINES[name], "`.tmp` folder"]:
+        assert line in profile.prompt
+
+
+def test_all_names_are_listed_once_and_in_order(tmp_path: Path) -> None:
+    put(tmp_path, "tester", "---\nname: tester\n---\nOwn tester.")
+    put(tmp_path, "auditor", "---\nname: auditor\n---\nAn auditor.")
+    put(tmp_path, "not a name", "---\n---\nNever found.")
+    put(tmp_path / "below", "hidden", "---\n---\nNever found.")
+    assert profile_names([tmp_path, tmp_path / "missing"]) == tuple(sorted([*PACKAGED, "auditor"]))
+
+
+def test_the_first_folder_that_has_the_name_wins(tmp_path: Path) -> None:
+    project, user = tmp_path / "project", tmp_path / "user"
+    put(user, "tester", "---\nname: tester\n---\nThe user's.")
+    assert find_profile("tester", [project, user]).prompt == "The user's."
+    put(project, "tester", "---\nname: tester\n---\nThe project's.")
+    assert find_profile("tester", [project, user]).prompt == "The project's."
+
+
+def test_name_and_description_may_be_left_out(tmp_path: Path) -> None:
+    put(tmp_path, "short", "---\nmodel: any\n---\nDo it.")
+    profile = find_profile("short", [tmp_path])
+    assert (profile.name, profile.description, profile.prompt) == ("short", "", "Do it.")
+
+
+def test_line_ends_and_a_byte_order_mark_of_another_system_are_read(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "other",
+        b"\xef\xbb\xbf---\r\ndescription: Ours.\r\n---\r\n\r\nOne\r\n---\r\ntwo\r\n",
+    )
+    profile = find_profile("other", [tmp_path])
+    assert profile.description == "Ours."
+    assert profile.prompt == "One\n---\ntwo"
+
+
+@pytest.mark.parametrize("name", ["nobody", "", "../tester", "a/b", "tester.md", "tester\n", "té"])
+def test_an_unknown_or_unsafe_name_is_refused_with_those_there_are(
+    name: str, tmp_path: Path
+) -> None:
+    put(tmp_path.parent, "tester", "---\n---\nOutside.")
+    with pytest.raises(UnknownName, match="system_analyst") as caught:
+        find_profile(name, [tmp_path])
+    assert caught.value.known == PACKAGED
+
+
+BROKEN = {
+    "no front matter": (b"You are nobody.", "does not begin with front matter"),
+    "front matter without end": (b"---\nname: broken\nYou are", "does not begin with front matter"),
+    "no YAML": (b"---\nname: [secret\n---\nHi.", r"no YAML in line \d"),
+    "control characters": (b"---\nname: \x07secret\n---\nHi.", "no YAML"),
+    "endless nesting": (b"---\nname: " + b"[" * 9000 + b"\n---\nHi.", "no YAML"),
+    "a bad date": (b"---\nname: 2020-99-99\n---\nHi.", "no YAML"),
+    "a list": (b"---\n- secret\n---\nHi.", "without `name:`"),
+    "nothing in it": (b"---\n---\nHi.", "without `name:`"),
+    "another name": (b"---\nname: secret\n---\nHi.", "another name"),
+    "a description that is no text": (b"---\ndescription: [secret]\n---\nHi.", "no text"),
+    "no prompt": (b"---\nname: broken\n---\n \n", "no text below"),
+    "not UTF-8": (b"---\nname: broken\n---\nsecret \xff\xfe", r"not UTF-8 \(byte 28\)"),
+    "a zero byte": (b"---\nname: broken\n---\nsecret \0", "zero byte"),
+    "too long": (b"---\nname: broken\n---\n" + b"x" * MAX_BYTES, "more than"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_profile_is_named_and_not_quoted(case: str, tmp_path: Path) -> None:
+    data, reason = BROKEN[case]
+    file = put(tmp_path, "broken", data)
+    with pytest.raises(UsageError, match=reason) as caught:
+        find_profile("broken", [tmp_path])
+    assert str(file) in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_profile_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    file = put(tmp_path, "locked", "---\nname: locked\n---\nHi.")
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(UsageError, match="cannot be read"):
+        find_profile("locked", [tmp_path])
+
+
+def test_what_is_no_file_is_no_profile(tmp_path: Path) -> None:
+    (tmp_path / "folder.md").mkdir()
+    os.mkfifo(tmp_path / "pipe.md")
+    assert profile_names([tmp_path]) == PACKAGED
+    for name in ("folder", "pipe"):
+        with pytest.raises(UnknownName):
+            find_profile(name, [tmp_path])
