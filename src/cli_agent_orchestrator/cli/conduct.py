@@ -1,0 +1,260 @@
+"""Conducts a run: lock, saved state, server, agents, loop, exit code."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cli_agent_orchestrator.cli.interrupts import Interrupts
+from cli_agent_orchestrator.cli.link import server_for
+from cli_agent_orchestrator.cli.progress import View
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.errors import (
+    OrchestratorError,
+    PromptError,
+    ResumeError,
+    RunError,
+    UsageError,
+)
+from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.pipeline.events import RunBegan, RunEnded, Warned
+from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.pipeline.lock import run_lock
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
+from cli_agent_orchestrator.pipeline.setup import (
+    exit_terminals,
+    find_lost_terminals,
+    init_new_run,
+    new_archive_name,
+    replace_terminals,
+    should_auto_resume,
+    verify_resume_terminals,
+)
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
+from cli_agent_orchestrator.pipeline.task import Task, parse_task
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.run_config import RunConfig
+
+EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
+EXIT_USAGE, EXIT_ERROR = 2, 3
+LOG_FILE = "run.log"
+NO_ARCHIVE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for."""
+
+    config: RunConfig
+    environ: Mapping[str, str] = field(repr=False)
+    replace_terminals: bool = False
+    chosen_providers: Mapping[Role, str] = field(default_factory=dict)
+    """The agents of those roles for which one was named, and not just the default."""
+
+
+def conduct(order: Order, view: View) -> int:
+    """Carry out a run and return its exit code; raise what keeps it from going on."""
+    with Interrupts() as interrupts, view:
+        conductor = Conductor(order, view, interrupts)
+        try:
+            state = conductor.run()
+        except Stopped:
+            conductor.end(interrupts.exit_code, "stopped by a signal")
+            return interrupts.exit_code
+        except OrchestratorError as error:
+            usage = isinstance(error, UsageError)
+            conductor.end(EXIT_USAGE if usage else EXIT_ERROR, str(error))
+            raise
+        except OSError as error:
+            conductor.end(EXIT_ERROR, str(error))
+            raise RunError(f"{error}; the run is saved and can be resumed") from error
+        conductor.end(EXIT_CODES[state.final_status])
+        return EXIT_CODES[state.final_status]
+
+
+class Conductor:
+    """One run, from its beginning or from where it was left."""
+
+    def __init__(self, order: Order, view: View, interrupts: Interrupts) -> None:
+        self._order = order
+        self._config = order.config
+        self._view = view
+        self._interrupts = interrupts
+        self._clock = SystemClock()
+        self._state_file = StateFile(order.config.state_file, self._clock)
+        self._state: RunState | None = None
+
+    def run(self) -> RunState:
+        """Return the state of the finished run."""
+        for warning in self._config.warnings():
+            self._warn(warning)
+        folder = response_files(self._config.wd, NO_ARCHIVE).ensure_response_dir().parent
+        with run_lock(folder, self._clock), logging_to(folder / LOG_FILE):
+            saved = self._state_file.load_state()
+            if should_auto_resume(saved, self._config.resume):
+                assert saved is not None, "only what is saved is resumed"
+                return self._resume(saved)
+            return self._begin(saved)
+
+    def end(self, exit_code: int, reason: str = "") -> None:
+        """Tell how the run ended."""
+        status = self._state.final_status if self._state else FinalStatus.RUNNING
+        number = self._state.round if self._state else 0
+        self._view.tell(RunEnded(self._clock.now(), status, number, exit_code, reason))
+
+    def _begin(self, saved: RunState | None) -> RunState:
+        """Start five agents and take a new run to its end."""
+        task = parse_task(read_task_text(self._config))
+        if not self._config.api_given:
+            for provider in self._config.providers.values():
+                get_provider(provider)
+        with self._server(self._config) as client:
+            state = init_new_run(client, self._config, task, self._clock)
+            with ExitStack() as undo:
+                undo.callback(exit_terminals, client, state)
+                self._interrupts.check()
+                self._keep_unfinished(saved)
+                self._state_file.save_state(state)
+                undo.pop_all()
+            with self._runner(client, task, state.progress.archive) as runner:
+                self._tell_begin(state)
+                return self._loop(client, runner, state)
+
+    def _resume(self, saved: RunState) -> RunState:
+        """Take a saved run to its end with its own agents, and new ones for those that are lost."""
+        self._check_folder(saved)
+        task = self._saved_task(saved)
+        archive = saved.progress.archive or new_archive_name(self._config, self._clock)
+        saved = replace(saved, progress=replace(saved.progress, archive=archive))
+        with (
+            self._server(_with_saved_api(self._config, saved)) as client,
+            self._runner(client, task, archive) as runner,
+        ):
+            state = runner.settle(saved)
+            lost: Mapping[Role, str] = {}
+            if self._order.replace_terminals:
+                lost = find_lost_terminals(client, state)
+                state = replace_terminals(client, state, self._successors(state, lost))
+                self._state_file.save_state(state)
+            else:
+                verify_resume_terminals(client, state)
+            self._tell_begin(state, resumed=True, replaced=tuple(role.terminal for role in lost))
+            return self._loop(client, runner, state)
+
+    def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
+        self._state = state
+        with ExitStack() as stack:
+            if self._config.cleanup_on_exit:
+                stack.callback(lambda: exit_terminals(client, state))
+            self._interrupts.when_noted(runner.stop)
+            try:
+                return runner.run(state)
+            finally:
+                self._state = runner.state
+
+    @contextmanager
+    def _server(self, config: RunConfig) -> Iterator[ApiClient]:
+        with server_for(config, self._order.environ, self._warn) as client:
+            self._interrupts.check()
+            self._view.connect(client)
+            try:
+                yield client
+            finally:
+                self._view.disconnect()
+
+    def _runner(self, client: ApiClient, task: Task, archive: str) -> Runner:
+        files = response_files(self._config.wd, archive)
+        briefing = Briefing(
+            task, files.folder, self._config.rules.condensation, self._config.project_test_cmd
+        )
+        plan = Plan(briefing, self._config.rules, self._config.handoff)
+        records = Records(self._state_file, files, Journal(files.archive_folder))
+        return Runner(client, plan, records, self._view.tell)
+
+    def _saved_task(self, saved: RunState) -> Task:
+        """Return the task of a saved run; another one that is given now is not meant for it."""
+        if not saved.prompt.strip():
+            return parse_task(read_task_text(self._config))
+        with suppress(PromptError):
+            if read_task_text(self._config) != saved.prompt:
+                self._warn(
+                    "the saved run works on another task than the one given now, and goes on with "
+                    "its own; RESUME=0 starts a new run"
+                )
+        return parse_task(saved.prompt)
+
+    def _check_folder(self, saved: RunState) -> None:
+        if saved.wd and Path(saved.wd).resolve() != self._config.wd:
+            raise ResumeError(
+                f"the saved run works in {saved.wd}, not in {self._config.wd}: set WD to that, or "
+                "start a new run with RESUME=0"
+            )
+
+    def _successors(self, state: RunState, lost: Mapping[Role, str]) -> Mapping[Role, str]:
+        """Return the agent for each lost one: the one chosen now, else what it was before."""
+        before = state.progress.providers
+        return {
+            role: self._order.chosen_providers.get(role)
+            or before.get(role.terminal)
+            or state.provider
+            or self._config.providers[role]
+            for role in lost
+        }
+
+    def _keep_unfinished(self, saved: RunState | None) -> None:
+        if saved is not None and saved.final_status is FinalStatus.RUNNING:
+            aside = self._state_file.move_aside("unfinished")
+            self._warn(f"the unfinished run that was saved here is kept in {aside}")
+
+    def _tell_begin(
+        self, state: RunState, resumed: bool = False, replaced: tuple[str, ...] = ()
+    ) -> None:
+        providers = {
+            name: state.progress.providers.get(name, state.provider) for name in state.terminals
+        }
+        began = RunBegan(
+            at=self._clock.now(),
+            session_name=state.session_name,
+            terminals=state.terminals,
+            providers=providers,
+            archive=str(response_files(self._config.wd, state.progress.archive).archive_folder),
+            resumed=resumed,
+            replaced=replaced,
+        )
+        self._view.tell(began)
+
+    def _warn(self, text: str) -> None:
+        self._view.tell(Warned(self._clock.now(), text))
+
+
+def response_files(wd: Path, archive: str) -> ResponseFiles:
+    """Return the response files of a run in a folder."""
+    return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
+
+
+def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
+    """Go back to the server that was named when the run began, unless one is named now."""
+    if config.api_given or saved.api in ("", DEFAULT_API):
+        return config
+    return replace(config, api=saved.api, api_given=True)
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()

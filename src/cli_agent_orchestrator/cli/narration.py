@@ -1,0 +1,199 @@
+"""A run in words: each event as a line for people, or as fields for programs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.events import (
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Warned,
+)
+from cli_agent_orchestrator.pipeline.machine import (
+    Approved,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+)
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+
+
+class Tone(Enum):
+    """How a line is meant."""
+
+    PLAIN = "plain"
+    QUIET = "quiet"
+    GOOD = "good"
+    BAD = "bad"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line for people."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+TONES: Mapping[type[Outcome], Tone] = {
+    Delivered: Tone.PLAIN,
+    Approved: Tone.GOOD,
+    SentBack: Tone.PLAIN,
+    CyclesUsedUp: Tone.ALERT,
+    Passed: Tone.GOOD,
+    Failed: Tone.BAD,
+    RoundsUsedUp: Tone.BAD,
+}
+
+
+class Narration:
+    """Puts the events of one run into words; it remembers whose turn it is."""
+
+    def __init__(self, base: Path, attach_prefix: str = "") -> None:
+        """Paths below `base` are told from there; the prefix goes before `cao attach`."""
+        self.attach_prefix = attach_prefix
+        self._base = base
+        self._turn: Turn | None = None
+        self._waiting = False
+
+    def tell(self, event: RunEvent) -> Line | None:
+        """Return what people want to know of an event."""
+        match event:
+            case RunBegan():
+                return self._began(event)
+            case TurnBegan():
+                self._turn, self._waiting = event.turn, False
+                return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
+            case TurnEnded():
+                where = f"{_seconds(event.seconds)}, {self._short(event.archive)}"
+                text = f"{place(event.turn)}: {event.outcome}  [{where}]"
+                return Line(text, TONES[type(event.outcome)])
+            case HandoffEvent():
+                return self._handoff(event)
+            case Warned():
+                return Line(f"Warning: {event.text}", Tone.ALERT)
+            case RunEnded():
+                return _ended(event)
+
+    def _began(self, event: RunBegan) -> Line:
+        agents = ", ".join(sorted(set(event.providers.values())))
+        verb = "goes on" if event.resumed else "begins"
+        new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
+        return Line(
+            f"The run {verb} with five agents ({agents}) in session {event.session_name}{new}. "
+            f"Everything is kept in {self._short(event.archive)}"
+        )
+
+    def _handoff(self, event: HandoffEvent) -> Line | None:
+        who = place(self._turn) if self._turn else event.role
+        match event.kind:
+            case EventKind.WAITING_FOR_PERSON:
+                self._waiting = True
+                command = f"{self.attach_prefix}{event.text}"
+                return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
+            case EventKind.STATUS if self._waiting:
+                if event.status is TerminalStatus.WAITING_USER_ANSWER:
+                    return None
+                self._waiting = False
+                return Line(f"{who} goes on", Tone.QUIET)
+            case EventKind.RESUMED:
+                return Line(f"{who} has the prompt already and is waited for", Tone.QUIET)
+            case EventKind.REMINDED:
+                return Line(f"{who} was reminded to write its file ({event.text})", Tone.ALERT)
+            case EventKind.WARNING:
+                return Line(f"{who}: {event.text}", Tone.ALERT)
+        return None
+
+    def _short(self, path: str) -> str:
+        full = Path(path)
+        return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def place(turn: Turn) -> str:
+    """Name a turn: `Round 1, cycle 2, analyst_review`."""
+    cycle = "" if turn.role is Role.TESTER else f", cycle {turn.cycle}"
+    return f"Round {turn.round}{cycle}, {turn.role}"
+
+
+def fields_of(event: RunEvent) -> dict[str, Any]:
+    """Return an event for programs."""
+    match event:
+        case RunBegan():
+            return _fields(event, "run_began")
+        case TurnBegan():
+            return {**_fields(event, "turn_began", "turn"), **_turn_fields(event.turn)}
+        case TurnEnded():
+            return {
+                **_fields(event, "turn_ended", "turn", "outcome"),
+                **_turn_fields(event.turn),
+                "outcome": OUTCOME_WORDS[type(event.outcome)],
+                "detail": str(event.outcome),
+            }
+        case HandoffEvent():
+            return {**_fields(event, str(event.kind), "kind")}
+        case Warned():
+            return _fields(event, "warning")
+        case RunEnded():
+            return _fields(event, "run_ended")
+
+
+OUTCOME_WORDS: Mapping[type[Outcome], str] = {
+    Delivered: "delivered",
+    Approved: "approved",
+    SentBack: "sent_back",
+    CyclesUsedUp: "cycles_used_up",
+    Passed: "passed",
+    Failed: "failed",
+    RoundsUsedUp: "rounds_used_up",
+}
+
+
+def _fields(event: RunEvent, name: str, *without: str) -> dict[str, Any]:
+    told = {field: getattr(event, field) for field in event.__slots__ if field not in without}
+    return {"event": name, **{field: _plain(value) for field, value in told.items()}}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Mapping():
+            return dict(value)
+        case tuple():
+            return list(value)
+    return value
+
+
+def _turn_fields(turn: Turn) -> dict[str, Any]:
+    return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _ended(event: RunEnded) -> Line:
+    rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
+    match event.final_status:
+        case FinalStatus.PASS:
+            return Line(f"PASS after {rounds}", Tone.GOOD)
+        case FinalStatus.FAIL:
+            return Line(f"FAIL after {rounds}", Tone.BAD)
+    if event.round:
+        return Line("The run is saved. The same command goes on with it", Tone.ALERT)
+    return Line("The run did not begin", Tone.ALERT)

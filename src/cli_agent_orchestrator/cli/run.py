@@ -1,0 +1,142 @@
+"""`cao run`: takes a task through the five agents until it passes."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli_agent_orchestrator.cli.conduct import Order, conduct
+from cli_agent_orchestrator.cli.progress import choose_view
+from cli_agent_orchestrator.client import is_loopback
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.settings import (
+    ROLE_PROVIDERS,
+    SETTINGS,
+    SETTINGS_FILE,
+    Kind,
+    Setting,
+    merge_settings,
+    read_settings_file,
+)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+METAVARS = {
+    Kind.TEXT: "TEXT",
+    Kind.PATH: "PATH",
+    Kind.URL: "URL",
+    Kind.COUNT: "NUMBER",
+    Kind.SECONDS: "SECONDS",
+}
+INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
+"""Paths that a project's own file may set only within the project."""
+
+
+def option_of(setting: Setting) -> Callable[[Command], Command]:
+    """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
+    text = f"{setting.help}  [{_default(setting)}{setting.name}]"
+    if setting.kind is Kind.FLAG:
+        names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
+        return click.option(names, setting.name, default=None, help=text)
+    return click.option(setting.option, setting.name, metavar=METAVARS[setting.kind], help=text)
+
+
+def _default(setting: Setting) -> str:
+    if not setting.default:
+        return ""
+    if setting.kind is Kind.FLAG:
+        return f"default: {'on' if setting.default == '1' else 'off'}; "
+    return f"default: {setting.default}; "
+
+
+def setting_options(command: Command) -> Command:
+    """Give a command an option for every setting of a run."""
+    for setting in reversed(SETTINGS):
+        command = option_of(setting)(command)
+    return command
+
+
+@click.command()
+@click.argument("task", required=False)
+@click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
+@click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
+@click.option(
+    "--replace-terminals", is_flag=True, help="Resume with new agents for those that are lost."
+)
+@setting_options
+def run(
+    task: str | None,
+    config_file: str | None,
+    as_json: bool,
+    replace_terminals: bool,
+    **options: str | bool | None,
+) -> None:
+    """Take TASK, a file, through analyst, programmer and tester until it passes.
+
+    Every setting can be given as an option, as an environment variable (the name in brackets) or
+    in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
+
+    Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
+    130 and 143 ended by a signal.
+    """
+    given = {name: _text(value) for name, value in options.items()}
+    if task is not None:
+        if given.get("PROMPT_FILE") or given.get("PROMPT"):
+            raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
+        given["PROMPT_FILE"] = task
+    settings = read_all_settings(given, os.environ, config_file)
+    config = RunConfig.from_env(settings)
+    order = Order(
+        config=config,
+        environ=os.environ,
+        replace_terminals=replace_terminals,
+        chosen_providers=chosen_providers(settings),
+    )
+    sys.exit(conduct(order, choose_view(config.wd, as_json)))
+
+
+def read_all_settings(
+    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Return the settings of all levels; the file is the one named, else the project's own."""
+    if config_file is not None:
+        return merge_settings(options, environ, read_settings_file(Path(config_file)))
+    folder = Path(merge_settings(options, environ, {}).get("WD") or ".").expanduser()
+    own = folder / SETTINGS_FILE
+    file = read_settings_file(own) if own.is_file() else {}
+    check_project_file(file, folder)
+    return merge_settings(options, environ, file)
+
+
+def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
+    """Refuse settings by which a project that was merely cloned would reach out of its folder."""
+    for name in INSIDE_ONLY:
+        if name in settings:
+            path = (folder / Path(settings[name]).expanduser()).resolve()
+            if not path.is_relative_to(folder.resolve()):
+                raise ConfigError(
+                    f"{name.lower()} in {SETTINGS_FILE}",
+                    settings[name],
+                    f"a path in the project; elsewhere only by option, {name} or --config",
+                )
+    api = settings.get("API")
+    if api and not is_loopback(api):
+        raise ConfigError(
+            f"api in {SETTINGS_FILE}", api, "a server on this machine; others only by option or API"
+        )
+
+
+def chosen_providers(settings: Mapping[str, str]) -> dict[Role, str]:
+    """Return the agent of each role for which one was named."""
+    common = settings.get("PROVIDER", "")
+    named = {Role(role): settings.get(name) or common for role, name in ROLE_PROVIDERS.items()}
+    return {role: provider for role, provider in named.items() if provider}
+
+
+def _text(value: str | bool | None) -> str | None:
+    return {True: "1", False: "0"}[value] if isinstance(value, bool) else value

@@ -1,0 +1,78 @@
+"""What a run tells while it lasts; what happens inside a turn, the handoff tells."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cli_agent_orchestrator.handoff.progress import HandoffEvent
+from cli_agent_orchestrator.pipeline.machine import Outcome
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegan:
+    """The agents are there and the first turn can be taken."""
+
+    at: float
+    """Unix time."""
+    session_name: str
+    terminals: Mapping[str, str]
+    """Ids by the terminal's name."""
+    providers: Mapping[str, str]
+    """Which agent runs in each terminal, by the terminal's name."""
+    archive: str
+    """The folder in which all prompts and replies are kept."""
+    resumed: bool = False
+    replaced: tuple[str, ...] = field(default=())
+    """Names of the terminals that were started for lost ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBegan:
+    """The state is saved, and the prompt is about to be sent."""
+
+    at: float
+    turn: Turn
+    sequence: int
+    terminal_id: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The reply has been judged, and the state after it is saved."""
+
+    at: float
+    turn: Turn
+    sequence: int
+    outcome: Outcome
+    seconds: float
+    archive: str
+    """Where the reply is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something is not as it should be, but the run goes on."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over, with a verdict or without one."""
+
+    at: float
+    final_status: FinalStatus
+    round: int
+    exit_code: int
+    reason: str = ""
+    """Why there is no verdict."""
+
+
+RunEvent = RunBegan | TurnBegan | HandoffEvent | TurnEnded | Warned | RunEnded
+OnRunEvent = Callable[[RunEvent], None]
+
+
+def tell_nobody(event: RunEvent) -> None:
+    """Take an event and do nothing about it."""

@@ -1,0 +1,94 @@
+"""The journal of a run: one line of JSON for each turn that has ended.
+
+It lies beside the replies it tells of, and is what a report is made from. A turn is written down
+before the state is saved, so a killed run may write one twice; the later line counts.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator.errors import StateError
+
+JOURNAL_FILE = "turns.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn that has ended."""
+
+    sequence: int
+    role: str
+    round: int
+    cycle: int
+    provider: str
+    began: float
+    """Unix time."""
+    ended: float
+    outcome: str
+    """What the reply led to, in words."""
+    reply: str
+    """The file's name in the archive."""
+    source: str
+    """Where the reply came from: file, output or archive."""
+
+
+class Journal:
+    """The turns of one run, in its archive folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL_FILE
+
+    def write(self, record: TurnRecord) -> None:
+        """Add a turn."""
+        line = json.dumps(asdict(record)).encode() + b"\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(self.path, flags, 0o644), "ab") as file:
+                file.write(line)
+        except OSError as error:
+            raise StateError(
+                f"the turn cannot be written to {self.path}: {error.strerror}. The reply is kept; "
+                "make room or give access, and resume"
+            ) from error
+
+    def read(self) -> list[TurnRecord]:
+        """Return the turns in their order; lines that cannot be read are left out."""
+        found: dict[int, TurnRecord] = {}
+        with suppress(OSError):
+            for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+                if (record := _read(line)) is not None:
+                    found[record.sequence] = record
+        return [found[sequence] for sequence in sorted(found)]
+
+
+def _read(line: str) -> TurnRecord | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return _record(data) if isinstance(data, dict) else None
+
+
+def _record(data: Mapping[str, Any]) -> TurnRecord | None:
+    """Return the record that JSON data describes, or None if something is missing or odd."""
+    try:
+        return TurnRecord(
+            sequence=int(data["sequence"]),
+            role=str(data["role"]),
+            round=int(data["round"]),
+            cycle=int(data["cycle"]),
+            provider=str(data["provider"]),
+            began=float(data["began"]),
+            ended=float(data["ended"]),
+            outcome=str(data["outcome"]),
+            reply=str(data["reply"]),
+            source=str(data["source"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,243 @@
+"""How a run comes to its agents: five new ones, or those of a saved run.
+
+    no saved run, or one that is finished     five new agents
+    a saved run that is RUNNING               its own agents, if every one of them is still there
+    RESUME=1                                  the saved run, or an error
+    RESUME=0                                  five new agents
+
+Agents are started side by side, all of them or none: if one cannot be started, the others are
+ended again. A lost agent is replaced only if that is asked for; the new one knows nothing of what
+was said before, so it is not counted among the briefed ones.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, RunError
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
+from cli_agent_orchestrator.pipeline.task import Task
+from cli_agent_orchestrator.run_config import RunConfig
+
+logger = logging.getLogger(__name__)
+
+GONE = 404
+OTHERS: tuple[Role, ...] = (
+    Role.ANALYST_REVIEW,
+    Role.PROGRAMMER,
+    Role.PROGRAMMER_REVIEW,
+    Role.TESTER,
+)
+"""Who joins the analyst's session."""
+
+# Any: JSON from a server that may not be ours.
+Answer = dict[str, Any]
+Start = Callable[[], Answer]
+
+
+class Terminals(Protocol):
+    """What the setup needs of the server."""
+
+    def create_session(
+        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+    ) -> Answer: ...
+
+    def create_terminal(
+        self, session_name: str, agent_profile: str, *, provider: str | None = None
+    ) -> Answer: ...
+
+    def get_terminal(self, terminal_id: str) -> Answer: ...
+
+    def exit_terminal(self, terminal_id: str) -> None: ...
+
+
+def should_auto_resume(saved: RunState | None, resume: bool | None) -> bool:
+    """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
+    if resume is False:
+        return False
+    if saved is not None and saved.final_status is FinalStatus.RUNNING:
+        return True
+    if resume is None:
+        return False
+    if saved is None:
+        raise ResumeError("there is no saved run to resume; RESUME=0 starts a new one")
+    raise ResumeError(
+        f"the saved run has ended with {saved.final_status}; RESUME=0 starts a new one"
+    )
+
+
+def init_new_run(terminals: Terminals, config: RunConfig, task: Task, clock: Clock) -> RunState:
+    """Start five agents in a session of their own and return the state of a run that begins."""
+    with ExitStack() as undo:
+        first = terminals.create_session(
+            Role.ANALYST.profile, provider=config.providers[Role.ANALYST]
+        )
+        analyst = _id_of(first)
+        undo.callback(_exit_quietly, terminals, analyst)
+        session = _session_of(first)
+        others = {role: config.providers[role] for role in OTHERS}
+        ids = {Role.ANALYST: analyst, **_start_in_session(terminals, session, others)}
+        undo.pop_all()
+    return RunState(
+        api=config.api if config.api_given else DEFAULT_API,
+        provider=config.provider,
+        wd=str(config.wd),
+        prompt=task.text,
+        session_name=session,
+        terminals={role.terminal: ids[role] for role in Role},
+        progress=Progress(
+            archive=new_archive_name(config, clock),
+            providers={role.terminal: config.providers[role] for role in Role},
+        ),
+    )
+
+
+def find_lost_terminals(terminals: Terminals, state: RunState) -> Mapping[Role, str]:
+    """Return the roles whose agent is not there any more, each with what is known about it."""
+    with ThreadPoolExecutor(len(Role)) as pool:
+        fates = pool.map(lambda role: _fate(terminals, state.terminal_of(role)), Role)
+    return {role: fate for role, fate in zip(Role, fates, strict=True) if fate}
+
+
+def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
+    """Raise `ResumeError`, with names, unless every agent of a saved run can be reached."""
+    lost = find_lost_terminals(terminals, state)
+    if not lost:
+        return
+    names = "; ".join(
+        f"{role.terminal} ({state.terminal_of(role) or 'no id'}) {fate}"
+        for role, fate in lost.items()
+    )
+    raise ResumeError(
+        f"the saved run cannot go on: {names}. `cao run --replace-terminals` starts new agents for "
+        "these and goes on at the same turn; RESUME=0 starts a new run"
+    )
+
+
+def replace_terminals(
+    terminals: Terminals, state: RunState, providers: Mapping[Role, str]
+) -> RunState:
+    """Start new agents for some roles and return the state in which they have their place.
+
+    The session is kept if it is still there. A turn that one of them had in hand is forgotten: it
+    will be asked of the new agent, with the whole context.
+    """
+    if not providers:
+        return state
+    for role in providers:
+        if state.terminal_of(role):
+            _exit_quietly(terminals, state.terminal_of(role))
+    session, ids = _start_again(terminals, state.session_name, providers)
+    progress = state.progress
+    in_flight = progress.in_flight
+    if in_flight is not None and in_flight.turn.role in ids:
+        in_flight = None
+    agents = {role.terminal: provider for role, provider in providers.items()}
+    return replace(
+        state,
+        session_name=session,
+        terminals={**state.terminals, **{role.terminal: ids[role] for role in ids}},
+        progress=replace(progress, in_flight=in_flight, providers={**progress.providers, **agents}),
+    )
+
+
+def exit_terminals(terminals: Terminals, state: RunState) -> None:
+    """Ask all agents of a run to quit; one that cannot be asked does not keep the others."""
+    ids = [terminal_id for terminal_id in state.terminals.values() if terminal_id]
+    with ThreadPoolExecutor(len(Role)) as pool:
+        list(pool.map(lambda terminal_id: _exit_quietly(terminals, terminal_id), ids))
+
+
+def new_archive_name(config: RunConfig, clock: Clock) -> str:
+    """Name the archive folder after the time, and such that it is new."""
+    name = f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}"
+    copy = 2
+    free = name
+    while (config.wd / ".tmp" / free).exists():
+        free = f"{name}-{copy}"
+        copy += 1
+    return free
+
+
+def _start_again(
+    terminals: Terminals, session: str, providers: Mapping[Role, str]
+) -> tuple[str, Mapping[Role, str]]:
+    try:
+        if session:
+            return session, _start_in_session(terminals, session, providers)
+    except ApiRefused as error:
+        if error.status_code != GONE:
+            raise
+    (first, provider), *others = providers.items()
+    with ExitStack() as undo:
+        answer = terminals.create_session(first.profile, provider=provider)
+        undo.callback(_exit_quietly, terminals, _id_of(answer))
+        session = _session_of(answer)
+        ids = _start_in_session(terminals, session, dict(others))
+        undo.pop_all()
+    return session, {first: _id_of(answer), **ids}
+
+
+def _start_in_session(
+    terminals: Terminals, session: str, providers: Mapping[Role, str]
+) -> dict[Role, str]:
+    """Start agents side by side; if one cannot be started, end the others and raise why."""
+
+    def start(role: Role) -> str:
+        answer = terminals.create_terminal(session, role.profile, provider=providers[role])
+        terminal_id = _id_of(answer)
+        undo.callback(_exit_quietly, terminals, terminal_id)
+        return terminal_id
+
+    with ExitStack() as undo:
+        with ThreadPoolExecutor(len(Role)) as pool:
+            starting = {role: pool.submit(start, role) for role in providers}
+        ids = {role: started.result() for role, started in starting.items()}
+        undo.pop_all()
+    return ids
+
+
+def _fate(terminals: Terminals, terminal_id: str) -> str:
+    """Return what became of a terminal, in words; nothing if it is there and alive."""
+    if not terminal_id:
+        return "was never started"
+    try:
+        terminal = terminals.get_terminal(terminal_id)
+    except ApiRefused as error:
+        if error.status_code != GONE:
+            raise
+        return "is not there any more"
+    if terminal.get("alive") is not False:
+        return ""
+    code = terminal.get("exit_code")
+    return "has ended" if code is None else f"has ended with exit code {code}"
+
+
+def _exit_quietly(terminals: Terminals, terminal_id: str) -> None:
+    try:
+        terminals.exit_terminal(terminal_id)
+    except ApiError as error:
+        gone = isinstance(error, ApiRefused) and error.status_code == GONE
+        if not gone:
+            logger.warning("%s could not be ended: %s", terminal_id, error)
+
+
+def _id_of(answer: Answer) -> str:
+    terminal_id = answer.get("id")
+    if not isinstance(terminal_id, str) or not terminal_id:
+        raise RunError("the server started an agent and did not tell its id; is it a cao server?")
+    return terminal_id
+
+
+def _session_of(answer: Answer) -> str:
+    session = answer.get("session_name")
+    if not isinstance(session, str) or not session:
+        raise RunError("the server did not tell the name of the session; is it a cao server?")
+    return session
