@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import httpx
 
-from cli_agent_orchestrator.cli.serve import own_server
 from cli_agent_orchestrator.client import IDLE_CONNECTION_SECONDS, ApiClient, find_token
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, read_int
@@ -101,8 +100,13 @@ def server_for(
             stack.callback(client.close)
             return client
 
-        def start() -> Address:
-            url = stack.enter_context(own_server(environ))
+        def start_own() -> str:
+            from cli_agent_orchestrator.cli.serve import own_server  # heavy, and not always needed
+
+            return stack.enter_context(own_server(environ))
+
+        def succeed() -> Address:
+            url = start_own()
             on_warning(f"the server has gone; this run goes on with one of its own at {url}")
             return Address(url, find_token(environ, url))
 
@@ -110,9 +114,9 @@ def server_for(
             client = connect(config.api)
             client.features()
         elif (url := find_server(environ)) is not None:
-            client = connect(url, Lifeline(start, SystemClock()))
+            client = connect(url, Lifeline(succeed, SystemClock()))
         else:
-            client = connect(stack.enter_context(own_server(environ)))
+            client = connect(start_own())
         yield client
 
 

@@ -19,6 +19,7 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
     "run": ("run:run", "Take a task through five agents until it passes."),
+    "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
     "server": ("serve:server", "Run the server that owns the terminals."),
     "ls": ("terminals:ls", "List sessions and terminals with their status."),
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),

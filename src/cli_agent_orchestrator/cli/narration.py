@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import (
@@ -78,7 +79,7 @@ class Narration:
                 self._turn, self._waiting = event.turn, False
                 return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
             case TurnEnded():
-                where = f"{_seconds(event.seconds)}, {self._short(event.archive)}"
+                where = f"{duration(event.seconds)}, {Path(event.archive).name}"
                 text = f"{place(event.turn)}: {event.outcome}  [{where}]"
                 return Line(text, TONES[type(event.outcome)])
             case HandoffEvent():
@@ -177,14 +178,6 @@ def _plain(value: object) -> object:
 
 def _turn_fields(turn: Turn) -> dict[str, Any]:
     return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def _ended(event: RunEnded) -> Line:

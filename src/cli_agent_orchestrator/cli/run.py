@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-from cli_agent_orchestrator.cli.conduct import Order, conduct
-from cli_agent_orchestrator.cli.progress import choose_view
-from cli_agent_orchestrator.client import is_loopback
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import RunConfig
@@ -84,6 +81,9 @@ def run(
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     130 and 143 ended by a signal.
     """
+    from cli_agent_orchestrator.cli.conduct import Order, conduct  # heavy, unlike --help
+    from cli_agent_orchestrator.cli.progress import choose_view
+
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
         if given.get("PROMPT_FILE") or given.get("PROMPT"):
@@ -115,6 +115,8 @@ def read_all_settings(
 
 def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
     """Refuse settings by which a project that was merely cloned would reach out of its folder."""
+    from cli_agent_orchestrator.client import is_loopback  # heavy, and seldom needed
+
     for name in INSIDE_ONLY:
         if name in settings:
             path = (folder / Path(settings[name]).expanduser()).resolve()

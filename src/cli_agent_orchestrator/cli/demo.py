@@ -1,0 +1,142 @@
+"""`cao demo`: the real loop on a small broken project, with the built-in agents."""
+
+import difflib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator.cli.timeline import text_table
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
+from cli_agent_orchestrator.settings import BY_NAME
+
+PROJECT_NAME = "shopping-basket"
+TASK_FILE = "task.md"
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+INTRODUCTION = """\
+In {project} there is now a small project with two faults.
+Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester who really runs
+the tests. They follow a script, in real terminals; everything else is as in any run.
+"""
+NEXT_STEPS = """\
+What to type next, in a project of your own:
+
+  cao doctor                               what is installed, and what is missing
+  cao init                                 writes task.md and cao.toml, with explanations
+  cao run task.md                          five Codex agents; --provider chooses others
+"""
+
+
+@click.command()
+def demo() -> None:
+    """See a whole run: a small broken project, five built-in agents, FAIL, then PASS.
+
+    It needs tmux, and no account, no network and no settings. It leaves your own server alone.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cao-demo-"))
+    project = folder / PROJECT_NAME
+    shutil.copytree(DEMO_PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
+    click.echo(INTRODUCTION.format(project=project))
+    with private_environment(folder, os.environ) as environ:
+        code = _run(project, environ)
+    if code in (0, 1):
+        _show_result(project)
+    sys.exit(code)
+
+
+def _run(project: Path, environ: Mapping[str, str]) -> int:
+    from cli_agent_orchestrator.cli.conduct import Order, conduct  # heavy, unlike --help
+    from cli_agent_orchestrator.cli.progress import choose_view
+
+    settings = {
+        "WD": str(project),
+        "PROMPT_FILE": str(project / TASK_FILE),
+        "PROVIDER": "scripted",
+        "CLEANUP_ON_EXIT": "1",
+    }
+    order = Order(RunConfig.from_env(settings), environ)
+    return conduct(order, choose_view(project, as_json=False))
+
+
+@contextmanager
+def private_environment(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield an environment with a state folder and a tmux server of its own, and end both."""
+    state = folder / "state"
+    own = {
+        name: value
+        for name, value in environ.items()
+        if name not in BY_NAME and not name.startswith("CAO_")
+    }
+    own |= {
+        "CAO_STATE_DIR": str(state),
+        "CAO_CONFIG_DIR": str(folder / "config"),
+        "CAO_PORT": "0",
+        "CAO_SCRIPTED_ARGS": shlex.join(["--script", str(DEMO_SCRIPT)]),
+    }
+    try:
+        yield own
+    finally:
+        _end_tmux(ServerConfig.from_env(own).tmux_socket)
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def _end_tmux(socket: str) -> None:
+    """End the tmux server of a socket and remove the socket; there may be none."""
+    try:
+        path = _tmux(socket, "display-message", "-p", "#{socket_path}")
+        _tmux(socket, "kill-server")
+    except OSError:
+        return
+    if path:
+        Path(path).unlink(missing_ok=True)
+
+
+def _tmux(socket: str, *words: str) -> str:
+    done = subprocess.run(
+        ["tmux", "-L", socket, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def _show_result(project: Path) -> None:
+    archive = max((project / ".tmp").glob("[0-9]*"))
+    click.secho("\nWhat the agents changed\n", bold=True)
+    for line in diff_lines(DEMO_PROJECT, project):
+        click.secho(line, fg=DIFF_STYLES.get(line[:1]))
+    click.secho("\nTimeline\n", bold=True)
+    click.echo(text_table(Journal(archive).read()))
+    click.echo(f"\nThe project stays in      {project}")
+    click.echo(f"Every prompt and reply in {archive}\n")
+    click.echo(NEXT_STEPS)
+
+
+def diff_lines(before: Path, after: Path) -> Iterator[str]:
+    """Yield what was changed in the files that a folder had before."""
+    for old in sorted(path for path in before.rglob("*") if path.is_file()):
+        name = old.relative_to(before)
+        if "__pycache__" in name.parts:
+            continue
+        new = after / name
+        yield from difflib.unified_diff(
+            old.read_text(encoding="utf-8").splitlines(),
+            new.read_text(encoding="utf-8").splitlines() if new.is_file() else [],
+            f"before/{name}",
+            f"after/{name}",
+            lineterm="",
+        )

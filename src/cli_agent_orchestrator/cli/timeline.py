@@ -1,0 +1,42 @@
+"""The turns of a run as a table for people."""
+
+from collections.abc import Sequence
+
+from cli_agent_orchestrator.pipeline.journal import TurnRecord
+
+HEADINGS = ("round", "cycle", "role", "agent", "time", "what came of it")
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in words: `0.4 s`, `2 min 05 s`, `1 h 10 min`."""
+    if seconds < 60:
+        return f"{max(seconds, 0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def rows_of(turns: Sequence[TurnRecord]) -> list[tuple[str, ...]]:
+    """Return a row of cells for each turn."""
+    return [
+        (
+            str(turn.round),
+            "" if turn.role == "tester" else str(turn.cycle),
+            turn.role,
+            turn.provider,
+            duration(turn.ended - turn.began),
+            turn.outcome,
+        )
+        for turn in turns
+    ]
+
+
+def text_table(turns: Sequence[TurnRecord]) -> str:
+    """Return the turns as aligned columns."""
+    rows = [HEADINGS, *rows_of(turns)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
