@@ -79,8 +79,7 @@ def tell(
 
 @dataclass(slots=True)
 class _Pane:
-    window: str
-    raw: bool
+    info: PaneInfo
     shown: Look | None = None
     ending: bool = False
 
@@ -108,7 +107,7 @@ class Observer:
 
     def adopt(self, info: PaneInfo, shown: Look | None = None) -> None:
         """Follow a living pane from now on; nothing is told before the caller has returned."""
-        self._panes[info.pane] = _Pane(info.window, info.raw_output, shown)
+        self._panes[info.pane] = _Pane(info, shown)
         self._watch.add(info.pane, pausable=not info.raw_output)
         self._deaths.watch(info.pane, info.pid)
         if info.raw_output:
@@ -116,6 +115,11 @@ class Observer:
                 self._loop.call_soon(self._tell_output, info.pane, escaped)
         # What was written before this moment went unseen.
         self._wake(self._watch.touch(info.pane, self._loop.time()))
+
+    @property
+    def followed(self) -> int:
+        """How many panes are followed."""
+        return len(self._panes)
 
     def forget(self, pane: str) -> None:
         """Follow a pane no longer; nothing more is told about it."""
@@ -162,7 +166,7 @@ class Observer:
             if self._openings:
                 self._early.setdefault(pane, []).append(escaped)
             return
-        if known.raw:
+        if known.info.raw_output:
             self._tell_output(pane, escaped)
         due = self._watch.output(pane, now)
         if due is not None:
@@ -185,7 +189,7 @@ class Observer:
                     self._ended(pane)
 
     def _in_window(self, window: str) -> list[str]:
-        return [pane for pane, known in self._panes.items() if known.window == window]
+        return [pane for pane, known in self._panes.items() if known.info.window == window]
 
     # Looking
 
@@ -203,7 +207,7 @@ class Observer:
         self._timer = None
         work = self._watch.take(self._loop.time())
         if work.look:
-            lines = look_lines(work.look)
+            lines = look_lines(work.look, len(self._panes))
             if work.resume:
                 # Output goes on before the look, so that nothing falls between the two.
                 self._connection.tell([flow_line(work.resume, "continue")])
@@ -248,17 +252,23 @@ class Observer:
     async def _report_end(self, pane: str) -> None:
         with suppress(TmuxGone):
             look = await self._last_look(pane)
+            known = self._panes.get(pane)
+            if known is None:
+                return
+            if look is not None and not look.dead and look.exit_code is None:
+                # The sign was wrong: tmux still has a living program there.
+                self.adopt(known.info, known.shown)
+                return
             if look is not None:
                 self._show(pane, look)
-            if pane in self._panes:
-                self.forget(pane)
-                tell(self._listener.exited, pane, look.exit_code if look else None)
+            self.forget(pane)
+            tell(self._listener.exited, pane, look.exit_code if look else None)
 
     async def _last_look(self, pane: str) -> Look | None:
         """Return the final screen with the exit code; None if the window is gone."""
         look = None
         for number, pause in enumerate(EXIT_LOOKS):
-            answers = await self._connection.send(look_lines([pane]))
+            answers = await self._connection.send(look_lines([pane], 1))
             look = parse_looks([pane], answers).get(pane)
             if look is None:
                 return None

@@ -44,6 +44,9 @@ STATE_FORMAT = ":".join(
     )
 )
 
+LIST_COST = 3
+"""Asking for the state of one pane costs tmux as much as listing this many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -157,33 +160,38 @@ def parse_pane(line: bytes) -> PaneInfo | None:
     )
 
 
-def look_lines(panes: Iterable[str]) -> list[str]:
-    """Return the commands that read these panes, two for each."""
-    return list(_look_lines(panes))
+def look_lines(panes: Sequence[str], among: int) -> list[str]:
+    """Return the commands that read these panes: first their states, then their screens.
+
+    `among` is how many panes there are in all: the states of a good part of them are had cheaper
+    by one list of everything. Their order means that no screen is older than its state.
+    """
+    return [*_state_lines(panes, among), *(command("capture-pane", "-p", "-t", p) for p in panes)]
 
 
-def _look_lines(panes: Iterable[str]) -> Iterator[str]:
-    for pane in panes:
-        # display-message first: with the capture after it, a screen is never older than its state.
-        yield command("display-message", "-p", "-t", pane, STATE_FORMAT)
-        yield command("capture-pane", "-p", "-t", pane)
+def _state_lines(panes: Sequence[str], among: int) -> Iterator[str]:
+    if len(panes) * LIST_COST >= among > LIST_COST:
+        yield command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)
+    else:
+        for pane in panes:
+            yield command("display-message", "-p", "-t", pane, STATE_FORMAT)
 
 
 def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, Look]:
     """Return what `look_lines` was answered; panes that are not there are left out."""
-    looks = {}
-    for number, pane in enumerate(panes):
-        head, body = answers[2 * number : 2 * number + 2]
-        if head.ok and body.ok and (look := _parse_look(pane, head.lines, body.lines)):
-            looks[pane] = look
-    return looks
-
-
-def _parse_look(pane: str, head: tuple[bytes, ...], body: tuple[bytes, ...]) -> Look | None:
+    states, bodies = answers[: len(answers) - len(panes)], answers[len(answers) - len(panes) :]
+    lines = (line for state in states if state.ok for line in state.lines)
     # display-message answers for a pane that does not exist, too, with empty fields.
-    if not head or not head[0].startswith(pane.encode() + b":"):
-        return None
-    _, dead, status, killed_by, mode, title = head[0].decode("utf-8", "replace").split(":", 5)
+    heads = {line.partition(b":")[0]: line for line in lines}
+    return {
+        pane: _parse_look(head, body.lines)
+        for pane, body in zip(panes, bodies, strict=True)
+        if body.ok and (head := heads.get(pane.encode()))
+    }
+
+
+def _parse_look(head: bytes, body: tuple[bytes, ...]) -> Look:
+    _, dead, status, killed_by, mode, title = head.decode("utf-8", "replace").split(":", 5)
     code = exit_code(status, killed_by)
     return Look(body, title, in_mode=mode not in ("", "0"), dead=dead == "1", exit_code=code)
 

@@ -153,7 +153,8 @@ class Tmux:
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
         """Return what these panes show; those that do not exist are left out."""
-        looks = await _look(self._current()[0], list(dict.fromkeys(panes)))
+        connection, observer = self._current()
+        looks = await _look(connection, list(dict.fromkeys(panes)), observer.followed)
         return _screens(looks)
 
     async def read_ansi(self, pane: str) -> str:
@@ -279,7 +280,8 @@ class Tmux:
         connection = await Connection.open(argv, self._env, self)
         try:
             server = await hub.take_over(connection, self._size)
-            looks = await _look(connection, [info.pane for info in server.panes])
+            panes = [info.pane for info in server.panes]
+            looks = await _look(connection, panes, len(panes))
         except BaseException:
             await connection.close()
             raise
@@ -317,10 +319,10 @@ class Tmux:
             self._folder = None
 
 
-async def _look(connection: Connection, panes: Sequence[str]) -> dict[str, Look]:
+async def _look(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
     if not panes:
         return {}
-    return parse_looks(panes, await connection.send(look_lines(panes)))
+    return parse_looks(panes, await connection.send(look_lines(panes, among)))
 
 
 def _screens(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
