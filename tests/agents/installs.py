@@ -71,7 +71,7 @@ def install(name: str, version: str, cache: Path = CACHE) -> Installed:
     with FileLock(cache / f"{name}.lock"):
         if _installed(agent, version, cache):
             return Installed(name, version, _program(agent, version, cache))
-        for other in _nearest(version, _releases(agent)):
+        for other in nearest_releases(version, _releases(agent)):
             if _installed(agent, other, cache):
                 note = f"{agent.package} {version} has no build for this platform: {other} is taken"
                 return Installed(name, other, _program(agent, other, cache), note)
@@ -122,7 +122,7 @@ def _releases(agent: Agent) -> list[str]:
     return [version for version in versions if re.fullmatch(RELEASE_PATTERN, version)]
 
 
-def _nearest(version: str, releases: Iterable[str]) -> list[str]:
+def nearest_releases(version: str, releases: Iterable[str]) -> list[str]:
     """Return the other releases, the one that is fewest releases away first."""
     ordered = sorted({version, *releases}, key=_numbers)
     here = ordered.index(version)

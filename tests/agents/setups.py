@@ -1,0 +1,107 @@
+"""What a real agent needs to run with no account: a stub for a model and a home of its own.
+
+The arguments and variables are those a user would give for a model server of their own, so the
+product starts the agents exactly as it does for people.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.agents.installs import Installed, install
+
+KEY = "stub-key-0123456789-abcdefghij-0123456789"
+# Claude Code remembers the keys it may use by their ends.
+KEY_END = KEY[-20:]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSetup:
+    """How to start one agent."""
+
+    installed: Installed
+    args: tuple[str, ...]
+    """The user's own arguments, as in CAO_CODEX_ARGS."""
+    env: Mapping[str, str]
+    """Set on top of PATH and the language."""
+
+    @property
+    def program(self) -> Path:
+        """The executable."""
+        return self.installed.program
+
+    def server_environ(self) -> dict[str, str]:
+        """Return the variables that make a server start its agents so."""
+        prefix = f"CAO_{self.installed.agent.upper()}"
+        return {
+            **self.env,
+            f"{prefix}_COMMAND": str(self.program),
+            f"{prefix}_ARGS": shlex.join(self.args),
+        }
+
+
+def agent_environment(
+    agent: str, version: str, stub_url: str, home: Path, working_directory: Path
+) -> AgentSetup:
+    """Install an agent, fill its home and return how it is started against a stub."""
+    installed = install(agent, version)
+    match agent:
+        case "codex":
+            return _codex(installed, stub_url, home)
+        case "claude_code":
+            return _claude_code(installed, stub_url, home, working_directory)
+        case _:
+            raise ValueError(f"there is no setup for {agent!r}")
+
+
+def _codex(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+    folder = home / ".codex"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Few tries, so that a failing model fails a turn in seconds.
+    server = (
+        f'{{name="stub",base_url="{stub_url}/v1",wire_api="responses",env_key="STUB_KEY",'
+        "request_max_retries=1,stream_max_retries=2}"
+    )
+    settings = (
+        "model_provider=stub",
+        f"model_providers.stub={server}",
+        "analytics.enabled=false",
+        # The question tool is for planning alone otherwise.
+        "features.default_mode_request_user_input=true",
+    )
+    # A model that is not known is not offered a migration to a newer one.
+    args = ["-m", "stub-model"]
+    for setting in settings:
+        args += ["-c", setting]
+    env = {"HOME": str(home), "CODEX_HOME": str(folder), "STUB_KEY": KEY}
+    return AgentSetup(installed, tuple(args), env)
+
+
+def _claude_code(
+    installed: Installed, stub_url: str, home: Path, working_directory: Path
+) -> AgentSetup:
+    folder = home / ".claude"
+    folder.mkdir(parents=True, exist_ok=True)
+    past_the_dialogs = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "bypassPermissionsModeAccepted": True,
+        "customApiKeyResponses": {"approved": [KEY_END], "rejected": []},
+        "projects": {str(working_directory): {"hasTrustDialogAccepted": True, "allowedTools": []}},
+    }
+    (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
+    env = {
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(folder),
+        "ANTHROPIC_BASE_URL": stub_url,
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_MAX_RETRIES": "2",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+        "IS_SANDBOX": "1",
+    }
+    return AgentSetup(installed, (), env)
