@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 def test_terminals_are_found_again(tmp_path: Path) -> None:
     store = TerminalStore(tmp_path)
     store.save(ROW)
-    ready = TerminalRow(*[getattr(ROW, name) for name in ROW.__slots__[:-1]], ready=True)
+    ready = replace(ROW, ready=True)
     store.save(ready)
     store.close()
     again = TerminalStore(tmp_path)
