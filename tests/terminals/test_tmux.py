@@ -175,6 +175,7 @@ async def test_another_size_can_be_had(rig: Rig) -> None:
         ("s", "t", ("",)),
         ("s", "t", ("A=1",)),
         ("s", "t", ("sleep", "\0")),
+        ("s", "t", ("sleep", "\ud800")),
     ],
 )
 async def test_what_tmux_would_misunderstand_is_refused(
@@ -285,6 +286,14 @@ async def test_a_spinner_is_reported_as_long_as_it_turns_and_its_end_too(rig: Ri
     await rig.recorder.until_shown(pane, "the end")
     frames = [screen.text for screen in rig.recorder.of(pane)]
     assert 3 < len(frames) < 35
+
+
+async def test_what_comes_after_a_spinner_is_told_whenever_it_comes(rig: Rig) -> None:
+    spin = 'for i in $(seq 20); do printf "\\rframe $i "; sleep 0.02; done; echo "turn $turn over"'
+    pane = await rig.run("sh", "-c", f"turn=1; while :; do {spin}; read x; turn=$((turn+1)); done")
+    for turn in (1, 2, 3):
+        await rig.recorder.until_shown(pane, f"turn {turn} over")
+        await rig.tmux.press(pane, ["Enter"])
 
 
 async def test_a_screen_is_not_told_twice(rig: Rig) -> None:

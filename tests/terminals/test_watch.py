@@ -15,12 +15,21 @@ def watch() -> Watch:
     return watch
 
 
-def look(watch: Watch, now: float) -> Work:
+def look(watch: Watch, now: float, *, changed: bool = True) -> Work:
     """Do the work that is due, as if it was answered at once."""
     work = watch.take(now)
     for pane in work.look:
-        watch.answered(pane)
+        watch.answered(pane, changed=changed)
     return work
+
+
+def make_busy(watch: Watch, *panes: str) -> None:
+    """Let panes write so much that they are paused, and look at them at 5.01."""
+    for now in (5.0, 5.001, 5.002):
+        for pane in panes:
+            watch.output(pane, now)
+    assert watch.take_pauses() == panes
+    look(watch, 5.01)
 
 
 def spin(watch: Watch, pane: str, start: float, frames: int, step: float = 0.1) -> list[float]:
@@ -72,10 +81,12 @@ def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: Watch) -> None:
 
 
 def test_the_end_of_a_burst_is_looked_at(watch: Watch) -> None:
-    spin(watch, "%1", start=5.0, frames=20)
+    watch.output("%1", 5.0)
+    look(watch, 5.01)
+    watch.output("%1", 5.1)
     due = watch.next_at()
     assert due is not None
-    assert "%1" in look(watch, due).look
+    assert look(watch, due).look == ("%1",)
     assert watch.next_at() is None
 
 
@@ -99,29 +110,37 @@ def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: Watch) -
     assert watch.take_pauses() == ()
 
 
-def test_a_paused_pane_is_resumed_with_the_look(watch: Watch) -> None:
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%1", now)
-    assert look(watch, 5.01) == Work(look=("%1",), resume=("%1",))
+def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: Watch) -> None:
+    make_busy(watch, "%1")
+    for due in (5.26, 5.51, 5.76):
+        assert watch.next_at() == pytest.approx(due)
+        assert look(watch, due) == Work(look=("%1",), resume=())
 
 
-def test_a_busy_pane_is_paused_from_the_first_output_on(watch: Watch) -> None:
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%1", now)
-    watch.take_pauses()
-    look(watch, 5.01)
-    watch.output("%1", 5.1)
-    assert watch.take_pauses() == ("%1",)
-    assert watch.next_at() == pytest.approx(5.26)
+def test_a_paused_pane_that_stands_still_is_resumed_with_one_more_look(watch: Watch) -> None:
+    make_busy(watch, "%1")
+    assert look(watch, 5.26, changed=False) == Work(look=("%1",), resume=())
+    assert watch.next_at() == 5.26
+    assert look(watch, 5.27, changed=False) == Work(look=("%1",), resume=("%1",))
+    assert watch.next_at() is None
 
 
-def test_a_pane_that_was_quiet_is_busy_no_longer(watch: Watch) -> None:
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%1", now)
-    watch.take_pauses()
-    look(watch, 5.01)
-    watch.output("%1", 6.0)
+def test_a_pane_that_was_resumed_is_busy_no_longer(watch: Watch) -> None:
+    make_busy(watch, "%1")
+    look(watch, 5.26, changed=False)
+    look(watch, 5.27)
+    assert watch.output("%1", 6.0) == 6.0 + LEADING_EDGE
     assert watch.take_pauses() == ()
+
+
+def test_a_busy_pane_that_cannot_be_paused_is_looked_at_when_it_writes() -> None:
+    watch = Watch()
+    watch.add("%1", pausable=False)
+    looks = spin(watch, "%1", start=5.0, frames=100)
+    assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
+    watch.take(20.0)
+    watch.answered("%1", changed=True)
+    assert watch.next_at() is None
 
 
 def test_a_pane_whose_raw_output_is_wanted_is_never_paused() -> None:
@@ -133,13 +152,10 @@ def test_a_pane_whose_raw_output_is_wanted_is_never_paused() -> None:
 
 
 def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: Watch) -> None:
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%1", now)
-        watch.output("%2", now + 0.03)
-    look(watch, 5.01)
-    look(watch, 5.05)
-    watch.output("%1", 5.1)
-    watch.output("%2", 5.1)
+    make_busy(watch, "%1")
+    for now in (5.03, 5.031, 5.032):
+        watch.output("%2", now)
+    assert look(watch, 5.05).look == ("%2",)
     assert look(watch, 5.26).look == ("%1", "%2")
 
 
@@ -149,7 +165,7 @@ def test_a_pane_is_not_asked_again_before_it_has_answered(watch: Watch) -> None:
     watch.output("%1", 5.02)
     assert watch.next_at() is None
     assert watch.take(6.0).look == ()
-    watch.answered("%1")
+    watch.answered("%1", changed=True)
     assert watch.take(6.0).look == ("%1",)
 
 
@@ -173,6 +189,6 @@ def test_a_pane_that_is_not_known_is_no_matter(watch: Watch) -> None:
     watch.remove("%1")
     assert watch.output("%1", 5.0) is None
     assert watch.touch("%1", 5.0) is None
-    watch.answered("%1")
+    watch.answered("%1", changed=True)
     watch.remove("%1")
     assert watch.next_at() is None

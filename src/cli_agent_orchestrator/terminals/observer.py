@@ -220,21 +220,23 @@ class Observer:
             return
         looks = parse_looks(panes, done.result())
         for pane in panes:
-            self._watch.answered(pane)
             look = looks.get(pane)
             if look is None or look.dead or look.exit_code is not None:
                 self._ended(pane)
             else:
-                self._show(pane, look)
+                self._watch.answered(pane, changed=self._show(pane, look))
         self._wake(self._watch.next_at())
 
-    def _show(self, pane: str, look: Look) -> None:
+    def _show(self, pane: str, look: Look) -> bool:
+        """Tell of a screen if it is new; return whether it was."""
         known = self._panes.get(pane)
         if known is None:
-            return
+            return False
         before, known.shown = known.shown, look
-        if before is None or not before.shows_the_same(look):
-            tell(self._listener.screen_changed, look.screen(pane))
+        if before is not None and before.shows_the_same(look):
+            return False
+        tell(self._listener.screen_changed, look.screen(pane))
+        return True
 
     # Ends of programs
 

@@ -7,8 +7,9 @@ The rules:
   written. So a spinner that never rests is reported steadily, and nothing is lost at its end.
 - The interval is a quarter of a second, and grows with the number of busy panes up to one second.
 - A pane is busy when it wrote three times within an interval. tmux is then asked to say nothing
-  more of it from the first output on until the next look (its program does not notice). Panes whose
-  raw output is wanted are never paused.
+  more of it (its program does not notice), and it is looked at every interval, until a look shows
+  nothing new. Then tmux speaks again, and one more look makes sure that nothing was missed. So a
+  spinner costs looks and no messages. Panes whose raw output is wanted are never paused.
 - Panes that are due soon are looked at together: waking up costs tmux more than one pane more.
 - A pane whose last look has not been answered yet is not asked again.
 
@@ -47,6 +48,8 @@ class _Pane:
     outputs: int = 0
     busy: bool = False
     paused: bool = False
+    still: bool = False
+    """Did the last look at it, while it was paused, show nothing new?"""
 
 
 class Watch:
@@ -78,7 +81,7 @@ class Watch:
         state.outputs += 1
         state.busy = state.busy or state.outputs >= BUSY_OUTPUTS
         if state.busy and state.pausable and not state.paused:
-            state.paused = True
+            state.paused, state.still = True, False
             self._pauses.append(pane)
         return self._settle(state, now)
 
@@ -106,18 +109,23 @@ class Watch:
             if state.due is None or state.asked or state.due > (soon if state.busy else now):
                 continue
             look.append(pane)
-            if state.paused:
+            if state.paused and state.still:
                 resume.append(pane)
+                state.paused = state.busy = False
             state.looked, state.due = now, None
-            state.asked, state.paused, state.outputs = True, False, 0
+            state.asked, state.outputs = True, 0
         self._interval = self._fitting_interval(now)
         return Work(tuple(look), tuple(resume))
 
-    def answered(self, pane: str) -> None:
-        """Note that a look came back, or never will."""
+    def answered(self, pane: str, *, changed: bool) -> None:
+        """Note that a look came back, and whether it showed something new."""
         state = self._panes.get(pane)
-        if state is not None:
-            state.asked = False
+        if state is None:
+            return
+        state.asked = False
+        if state.paused:
+            state.still = not changed
+            state.due = state.looked + (self._interval if changed else 0)
 
     def next_at(self) -> float | None:
         """Return when there is work again, None if nothing is to be done before the next output."""
