@@ -9,6 +9,8 @@ from cli_agent_orchestrator.terminals.sending import (
     BOX_SECONDS,
     CONFIRM_SECONDS,
     ENTER_SECONDS,
+    FIRST_LOOK_SECONDS,
+    LOOK_SECONDS,
     MAX_CLEARS,
     MAX_PRESSES,
     Action,
@@ -75,6 +77,13 @@ def test_enter_waits_until_the_text_is_in_the_box() -> None:
     assert isinstance(after(PASTED, Look(1, IDLE, "")), LookAgain)
     assert isinstance(after(PASTED, Look(1, IDLE, None)), LookAgain)
     assert after(PASTED, Look(1, IDLE, "[pasted 9000 chars]")) == PressEnter()
+
+
+@pytest.mark.parametrize("sending", [PASTED, ENTERED])
+def test_looks_are_close_together_at_first(sending: Sending) -> None:
+    assert after(sending, Look(0, IDLE, None)) == LookAgain(FIRST_LOOK_SECONDS)
+    assert after(sending, Look(0.02, IDLE, None)) == LookAgain(0.02)
+    assert after(sending, Look(3, IDLE, None)) == LookAgain(LOOK_SECONDS)
 
 
 def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None:

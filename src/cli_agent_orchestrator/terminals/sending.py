@@ -24,8 +24,9 @@ ENTER_SECONDS = 0.7
 """After how long a text that is still in the box means a lost Enter."""
 CONFIRM_SECONDS = 6.0
 """How long to wait for a sign when the box cannot be seen after the Enter."""
+FIRST_LOOK_SECONDS = 0.005
 LOOK_SECONDS = 0.05
-"""The longest time between two looks while a message is on its way."""
+"""The shortest and the longest time between two looks while a message is on its way."""
 MAX_PRESSES = 5
 MAX_CLEARS = 3
 
@@ -152,7 +153,7 @@ def _submit(sending: Sending, look: Look) -> tuple[Sending, Action]:
     left = sending.since + BOX_SECONDS - look.now
     if left <= 0:
         return sending, Unconfirmed("the pasted text did not appear in the input box")
-    return sending, LookAgain(min(left, LOOK_SECONDS))
+    return sending, LookAgain(min(left, _pause(sending, look)))
 
 
 def _press(sending: Sending, look: Look) -> tuple[Sending, Action]:
@@ -170,14 +171,19 @@ def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
     if look.draft is None:
         if waited >= CONFIRM_SECONDS:
             return sending, Unconfirmed("no sign that the agent took the message")
-        return sending, LookAgain(LOOK_SECONDS)
+        return sending, LookAgain(_pause(sending, look))
     if waited < ENTER_SECONDS:
-        return sending, LookAgain(LOOK_SECONDS)
+        return sending, LookAgain(_pause(sending, look))
     if sending.presses == MAX_PRESSES:
         return sending, Unconfirmed(
             f"Enter was pressed {sending.presses} times and the text is still in the input box"
         )
     return _press(sending, look)
+
+
+def _pause(sending: Sending, look: Look) -> float:
+    """Return when to look again: most agents take a few milliseconds, some take long."""
+    return min(max(look.now - sending.since, FIRST_LOOK_SECONDS), LOOK_SECONDS)
 
 
 def _sign(look: Look) -> str | None:
