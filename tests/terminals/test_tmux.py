@@ -1,192 +1,23 @@
-"""The engine on a real tmux server: windows, screens, input and ends of programs."""
+"""The engine on a real tmux server: its windows, sessions and screens."""
 
 import asyncio
-import json
-import os
-import stat
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing, UsageError
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command, PaneScreen, Size, Tmux
-from tests.terminals.tmux_rig import LONG_SLEEP, PATIENCE, REPORTER, Recorder, Rig, running_tmux
+from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
+from cli_agent_orchestrator.terminals.tmux import Command, PaneScreen, Tmux
+from tests.terminals.tmux_rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
-
-SET_BY_TMUX = {"TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE", "PWD", "SHELL"}
-
-HOSTILE_WORDS = [
-    "two words",
-    "it's",
-    '"double"',
-    "ends with ;",
-    ";",
-    "\\;",
-    "$HOME ${HOME} $(id) `id`",
-    "#{pane_id} #(id) #[bold] ##",
-    "%1 %H %%",
-    "~",
-    "{ brace }",
-    "line\nbreak\n",
-    "carriage\rreturn",
-    "tab\tand \x1b escape \x7f",
-    "non-ASCII é漢😀",
-    "back\\slash\\n\\012",
-    "",
-    "-t",
-    "--",
-    "*?[a-z]",
-    "x" * 100_000,
-]
-HOSTILE_BYTES = [
-    b"plain",
-    b'it\'s "quoted" $HOME `id` #{pid} %1 ~ {}',
-    b"ends with ;",
-    b";",
-    b"-p",
-    b"\n",
-    b"line one\nline two\r\nline three\n\n",
-    b"\ttabs\tand trailing spaces   ",
-    b"%end 1700000000 1 1\n%exit\n",
-    b"\\033 \\n \\",
-    bytes(range(256)) * 2,
-    "é漢😀\u009b".encode(),
-    b"\xff\xfe not UTF-8",
-    b"x" * 1_000,
-    b"0123456789abcdef\n" * 3_000,
-    b"0123456789abcdefghijklmno" * 20_000,
-]
 
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with running_tmux() as rig:
         yield rig
-
-
-async def report_of(rig: Rig, command: Command, report: Path) -> dict[str, object]:
-    """Run a program that writes down how it was started, and return that."""
-    info = await rig.tmux.open_window("work", "reporter", command, "reporter")
-    assert await rig.recorder.until_exited(info.pane) == 0
-    told = json.loads(report.read_text())
-    assert isinstance(told, dict)
-    return told
-
-
-# Starting programs
-
-
-async def test_arguments_arrive_exactly_as_given(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    argv = (sys.executable, "-c", REPORTER, *HOSTILE_WORDS)
-    told = await report_of(rig, Command(argv, "/", {"REPORT": str(report)}), report)
-    assert told["argv"] == HOSTILE_WORDS
-
-
-async def test_a_command_of_one_word_is_not_run_by_a_shell(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    program = tmp_path / "my $(touch oops) program;"
-    program.write_text(f"#!{sys.executable}\n{REPORTER}")
-    program.chmod(0o755)
-    told = await report_of(
-        rig, Command((str(program),), str(tmp_path), {"REPORT": str(report)}), report
-    )
-    assert told["argv"] == []
-    assert not (tmp_path / "oops").exists()
-
-
-async def test_the_environment_is_the_given_one(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    env = {f"V{number}": word for number, word in enumerate(HOSTILE_WORDS)}
-    env |= {"REPORT": str(report), "PATH": "/only/this", "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
-    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
-    assert isinstance(told["env"], dict)
-    seen = {name: value for name, value in told["env"].items() if name not in SET_BY_TMUX}
-    assert seen == {name: value for name, value in env.items() if name not in SET_BY_TMUX}
-    assert told["env"]["SHELL"] == "/bin/sh"
-
-
-async def test_a_terminal_type_of_ones_own_wins(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    env = {"REPORT": str(report), "TERM": "xterm-direct"}
-    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
-    assert isinstance(told["env"], dict)
-    assert told["env"]["TERM"] == "xterm-direct"
-
-
-async def test_variables_of_one_window_do_not_reach_the_next(rig: Rig, tmp_path: Path) -> None:
-    env = {"REPORT": str(tmp_path / "a"), "SECRET": "of the first"}
-    await rig.tmux.open_window("work", "first", Command(LONG_SLEEP, "/", env), "first")
-    report = tmp_path / "b"
-    command = Command((sys.executable, "-c", REPORTER), "/", {"REPORT": str(report)})
-    told = await report_of(rig, command, report)
-    assert isinstance(told["env"], dict)
-    assert "SECRET" not in told["env"]
-
-
-async def test_no_variable_shows_on_a_command_line(rig: Rig) -> None:
-    command = Command(LONG_SLEEP, "/", {"SECRET": "nobody-may-see-this"})
-    info = await rig.tmux.open_window("work", "w", command, "t")
-    assert (await rig.tmux.panes())[0].pid == info.pid
-    process = await asyncio.create_subprocess_exec(
-        "ps", "-axww", "-o", "args", stdout=asyncio.subprocess.PIPE
-    )
-    listed, _ = await process.communicate()
-    assert b"nobody-may-see-this" not in listed
-
-
-@pytest.mark.parametrize("name", ["plain", "#[x] #{pid} #(id) ##", "it's $HOME; é %H ~"])
-async def test_the_program_starts_in_its_folder(rig: Rig, tmp_path: Path, name: str) -> None:
-    report, folder = tmp_path / "report", tmp_path / name
-    folder.mkdir()
-    command = Command((sys.executable, "-c", REPORTER), str(folder), {"REPORT": str(report)})
-    assert (await report_of(rig, command, report))["cwd"] == str(folder)
-
-
-async def test_a_window_has_the_size_of_the_engine(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "stty size; sleep 1000")
-    await rig.recorder.until_shown(pane, "40 120")
-
-
-async def test_another_size_can_be_had(rig: Rig) -> None:
-    await rig.tmux.close()
-    other = Tmux(rig.socket, rig.recorder, size=Size(200, 50), environ=rig.environ)
-    await other.start()
-    command = Command(("sh", "-c", "stty size; sleep 1000"), "/", dict(os.environ))
-    info = await other.open_window("work", "w", command, "t")
-    await rig.recorder.until_shown(info.pane, "50 200")
-    await other.kill_server()
-
-
-@pytest.mark.parametrize(
-    ("session", "tag", "argv"),
-    [
-        ("", "t", LONG_SLEEP),
-        ("a:b", "t", LONG_SLEEP),
-        ("a.b", "t", LONG_SLEEP),
-        ("$1", "t", LONG_SLEEP),
-        (HUB_SESSION, "t", LONG_SLEEP),
-        ("s", "", LONG_SLEEP),
-        ("s", "a b", LONG_SLEEP),
-        ("s", "t", ()),
-        ("s", "t", ("",)),
-        ("s", "t", ("A=1",)),
-        ("s", "t", ("sleep", "\0")),
-        ("s", "t", ("sleep", "\ud800")),
-    ],
-)
-async def test_what_tmux_would_misunderstand_is_refused(
-    rig: Rig, session: str, tag: str, argv: tuple[str, ...]
-) -> None:
-    with pytest.raises(UsageError):
-        await rig.tmux.open_window(session, "w", Command(argv, "/", {}), tag)
-    assert await rig.tmux.panes() == []
-
-
-# Structure
 
 
 async def test_windows_and_sessions_are_listed_once_with_their_tags(rig: Rig) -> None:
@@ -247,9 +78,6 @@ async def test_closing_a_session_closes_its_windows_alone(rig: Rig) -> None:
     await rig.tmux.close_session("one")
     assert [info.pane for info in await rig.tmux.panes()] == [other]
     assert "one" not in await rig.by_hand("list-sessions")
-
-
-# Screens
 
 
 async def test_a_change_is_told_with_screen_and_title(rig: Rig) -> None:
@@ -375,146 +203,6 @@ async def test_raw_output_is_only_told_where_it_was_asked_for(rig: Rig) -> None:
     pane = await rig.run("sh", "-c", "echo hello; sleep 1000")
     await rig.recorder.until_shown(pane, "hello")
     assert rig.recorder.outputs == {}
-
-
-# Input
-
-
-@pytest.mark.parametrize("data", HOSTILE_BYTES, ids=lambda data: repr(data[:20]))
-async def test_a_paste_is_byte_exact(rig: Rig, tmp_path: Path, data: bytes) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.tmux.paste(pane, data)
-    await rig.recorder.until_shown(pane, f"got {len(data)}.")
-    assert record.read_bytes() == data
-
-
-async def test_a_program_that_knows_bracketed_paste_gets_one(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record, r"\x1b[?2004h")
-    await rig.tmux.paste(pane, b"two\nlines")
-    await rig.recorder.until_shown(pane, "got 21.")
-    assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
-
-
-async def test_an_empty_paste_types_nothing(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.tmux.paste(pane, b"")
-    await rig.tmux.paste(pane, b"x")
-    await rig.recorder.until_shown(pane, "got 1.")
-
-
-async def test_nothing_of_a_paste_stays_behind(rig: Rig, tmp_path: Path) -> None:
-    pane = await rig.reader(tmp_path / "record")
-    await rig.tmux.paste(pane, b"secret")
-    assert await rig.by_hand("list-buffers") == ""
-
-
-async def test_keys_are_pressed_by_name(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.tmux.press(pane, ["Enter", "Escape", "C-c", "Down", "-", ";"])
-    await rig.recorder.until_shown(pane, "got 8.")
-    assert record.read_bytes() == b"\r\x1b\x03\x1b[B-;"
-
-
-async def test_copy_mode_is_told_and_left_before_a_paste(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.by_hand("copy-mode", "-t", pane)
-    await rig.recorder.until(lambda: rig.recorder.of(pane)[-1].in_mode)
-    await rig.tmux.paste(pane, b"hello")
-    screen = await rig.recorder.until_shown(pane, "got 5.")
-    assert not screen.in_mode
-    assert record.read_bytes() == b"hello"
-
-
-async def test_copy_mode_is_left_before_a_key(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.by_hand("copy-mode", "-t", pane)
-    await rig.tmux.press(pane, ["Enter"])
-    await rig.recorder.until_shown(pane, "got 1.")
-    assert record.read_bytes() == b"\r"
-
-
-async def test_a_dead_program_takes_no_input(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "exit 0")
-    await rig.recorder.until_exited(pane)
-    with pytest.raises(TmuxCommandError, match="has ended"):
-        await rig.tmux.paste(pane, b"x")
-    with pytest.raises(TmuxCommandError, match="has ended"):
-        await rig.tmux.press(pane, ["Enter"])
-    assert await rig.by_hand("list-buffers") == ""
-    assert rig.recorder.reasons == []
-
-
-async def test_a_pane_that_is_not_there_takes_no_input(rig: Rig) -> None:
-    with pytest.raises(TmuxCommandError, match="%999"):
-        await rig.tmux.paste("%999", b"x")
-    with pytest.raises(TmuxCommandError, match="%999"):
-        await rig.tmux.press("%999", ["Enter"])
-    assert await rig.by_hand("list-buffers") == ""
-
-
-async def test_files_of_pastes_are_private_and_removed(rig: Rig, tmp_path: Path) -> None:
-    pane = await rig.reader(tmp_path / "record")
-    [folder] = rig.scratch.iterdir()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    await rig.tmux.paste(pane, b"secret")
-    assert list(folder.iterdir()) == []
-    await rig.tmux.close()
-    assert not folder.exists()
-
-
-# Ends of programs
-
-
-@pytest.mark.parametrize(
-    ("script", "code"),
-    [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)],
-)
-async def test_the_exit_code_is_told(rig: Rig, script: str, code: int) -> None:
-    pane = await rig.run("sh", "-c", f"echo started; read x; {script}")
-    await rig.recorder.until_shown(pane, "started")
-    await rig.tmux.press(pane, ["Enter"])
-    assert await rig.recorder.until_exited(pane) == code
-    [info] = await rig.tmux.panes()
-    assert (info.dead, info.exit_code) == (True, code)
-
-
-async def test_programs_that_end_at_once_are_told_once_each(rig: Rig) -> None:
-    panes = [await rig.run("sh", "-c", f"exit {code}") for code in range(20)]
-    for pane in panes:
-        await rig.recorder.until_exited(pane)
-    assert sorted(rig.recorder.exits) == sorted(zip(panes, range(20), strict=True))
-
-
-async def test_the_last_screen_comes_before_the_end(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "seq 100; echo the last words; exit 1")
-    await rig.recorder.until_exited(pane)
-    assert "the last words" in rig.recorder.of(pane)[-1].text
-    assert rig.recorder.order[-1] == "exited"
-
-
-async def test_a_program_that_cannot_be_found_ends(rig: Rig) -> None:
-    pane = await rig.run("/no/such/program", "x")
-    assert await rig.recorder.until_exited(pane) == 1
-
-
-async def test_the_end_is_told_while_a_child_holds_the_terminal(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "trap '' HUP; (trap '' HUP; sleep 5) & exit 6")
-    assert await rig.recorder.until_exited(pane) == 6
-
-
-async def test_a_window_that_somebody_closes_is_an_end_without_code(rig: Rig) -> None:
-    pane = await rig.run(*LONG_SLEEP)
-    await rig.by_hand("kill-window", "-t", pane)
-    assert await rig.recorder.until_exited(pane) is None
-
-
-# Finding tmux
 
 
 async def test_tmux_that_is_not_installed_is_said_with_advice(tmp_path: Path) -> None:

@@ -144,6 +144,17 @@ async def test_a_new_engine_finds_the_living_and_the_dead(rig: Rig) -> None:
     await tmux.kill_server()
 
 
+async def test_an_engine_can_be_closed_and_started_again(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", SPEAKER)
+    await kill_client(rig)
+    await rig.recorder.until(lambda: bool(rig.recorder.reasons))
+    await rig.tmux.close()
+    await rig.tmux.start()
+    await rig.tmux.paste(pane, b"again\n")
+    await rig.recorder.until_shown(pane, "said again")
+    assert len(await client_pids(rig)) == 1
+
+
 async def test_programs_outlive_the_engine_and_nothing_else_does(rig: Rig) -> None:
     pane = await rig.run(*LONG_SLEEP)
     await rig.tmux.close()

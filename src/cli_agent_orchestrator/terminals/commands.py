@@ -1,10 +1,21 @@
 """The command lines that the engine sends to tmux, each group with its reasons."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cli_agent_orchestrator.terminals.panes import HUB_SESSION, PANE_FORMAT, Command, Size
-from cli_agent_orchestrator.terminals.protocol import command, literal
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.terminals.panes import (
+    HUB_SESSION,
+    PANE_FORMAT,
+    SESSION_PATTERN,
+    TAG_PATTERN,
+    Command,
+    PaneInfo,
+    Size,
+    parse_pane,
+)
+from cli_agent_orchestrator.terminals.protocol import Answer, command, literal
 
 PLACEHOLDER = ("cat", "-")
 """A program that does nothing, for windows that only hold a session open."""
@@ -54,6 +65,42 @@ class Window:
     def passing_name(self) -> str:
         """The name it is known by until it is set up; no other window has it."""
         return f"cao-new-{self.tag}"
+
+
+def check_window(window: Window) -> None:
+    """Refuse what tmux would misunderstand."""
+    if not re.fullmatch(SESSION_PATTERN, window.session) or window.session == HUB_SESSION:
+        raise UsageError(f"session name {window.session!r}: use letters, digits, `-` and `_`")
+    if not re.fullmatch(TAG_PATTERN, window.tag):
+        raise UsageError(f"terminal id {window.tag!r}: use letters, digits, `-` and `_`")
+    argv = window.command.argv
+    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
+        raise UsageError(f"{argv!r} is no command that can be run")
+    env = window.command.env
+    words = (window.name, window.command.cwd, *argv, *env.keys(), *env.values())
+    if not all(map(_can_be_sent, words)):
+        raise UsageError("a command, its folder and environment cannot hold NUL or half characters")
+
+
+def _can_be_sent(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+
+
+def opened_pane(window: Window, answer: Answer) -> PaneInfo | None:
+    """Return the pane that new-window made; tmux knows it by a passing name at that time."""
+    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+    if info is None:
+        return None
+    return replace(
+        info,
+        session=window.session,
+        name=window.name,
+        tag=window.tag,
+        raw_output=window.raw_output,
+    )
 
 
 def attach_words(size: Size) -> tuple[str, ...]:

@@ -97,9 +97,10 @@ class Connection(asyncio.SubprocessProtocol):
             return done
         if not lines or not all(line and "\n" not in line for line in lines):
             raise ValueError("a batch has one command a line, and no empty line")
-        self._batches.append(_Batch(len(lines) if answers is None else answers, done))
         # Arguments may hold bytes that are no UTF-8 (a path, an environment value).
-        self._input.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+        self._batches.append(_Batch(len(lines) if answers is None else answers, done))
+        self._input.write(data)
         return done
 
     def tell(self, lines: Sequence[str]) -> None:

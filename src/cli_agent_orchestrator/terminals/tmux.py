@@ -5,25 +5,21 @@ Nothing but this engine runs `tmux`, and it does so only to ask for the version 
 
 import asyncio
 import os
-import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
-from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone, UsageError
+from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.terminals import commands, hub
 from cli_agent_orchestrator.terminals.connection import Answers, Connection
 from cli_agent_orchestrator.terminals.observer import Observer, TmuxListener, tell
 from cli_agent_orchestrator.terminals.panes import (
     HUB_SESSION,
-    SESSION_PATTERN,
-    TAG_PATTERN,
     Command,
     Look,
     PaneInfo,
@@ -86,6 +82,7 @@ class Tmux:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
         environ = os.environ if self._environ is None else self._environ
+        self._lost.clear()
         self._env = hub.server_environment(environ)
         version = await hub.read_version(self._program, self._env)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
@@ -131,7 +128,7 @@ class Tmux:
         The listener hears of the new pane only after this has returned to its caller.
         """
         window = commands.Window(session, name, tag, command, raw_output, self._size)
-        _check(window)
+        commands.check_window(window)
         connection, observer = self._current()
         with observer.opening():
             change = self._change(connection, commands.open_lines(window))
@@ -140,7 +137,9 @@ class Tmux:
             except asyncio.CancelledError:
                 change.add_done_callback(partial(self._undo_opening, connection))
                 raise
-            info = _opened(window, answers[commands.NEW_WINDOW])
+            info = commands.opened_pane(window, answers[commands.NEW_WINDOW])
+            if info is None:
+                raise _refused("new-window", answers[commands.NEW_WINDOW])
             if not answers[commands.LINK_WINDOW].ok:
                 await asyncio.shield(self._change(connection, [_kill_window(info.window)]))
                 raise _refused("link-window", answers[commands.LINK_WINDOW])
@@ -327,33 +326,6 @@ async def _look(connection: Connection, panes: Sequence[str], among: int) -> dic
 
 def _screens(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
     return {pane: look.screen(pane) for pane, look in looks.items()}
-
-
-def _check(window: commands.Window) -> None:
-    """Refuse what tmux would misunderstand."""
-    if not re.fullmatch(SESSION_PATTERN, window.session) or window.session == HUB_SESSION:
-        raise UsageError(f"session name {window.session!r}: use letters, digits, `-` and `_`")
-    if not re.fullmatch(TAG_PATTERN, window.tag):
-        raise UsageError(f"terminal id {window.tag!r}: use letters, digits, `-` and `_`")
-    argv = window.command.argv
-    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
-        raise UsageError(f"{argv!r} is no command that can be run")
-    if any("\0" in word for word in (*argv, window.command.cwd, *window.command.env.values())):
-        raise UsageError("a command, its folder and its environment cannot hold a NUL character")
-
-
-def _opened(window: commands.Window, answer: Answer) -> PaneInfo:
-    """Return the pane that new-window made; it is known to tmux by a passing name at that time."""
-    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
-    if info is None:
-        raise _refused("new-window", answer)
-    return replace(
-        info,
-        session=window.session,
-        name=window.name,
-        tag=window.tag,
-        raw_output=window.raw_output,
-    )
 
 
 def _kill_window(target: str) -> str:

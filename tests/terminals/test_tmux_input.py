@@ -1,0 +1,125 @@
+"""What is typed reaches the program byte by byte, on a real tmux server."""
+
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import TmuxCommandError
+from tests.terminals.tmux_rig import Rig, running_tmux
+
+pytestmark = pytest.mark.tmux
+
+HOSTILE_BYTES = [
+    b"plain",
+    b'it\'s "quoted" $HOME `id` #{pid} %1 ~ {}',
+    b"ends with ;",
+    b";",
+    b"-p",
+    b"\n",
+    b"line one\nline two\r\nline three\n\n",
+    b"\ttabs\tand trailing spaces   ",
+    b"%end 1700000000 1 1\n%exit\n",
+    b"\\033 \\n \\",
+    bytes(range(256)) * 2,
+    "é漢😀\u009b".encode(),
+    b"\xff\xfe not UTF-8",
+    b"x" * 1_000,
+    b"0123456789abcdef\n" * 3_000,
+    b"0123456789abcdefghijklmno" * 20_000,
+]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running_tmux() as rig:
+        yield rig
+
+
+@pytest.mark.parametrize("data", HOSTILE_BYTES, ids=lambda data: repr(data[:20]))
+async def test_a_paste_is_byte_exact(rig: Rig, tmp_path: Path, data: bytes) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    await rig.tmux.paste(pane, data)
+    await rig.recorder.until_shown(pane, f"got {len(data)}.")
+    assert record.read_bytes() == data
+
+
+async def test_a_program_that_knows_bracketed_paste_gets_one(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record, r"\x1b[?2004h")
+    await rig.tmux.paste(pane, b"two\nlines")
+    await rig.recorder.until_shown(pane, "got 21.")
+    assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
+
+
+async def test_an_empty_paste_types_nothing(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    await rig.tmux.paste(pane, b"")
+    await rig.tmux.paste(pane, b"x")
+    await rig.recorder.until_shown(pane, "got 1.")
+
+
+async def test_nothing_of_a_paste_stays_behind(rig: Rig, tmp_path: Path) -> None:
+    pane = await rig.reader(tmp_path / "record")
+    await rig.tmux.paste(pane, b"secret")
+    assert await rig.by_hand("list-buffers") == ""
+
+
+async def test_keys_are_pressed_by_name(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    await rig.tmux.press(pane, ["Enter", "Escape", "C-c", "Down", "-", ";"])
+    await rig.recorder.until_shown(pane, "got 8.")
+    assert record.read_bytes() == b"\r\x1b\x03\x1b[B-;"
+
+
+async def test_copy_mode_is_told_and_left_before_a_paste(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    await rig.by_hand("copy-mode", "-t", pane)
+    await rig.recorder.until(lambda: rig.recorder.of(pane)[-1].in_mode)
+    await rig.tmux.paste(pane, b"hello")
+    screen = await rig.recorder.until_shown(pane, "got 5.")
+    assert not screen.in_mode
+    assert record.read_bytes() == b"hello"
+
+
+async def test_copy_mode_is_left_before_a_key(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    await rig.by_hand("copy-mode", "-t", pane)
+    await rig.tmux.press(pane, ["Enter"])
+    await rig.recorder.until_shown(pane, "got 1.")
+    assert record.read_bytes() == b"\r"
+
+
+async def test_a_dead_program_takes_no_input(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", "exit 0")
+    await rig.recorder.until_exited(pane)
+    with pytest.raises(TmuxCommandError, match="has ended"):
+        await rig.tmux.paste(pane, b"x")
+    with pytest.raises(TmuxCommandError, match="has ended"):
+        await rig.tmux.press(pane, ["Enter"])
+    assert await rig.by_hand("list-buffers") == ""
+    assert rig.recorder.reasons == []
+
+
+async def test_a_pane_that_is_not_there_takes_no_input(rig: Rig) -> None:
+    with pytest.raises(TmuxCommandError, match="%999"):
+        await rig.tmux.paste("%999", b"x")
+    with pytest.raises(TmuxCommandError, match="%999"):
+        await rig.tmux.press("%999", ["Enter"])
+    assert await rig.by_hand("list-buffers") == ""
+
+
+async def test_files_of_pastes_are_private_and_removed(rig: Rig, tmp_path: Path) -> None:
+    pane = await rig.reader(tmp_path / "record")
+    [folder] = rig.scratch.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await rig.tmux.paste(pane, b"secret")
+    assert list(folder.iterdir()) == []
+    await rig.tmux.close()
+    assert not folder.exists()

@@ -1,0 +1,217 @@
+"""How the engine starts programs and notices their ends, on a real tmux server."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command, Size, Tmux
+from tests.terminals.tmux_rig import LONG_SLEEP, REPORTER, Rig, running_tmux
+
+pytestmark = pytest.mark.tmux
+
+SET_BY_TMUX = {"TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE", "PWD", "SHELL"}
+
+HOSTILE_WORDS = [
+    "two words",
+    "it's",
+    '"double"',
+    "ends with ;",
+    ";",
+    "\\;",
+    "$HOME ${HOME} $(id) `id`",
+    "#{pane_id} #(id) #[bold] ##",
+    "%1 %H %%",
+    "~",
+    "{ brace }",
+    "line\nbreak\n",
+    "carriage\rreturn",
+    "tab\tand \x1b escape \x7f",
+    "non-ASCII é漢😀",
+    "back\\slash\\n\\012",
+    "",
+    "-t",
+    "--",
+    "*?[a-z]",
+    "x" * 100_000,
+]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running_tmux() as rig:
+        yield rig
+
+
+async def report_of(rig: Rig, command: Command, report: Path) -> dict[str, object]:
+    """Run a program that writes down how it was started, and return that."""
+    info = await rig.tmux.open_window("work", "reporter", command, "reporter")
+    assert await rig.recorder.until_exited(info.pane) == 0
+    told = json.loads(report.read_text())
+    assert isinstance(told, dict)
+    return told
+
+
+async def test_arguments_arrive_exactly_as_given(rig: Rig, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    argv = (sys.executable, "-c", REPORTER, *HOSTILE_WORDS)
+    told = await report_of(rig, Command(argv, "/", {"REPORT": str(report)}), report)
+    assert told["argv"] == HOSTILE_WORDS
+
+
+async def test_a_command_of_one_word_is_not_run_by_a_shell(rig: Rig, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    program = tmp_path / "my $(touch oops) program;"
+    program.write_text(f"#!{sys.executable}\n{REPORTER}")
+    program.chmod(0o755)
+    told = await report_of(
+        rig, Command((str(program),), str(tmp_path), {"REPORT": str(report)}), report
+    )
+    assert told["argv"] == []
+    assert not (tmp_path / "oops").exists()
+
+
+async def test_the_environment_is_the_given_one(rig: Rig, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    env = {f"V{number}": word for number, word in enumerate(HOSTILE_WORDS)}
+    env |= {"REPORT": str(report), "PATH": "/only/this", "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
+    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
+    assert isinstance(told["env"], dict)
+    seen = {name: value for name, value in told["env"].items() if name not in SET_BY_TMUX}
+    assert seen == {name: value for name, value in env.items() if name not in SET_BY_TMUX}
+    assert told["env"]["SHELL"] == "/bin/sh"
+
+
+async def test_a_terminal_type_of_ones_own_wins(rig: Rig, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    env = {"REPORT": str(report), "TERM": "xterm-direct"}
+    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
+    assert isinstance(told["env"], dict)
+    assert told["env"]["TERM"] == "xterm-direct"
+
+
+async def test_variables_of_one_window_do_not_reach_the_next(rig: Rig, tmp_path: Path) -> None:
+    env = {"REPORT": str(tmp_path / "a"), "SECRET": "of the first"}
+    await rig.tmux.open_window("work", "first", Command(LONG_SLEEP, "/", env), "first")
+    report = tmp_path / "b"
+    command = Command((sys.executable, "-c", REPORTER), "/", {"REPORT": str(report)})
+    told = await report_of(rig, command, report)
+    assert isinstance(told["env"], dict)
+    assert "SECRET" not in told["env"]
+
+
+async def test_no_variable_shows_on_a_command_line(rig: Rig) -> None:
+    command = Command(LONG_SLEEP, "/", {"SECRET": "nobody-may-see-this"})
+    info = await rig.tmux.open_window("work", "w", command, "t")
+    assert (await rig.tmux.panes())[0].pid == info.pid
+    process = await asyncio.create_subprocess_exec(
+        "ps", "-axww", "-o", "args", stdout=asyncio.subprocess.PIPE
+    )
+    listed, _ = await process.communicate()
+    assert b"nobody-may-see-this" not in listed
+
+
+@pytest.mark.parametrize("name", ["plain", "#[x] #{pid} #(id) ##", "it's $HOME; é %H ~"])
+async def test_the_program_starts_in_its_folder(rig: Rig, tmp_path: Path, name: str) -> None:
+    report, folder = tmp_path / "report", tmp_path / name
+    folder.mkdir()
+    command = Command((sys.executable, "-c", REPORTER), str(folder), {"REPORT": str(report)})
+    assert (await report_of(rig, command, report))["cwd"] == str(folder)
+
+
+async def test_a_window_has_the_size_of_the_engine(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", "stty size; sleep 1000")
+    await rig.recorder.until_shown(pane, "40 120")
+
+
+async def test_another_size_can_be_had(rig: Rig) -> None:
+    await rig.tmux.close()
+    other = Tmux(rig.socket, rig.recorder, size=Size(200, 50), environ=rig.environ)
+    await other.start()
+    command = Command(("sh", "-c", "stty size; sleep 1000"), "/", dict(os.environ))
+    info = await other.open_window("work", "w", command, "t")
+    await rig.recorder.until_shown(info.pane, "50 200")
+    await other.kill_server()
+
+
+@pytest.mark.parametrize(
+    ("session", "tag", "argv"),
+    [
+        ("", "t", LONG_SLEEP),
+        ("a:b", "t", LONG_SLEEP),
+        ("a.b", "t", LONG_SLEEP),
+        ("$1", "t", LONG_SLEEP),
+        (HUB_SESSION, "t", LONG_SLEEP),
+        ("s", "", LONG_SLEEP),
+        ("s", "a b", LONG_SLEEP),
+        ("s", "t", ()),
+        ("s", "t", ("",)),
+        ("s", "t", ("A=1",)),
+        ("s", "t", ("sleep", "\0")),
+        ("s", "t", ("sleep", "\ud800")),
+    ],
+)
+async def test_what_tmux_would_misunderstand_is_refused(
+    rig: Rig, session: str, tag: str, argv: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError):
+        await rig.tmux.open_window(session, "w", Command(argv, "/", {}), tag)
+    assert await rig.tmux.panes() == []
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="file names are UTF-8 there")
+async def test_a_folder_whose_name_is_no_utf_8_can_be_used(rig: Rig, tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(folder).mkdir()
+    program = Command(("sh", "-c", "touch here; exit 8"), folder, {})
+    info = await rig.tmux.open_window("s", "n", program, "t")
+    assert await rig.recorder.until_exited(info.pane) == 8
+    assert (Path(folder) / "here").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)],
+)
+async def test_the_exit_code_is_told(rig: Rig, script: str, code: int) -> None:
+    pane = await rig.run("sh", "-c", f"echo started; read x; {script}")
+    await rig.recorder.until_shown(pane, "started")
+    await rig.tmux.press(pane, ["Enter"])
+    assert await rig.recorder.until_exited(pane) == code
+    [info] = await rig.tmux.panes()
+    assert (info.dead, info.exit_code) == (True, code)
+
+
+async def test_programs_that_end_at_once_are_told_once_each(rig: Rig) -> None:
+    panes = [await rig.run("sh", "-c", f"exit {code}") for code in range(20)]
+    for pane in panes:
+        await rig.recorder.until_exited(pane)
+    assert sorted(rig.recorder.exits) == sorted(zip(panes, range(20), strict=True))
+
+
+async def test_the_last_screen_comes_before_the_end(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", "seq 100; echo the last words; exit 1")
+    await rig.recorder.until_exited(pane)
+    assert "the last words" in rig.recorder.of(pane)[-1].text
+    assert rig.recorder.order[-1] == "exited"
+
+
+async def test_a_program_that_cannot_be_found_ends(rig: Rig) -> None:
+    pane = await rig.run("/no/such/program", "x")
+    assert await rig.recorder.until_exited(pane) == 1
+
+
+async def test_the_end_is_told_while_a_child_holds_the_terminal(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", "trap '' HUP; (trap '' HUP; sleep 5) & exit 6")
+    assert await rig.recorder.until_exited(pane) == 6
+
+
+async def test_a_window_that_somebody_closes_is_an_end_without_code(rig: Rig) -> None:
+    pane = await rig.run(*LONG_SLEEP)
+    await rig.by_hand("kill-window", "-t", pane)
+    assert await rig.recorder.until_exited(pane) is None
