@@ -60,6 +60,10 @@ class InstallError(Exception):
     """An agent program could not be installed; the text says what was tried."""
 
 
+class NoSuchVersion(InstallError):
+    """npm does not have this version."""
+
+
 def install(name: str, version: str, cache: Path = CACHE) -> Installed:
     """Return a running program of this version, or else of the nearest, installing it if needed.
 
@@ -73,7 +77,7 @@ def install(name: str, version: str, cache: Path = CACHE) -> Installed:
             return Installed(name, version, _program(agent, version, cache))
         for other in nearest_releases(version, _releases(agent)):
             if _installed(agent, other, cache):
-                note = f"{agent.package} {version} has no build for this platform: {other} is taken"
+                note = f"{agent.package} {version} cannot be had on this platform: {other} is taken"
                 return Installed(name, other, _program(agent, other, cache), note)
     raise InstallError(f"{agent.package}: neither {version} nor a near version runs here")
 
@@ -102,19 +106,21 @@ def _installed(agent: Agent, version: str, cache: Path) -> bool:
     """Tell whether this version runs, after installing it if it was never tried."""
     folder = _folder(agent, version, cache)
     if not folder.exists():
-        # Renamed when complete: a folder of this name is never half an installation.
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".partial-") as partial:
-            inner = Path(partial) / "inner"
-            inner.mkdir()
-            _npm(
-                "install", "--prefix", str(inner), "--no-audit", "--no-fund", _spec(agent, version)
-            )
-            inner.rename(folder)
+        try:
+            _install_into(folder, agent, version)
+        except NoSuchVersion:
+            return False
     return program_version(_program(agent, version, cache)) == version
 
 
-def _spec(agent: Agent, version: str) -> str:
-    return f"{agent.package}@{version}"
+def _install_into(folder: Path, agent: Agent, version: str) -> None:
+    """Install beside the folder and rename: it is never half an installation."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
+        inner = Path(partial) / "inner"
+        inner.mkdir()
+        package = f"{agent.package}@{version}"
+        _npm("install", "--prefix", str(inner), "--no-audit", "--no-fund", package)
+        inner.rename(folder)
 
 
 def _releases(agent: Agent) -> list[str]:
@@ -148,5 +154,6 @@ def _npm(*words: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise InstallError(f"npm {words[0]} took over {INSTALL_SECONDS} s") from error
     except subprocess.CalledProcessError as error:
-        raise InstallError(f"npm {' '.join(words)}: {error.stderr.strip()}") from error
+        kind = NoSuchVersion if "ETARGET" in error.stderr else InstallError
+        raise kind(f"npm {' '.join(words)}: {error.stderr.strip()}") from error
     return done.stdout
