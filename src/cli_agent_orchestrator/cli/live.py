@@ -77,8 +77,8 @@ class LiveView:
                 self._status = event.status
         line = self._narration.tell(event)
         if line is not None and not isinstance(event, TurnBegan):
-            when = Text(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ", style="dim")
-            self._live.console.print(when + Text(line.text, style=STYLES[line.tone]))
+            when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
+            self._console.print(Text.assemble((when, "dim"), (line.text, STYLES[line.tone])))
         self._show()
 
     def _tick(self) -> None:
@@ -103,14 +103,13 @@ class LiveView:
         if turn is None:
             return Group()
         minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
-        status = (self._status or TerminalStatus.UNKNOWN).replace("_", " ")
+        status = "sending" if self._status is None else self._status.replace("_", " ")
         head = Text.assemble(
             ("▶ ", "bold cyan"),
             (place(turn.turn), "bold"),
             f"  {turn.provider}  ",
             (status, "yellow" if status.startswith("waiting") else "cyan"),
             f"  {minutes}:{seconds:02d}",
-            (f"  cao attach {turn.terminal_id}", "dim"),
             no_wrap=True,
             overflow="ellipsis",
         )

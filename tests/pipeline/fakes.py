@@ -1,0 +1,231 @@
+"""A whole run without agents: a server that answers by itself, time that is moved, real files."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator.errors import ApiError, ApiRefused
+from cli_agent_orchestrator.handoff.dispatch import World
+from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.pipeline.events import OnRunEvent, RunEvent
+from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
+from cli_agent_orchestrator.pipeline.setup import init_new_run
+from cli_agent_orchestrator.pipeline.state import RunState
+from cli_agent_orchestrator.pipeline.store import StateFile
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.run_config import RunConfig
+from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
+from tests.pipeline.samples import (
+    ANALYST_SUMMARY,
+    PASS,
+    PROGRAMMER_SUMMARY,
+    TASK_TEXT,
+    approval,
+)
+
+ROLES = {role.profile: role for role in Role}
+OUR_FEATURES = frozenset({"input-body"})
+TASK = parse_task(TASK_TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt as it reached an agent."""
+
+    terminal_id: str
+    role: Role
+    message: str
+    key: str | None
+
+
+def agree(asked: Asked) -> str:
+    """Answer so that the run passes as soon as it can."""
+    match asked.role:
+        case Role.ANALYST:
+            return ANALYST_SUMMARY
+        case Role.PROGRAMMER:
+            return PROGRAMMER_SUMMARY
+        case Role.TESTER:
+            return PASS
+    return approval(asked.role)
+
+
+@dataclass
+class FakeServer:
+    """A server whose agents answer at once, into the file that their prompt names."""
+
+    answer: Callable[[Asked], str | None] = agree
+    """What an agent writes; None if it writes nothing."""
+    features_named: frozenset[str] = OUR_FEATURES
+    terminals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    started: list[tuple[str, str]] = field(default_factory=list)
+    """Profile and provider of every agent that was started."""
+    refused: dict[str, ApiError] = field(default_factory=dict)
+    """By profile: why no agent can be started."""
+    exited: list[str] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    """What agents were told, each message once."""
+    statuses: dict[str, TerminalStatus] = field(default_factory=dict)
+    down: ApiError | None = None
+    """Raised by every request while it is set."""
+    sessions: list[str] = field(default_factory=list)
+
+    def create_session(
+        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+    ) -> dict[str, Any]:
+        self.sessions.append(session_name or f"cao-{len(self.sessions) + 1}")
+        return self._create(self.sessions[-1], agent_profile, provider)
+
+    def create_terminal(
+        self, session_name: str, agent_profile: str, *, provider: str | None = None
+    ) -> dict[str, Any]:
+        if session_name not in self.sessions:
+            raise ApiRefused("POST", f"/sessions/{session_name}/terminals", 404, "no session")
+        return self._create(session_name, agent_profile, provider)
+
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]:
+        self._answer()
+        if terminal_id not in self.terminals:
+            raise ApiRefused("GET", f"/terminals/{terminal_id}", 404, "no terminal")
+        return self.terminals[terminal_id]
+
+    def exit_terminal(self, terminal_id: str) -> None:
+        self.exited.append(terminal_id)
+        self.get_terminal(terminal_id)
+        del self.terminals[terminal_id]
+
+    def features(self) -> frozenset[str]:
+        self._answer()
+        return self.features_named
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery:
+        role = ROLES[self.get_terminal(terminal_id)["agent_profile"]]
+        new = Asked(terminal_id, role, message, idempotency_key)
+        if self.features_named:
+            for asked in self.asked:
+                if (asked.terminal_id, asked.key) == (terminal_id, idempotency_key):
+                    if asked.message != message:
+                        raise ApiRefused("POST", "/input", 400, "the key is another message's")
+                    return Delivery(True, "it was typed before")
+        self.asked.append(new)
+        text = self.answer(new)
+        if text is not None:
+            response_path(message).write_text(text, encoding="utf-8")
+        return Delivery(True, "the agent took it")
+
+    def get_status(self, terminal_id: str) -> TerminalStatus:
+        self.get_terminal(terminal_id)
+        return self.statuses.get(terminal_id, TerminalStatus.COMPLETED)
+
+    def get_last_output(self, terminal_id: str) -> str:
+        self.get_terminal(terminal_id)
+        return "what the screen says"
+
+    def events(self, after: str | None = None) -> Iterator[TerminalEvent]:
+        return iter(())
+
+    def close_events(self) -> None:
+        """There is no stream."""
+
+    def turns(self) -> list[tuple[Role, int]]:
+        """Return whom the run asked, and in which round."""
+        return [(asked.role, round_of(asked.message)) for asked in self.asked]
+
+    def prompts_to(self, role: Role) -> list[str]:
+        return [asked.message for asked in self.asked if asked.role is role]
+
+    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+        self._answer()
+        if profile in self.refused:
+            raise self.refused[profile]
+        self.started.append((profile, provider or ""))
+        number = sum(1 for started, _ in self.started if started == profile)
+        terminal_id = f"{profile}-{number}"
+        self.terminals[terminal_id] = {
+            "id": terminal_id,
+            "session_name": session,
+            "agent_profile": profile,
+            "provider": provider,
+        }
+        return self.terminals[terminal_id]
+
+    def _answer(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+
+def response_path(message: str) -> Path:
+    """Return the file that a prompt names, as an agent would find it."""
+    found = re.search(r"^cat > (.*) <<'", message, re.MULTILINE)
+    assert found is not None
+    (path,) = shlex.split(found[1])
+    return Path(path)
+
+
+def round_of(message: str) -> int:
+    found = re.search(r"^ROUND: (\d+)$", message, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+class Rig:
+    """A project folder, a server, and runs on them."""
+
+    def __init__(self, folder: Path, server: FakeServer | None = None) -> None:
+        self.folder = folder
+        self.server = server or FakeServer()
+        self.clock = FakeClock()
+        self.mailbox = FakeMailbox(self.clock)
+        self.events: list[RunEvent] = []
+        self.rules = LoopRules(Limits(max_rounds=3))
+        self.handoff_rules = HandoffRules(max_reminders=0)
+        self.state_file = StateFile(folder / ".tmp" / "state.json", self.clock)
+        self.test_command = ""
+
+    def config(self, **values: str) -> RunConfig:
+        return RunConfig.from_env({"WD": str(self.folder), "PROMPT": TASK_TEXT, **values})
+
+    def begin(self, **values: str) -> RunState:
+        """Start five agents."""
+        return init_new_run(self.server, self.config(**values), TASK, self.clock)
+
+    def files(self, state: RunState) -> ResponseFiles:
+        names = {role.value: role.response_file for role in Role}
+        return ResponseFiles(self.folder, state.progress.archive, names)
+
+    def runner(self, state: RunState, on_event: OnRunEvent | None = None) -> Runner:
+        files = self.files(state)
+        files.ensure_response_dir()
+        condensation: Condensation = self.rules.condensation
+        plan = Plan(
+            Briefing(TASK, files.folder, condensation, self.test_command),
+            self.rules,
+            self.handoff_rules,
+        )
+        records = Records(self.state_file, files, Journal(files.archive_folder))
+        world = World(self.clock, self.mailbox, no_watch)
+        return Runner(self.server, plan, records, on_event or self.events.append, world)
+
+    def run(self, state: RunState, on_event: OnRunEvent | None = None) -> RunState:
+        """Take a run to its end."""
+        with self.runner(state, on_event) as runner:
+            return runner.run(state)
+
+    def saved(self) -> RunState:
+        state = self.state_file.load_state()
+        assert state is not None
+        return state
+
+    def archived(self, state: RunState) -> Mapping[str, str]:
+        folder = self.files(state).archive_folder
+        return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}

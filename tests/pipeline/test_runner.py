@@ -1,0 +1,406 @@
+"""The loop, with agents that answer at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, StateError
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
+from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
+from cli_agent_orchestrator.pipeline.roles import Phase, Role
+from cli_agent_orchestrator.pipeline.setup import replace_terminals
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.pipeline.store import StateFile
+from tests.pipeline.fakes import Asked, FakeServer, Rig, agree, response_path
+from tests.pipeline.samples import FAIL, PASS
+
+NINE_TURNS = [
+    *[Role.ANALYST, Role.ANALYST_REVIEW] * 2,
+    *[Role.PROGRAMMER, Role.PROGRAMMER_REVIEW] * 2,
+    Role.TESTER,
+]
+FIVE_TURNS = list(Role)
+SHORT = LoopRules(review=ReviewRules(min_cycles=1))
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+class Killed(BaseException):
+    """Stands for the sudden end of the process: nobody catches it."""
+
+
+def kill_at(chosen: Callable[[RunEvent], bool]) -> Callable[[RunEvent], None]:
+    def on_event(event: RunEvent) -> None:
+        if chosen(event):
+            raise Killed
+
+    return on_event
+
+
+class TestVerdicts:
+    def test_a_pass_ends_the_run(self, rig: Rig) -> None:
+        """Scenario: PASS exits with code 0"""
+        state = rig.run(rig.begin())
+        assert state.final_status is FinalStatus.PASS
+        assert rig.saved().final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    def test_a_fail_leads_to_another_round_with_the_evidence(self, rig: Rig) -> None:
+        """Scenario: FAIL loops back to analyst"""
+        rig.server.answer = fail_until(2)
+        state = rig.run(rig.begin())
+        assert (state.final_status, state.round) == (FinalStatus.PASS, 2)
+        assert [role for role, number in rig.server.turns() if number == 2] == NINE_TURNS
+        first_of_round_two = rig.server.prompts_to(Role.ANALYST)[2]
+        assert "- exit code 1" in first_of_round_two
+
+    def test_after_the_last_round_the_run_has_failed(self, rig: Rig) -> None:
+        """Scenario: MAX_ROUNDS exhausted exits with code 1"""
+        rig.server.answer = fail_until(99)
+        rig.rules = LoopRules(Limits(max_rounds=2))
+        state = rig.run(rig.begin())
+        assert (state.final_status, state.round) == (FinalStatus.FAIL, 2)
+        assert rig.saved().final_status is FinalStatus.FAIL
+
+    def test_a_lost_analysis_is_made_again(self, rig: Rig) -> None:
+        """Scenario: Missing analyst output falls back to analyst phase"""
+        state = replace(rig.begin(), phase=Phase.PROGRAMMER)
+        rig.run(state)
+        assert rig.server.turns()[0] == (Role.ANALYST, 1)
+
+    def test_used_up_cycles_are_told(self, rig: Rig) -> None:
+        rig.server.answer = lambda asked: (
+            "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- no"
+            if asked.role is Role.ANALYST_REVIEW
+            else agree(asked)
+        )
+        state = rig.run(rig.begin())
+        assert state.final_status is FinalStatus.PASS
+        ended = [event.outcome for event in rig.events if isinstance(event, TurnEnded)]
+        assert any(isinstance(outcome, CyclesUsedUp) for outcome in ended)
+        assert isinstance(ended[-1], Passed)
+
+
+class TestSaving:
+    def test_the_state_is_saved_with_the_turn_in_flight_before_it_is_asked(self, rig: Rig) -> None:
+        seen = []
+
+        def look(asked: Asked) -> str:
+            saved = rig.saved().progress.in_flight
+            assert saved is not None
+            seen.append((saved.turn.role, saved.sent, saved.id == asked.key))
+            return agree(asked)
+
+        rig.server.answer = look
+        rig.run(rig.begin())
+        assert seen == [(role, False, True) for role in NINE_TURNS]
+
+    def test_every_reply_is_saved_before_the_next_prompt(self, rig: Rig) -> None:
+        def look(asked: Asked) -> str:
+            if asked.role is Role.TESTER:
+                assert rig.saved().has_output(Role.PROGRAMMER_REVIEW)
+            return agree(asked)
+
+        rig.server.answer = look
+        rig.run(rig.begin())
+
+    def test_prompts_and_replies_are_archived_side_by_side(self, rig: Rig) -> None:
+        state = rig.run(rig.begin())
+        kept = rig.archived(state)
+        assert list(kept)[:2] == ["001-analyst-prompt.md", "001-analyst.md"]
+        assert kept["009-tester.md"] == PASS
+        assert kept["009-tester-prompt.md"] == rig.server.prompts_to(Role.TESTER)[0]
+        assert len(kept) == 2 * len(NINE_TURNS)
+
+    def test_the_journal_tells_every_turn(self, rig: Rig) -> None:
+        state = rig.run(rig.begin())
+        turns = Journal(rig.files(state).archive_folder).read()
+        assert [turn.role for turn in turns] == [str(role) for role in NINE_TURNS]
+        assert turns[-1].outcome == "PASS"
+        assert turns[-1].reply == "009-tester.md"
+
+    def test_a_response_that_lay_there_before_is_kept_as_stale(self, rig: Rig) -> None:
+        state = rig.begin()
+        old = rig.files(state).ensure_response_dir() / Role.ANALYST.response_file
+        old.write_text("from another run", encoding="utf-8")
+        final = rig.run(state)
+        assert rig.archived(final)["001-analyst-stale.md"] == "from another run"
+
+    def test_a_full_disk_stops_the_run_and_it_can_be_resumed(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=8)
+        with pytest.raises(StateError, match="No space left"):
+            rig.run(state)
+        rig.state_file = StateFile(rig.state_file.path, rig.clock)
+        final = rig.run(rig.saved())
+        assert final.final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+
+class TestStopping:
+    def test_a_stop_leaves_a_saved_run_that_goes_on_at_the_same_turn(self, rig: Rig) -> None:
+        """Scenario: SIGINT saves state"""
+        state = rig.begin()
+        rig.server.answer = lambda asked: None if asked.role is Role.PROGRAMMER else agree(asked)
+        rig.server.statuses["programmer-1"] = TerminalStatus.PROCESSING
+        with rig.runner(state) as runner:
+            rig.mailbox.at(60, runner.stop)
+            with pytest.raises(Stopped):
+                runner.run(state)
+        saved = rig.saved()
+        assert saved.final_status is FinalStatus.RUNNING
+        assert saved.progress.in_flight is not None
+        assert (saved.progress.in_flight.turn.role, saved.progress.in_flight.sent) == (
+            Role.PROGRAMMER,
+            True,
+        )
+        finish(rig, "programmer-1")
+        assert rig.run(saved).final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    def test_a_stop_before_the_first_turn_asks_nobody(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.stop()
+            with pytest.raises(Stopped):
+                runner.run(state)
+        assert rig.server.asked == []
+        assert rig.saved().final_status is FinalStatus.RUNNING
+
+
+class TestResuming:
+    @pytest.mark.parametrize("ours", [True, False], ids=["our server", "a server without keys"])
+    def test_a_run_killed_at_any_event_ends_the_same(self, tmp_path: Path, ours: bool) -> None:
+        """Every event of a run is a place to be killed at; so is every save."""
+        features = FakeServer().features_named if ours else frozenset[str]()
+        number = 0
+        while True:
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            rig = Rig(folder, FakeServer(features_named=features))
+            rig.rules = SHORT
+            left = number
+            killed = False
+
+            def count(_: RunEvent) -> None:
+                nonlocal left, killed
+                left -= 1
+                if left < 0 and not killed:
+                    killed = True
+                    raise Killed
+
+            state = rig.begin()
+            try:
+                state = rig.run(state, count)
+            except Killed:
+                state = rig.run(rig.saved())
+            assert state.final_status is FinalStatus.PASS
+            assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
+            kept = rig.archived(state)
+            assert len(kept) == 2 * len(FIVE_TURNS), sorted(kept)
+            if not killed:
+                break
+            number += 1
+        assert number > 4 * len(FIVE_TURNS)
+
+    @pytest.mark.parametrize("written", [True, False], ids=["after the save", "before the save"])
+    def test_a_run_killed_at_any_save_ends_the_same(self, tmp_path: Path, written: bool) -> None:
+        for number in range(1, 3 * len(FIVE_TURNS)):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            rig = Rig(folder)
+            rig.rules = SHORT
+            state = rig.begin()
+            path = rig.state_file.path
+            StateFile(path, rig.clock).save_state(state)
+            rig.state_file = Deadly(path, rig.clock, after=number, written=written)
+            with pytest.raises(Killed):
+                rig.run(state)
+            rig.state_file = StateFile(path, rig.clock)
+            state = rig.run(rig.saved())
+            assert state.final_status is FinalStatus.PASS
+            assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
+
+    def test_the_words_of_a_turn_in_flight_stay_the_same_under_other_settings(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
+        saved = rig.saved()
+        unsure = replace(saved.progress.in_flight, sent=False) if saved.progress.in_flight else None
+        rig.rules = LoopRules(condensation=Condensation(explore_on_repeat=False))
+        rig.test_command = "make check"
+        response_path(rig.server.asked[0].message).unlink()
+        rig.handoff_rules = replace(rig.handoff_rules, strict=False)
+        rig.run(replace(saved, progress=replace(saved.progress, in_flight=unsure)))
+        assert len(rig.server.prompts_to(Role.ANALYST)) == 2
+
+    def test_a_reply_that_was_archived_is_settled_without_its_agent(self, rig: Rig) -> None:
+        state = rig.begin()
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.ACCEPTED)))
+        rig.server.exit_terminal("system_analyst-1")
+        saved = rig.saved()
+        with rig.runner(saved) as runner:
+            settled = runner.settle(saved)
+        assert settled.has_output(Role.ANALYST)
+        assert rig.saved() == replace(settled, updated_at=rig.saved().updated_at)
+        mended = replace_terminals(rig.server, settled, {Role.ANALYST: "codex"})
+        rig.run(mended)
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+        assert EXPLORE_REFERENCE not in rig.server.prompts_to(Role.ANALYST)[1]
+
+    def test_what_is_not_archived_is_not_settled(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            assert runner.settle(state) is state
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: isinstance(event, TurnBegan)))
+        with rig.runner(rig.saved()) as runner:
+            assert runner.settle(rig.saved()) == rig.saved()
+
+    def test_a_replaced_agent_is_told_everything_again(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def second_review(event: RunEvent) -> bool:
+            return (
+                isinstance(event, TurnBegan)
+                and event.turn.role is Role.PROGRAMMER
+                and event.turn.cycle == 2
+            )
+
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(second_review))
+        rig.server.exit_terminal("programmer-1")
+        mended = replace_terminals(rig.server, rig.saved(), {Role.PROGRAMMER: "codex"})
+        final = rig.run(mended)
+        assert final.final_status is FinalStatus.PASS
+        first, again = rig.server.prompts_to(Role.PROGRAMMER)
+        assert "Make the parser accept empty lines." in first
+        assert "Make the parser accept empty lines." in again
+        assert "Change `parse` in parser.py." in again
+
+
+class TestBadDays:
+    def test_a_server_that_is_away_for_a_minute_is_waited_for(self, rig: Rig) -> None:
+        state = rig.begin()
+        away = ApiUnreachable("http://localhost:9889", "refused", maybe_received=False)
+
+        def vanish(asked: Asked) -> str:
+            if asked.role is Role.PROGRAMMER and rig.server.down is None:
+                rig.server.down = away
+                rig.mailbox.at(rig.clock.time - 1000 + 60, come_back)
+            return agree(asked)
+
+        def come_back() -> None:
+            rig.server.down = None
+
+        rig.server.answer = vanish
+        assert rig.run(state).final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+        assert any(is_kind(event, EventKind.WARNING) for event in rig.events)
+
+    def test_an_agent_in_error_stops_a_run_that_can_be_resumed(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.statuses["tester-1"] = TerminalStatus.ERROR
+        with pytest.raises(HandoffError, match="error state"):
+            rig.run(state)
+        rig.server.statuses.clear()
+        assert rig.run(rig.saved()).final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    @pytest.mark.parametrize(
+        "verdict",
+        [
+            "RESULT: PASS\r\nEVIDENCE:\r\n- ok\r\n",
+            "\ufeffRESULT: PASS\nEVIDENCE:\n- ok",
+            "RESULT: PASS\0\nEVIDENCE:\n\0- ok",
+            "**RESULT: PASS**\nEVIDENCE:\n- ok",
+            "result: pass\nevidence:\n- ok",
+            "RESULT: FAIL\n(first try)\n\nRESULT: PASS\nEVIDENCE:\n- ok",
+            "```\nRESULT: FAIL\n```\nRESULT: PASS\nEVIDENCE:\n- ok",
+            "RESULT: PASS\nEVIDENCE:\n" + "- a long line of evidence\n" * 80_000,
+        ],
+        ids=["CRLF", "BOM", "NUL", "bold", "lower case", "both senses", "in a fence", "2 MB"],
+    )
+    def test_odd_forms_of_a_pass_are_read(self, rig: Rig, verdict: str) -> None:
+        rig.server.answer = lambda asked: verdict if asked.role is Role.TESTER else agree(asked)
+        assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+
+    @pytest.mark.parametrize(
+        "verdict",
+        [
+            "```\nRESULT: PASS\n```\nRESULT: FAIL\nEVIDENCE:\n- no",
+            "RESULT: PASS\n\nRESULT: FAIL",
+            "It went well.",
+        ],
+        ids=["in a fence", "both senses", "none"],
+    )
+    def test_odd_forms_of_a_fail_are_no_pass(self, rig: Rig, verdict: str) -> None:
+        rig.rules = LoopRules(Limits(max_rounds=1))
+        rig.server.answer = lambda asked: verdict if asked.role is Role.TESTER else agree(asked)
+        assert rig.run(rig.begin()).final_status is FinalStatus.FAIL
+
+
+class FullDisk(StateFile):
+    """A state file that cannot be written any more after some saves."""
+
+    def __init__(self, path: Path, clock: Clock, after: int) -> None:
+        super().__init__(path, clock)
+        self._left = after
+
+    def save_state(self, state: RunState) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise StateError("the state cannot be saved: No space left on device")
+        super().save_state(state)
+
+
+class Deadly(StateFile):
+    """A state file at whose n-th save the process dies, before or after the file is there."""
+
+    def __init__(self, path: Path, clock: Clock, after: int, written: bool) -> None:
+        super().__init__(path, clock)
+        self._left = after
+        self._written = written
+
+    def save_state(self, state: RunState) -> None:
+        self._left -= 1
+        if self._left == 0 and not self._written:
+            raise Killed
+        super().save_state(state)
+        if self._left == 0:
+            raise Killed
+
+
+def is_kind(event: RunEvent, kind: EventKind) -> bool:
+    return isinstance(event, HandoffEvent) and event.kind is kind
+
+
+def fail_until(last: int) -> Callable[[Asked], str]:
+    def answer(asked: Asked) -> str:
+        failing = asked.role is Role.TESTER and f"ROUND: {last}" not in asked.message
+        return FAIL if failing else agree(asked)
+
+    return answer
+
+
+def finish(rig: Rig, terminal_id: str) -> None:
+    """Let an agent that was at work write its file and come to rest."""
+    (asked,) = [asked for asked in rig.server.asked if asked.terminal_id == terminal_id]
+    response_path(asked.message).write_text(agree(asked), encoding="utf-8")
+    rig.server.statuses.clear()
+    rig.server.answer = agree

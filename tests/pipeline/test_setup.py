@@ -1,0 +1,238 @@
+"""How a run comes to its agents."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.setup import (
+    exit_terminals,
+    find_lost_terminals,
+    init_new_run,
+    new_archive_name,
+    replace_terminals,
+    should_auto_resume,
+    verify_resume_terminals,
+)
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from tests.pipeline.fakes import TASK, FakeServer, Rig
+from tests.pipeline.samples import TASK_TEXT, new_state
+
+NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
+AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def finished(status: FinalStatus) -> RunState:
+    return replace(new_state(), final_status=status)
+
+
+class TestNewRun:
+    def test_it_has_a_session_with_five_terminals(self, rig: Rig) -> None:
+        """Scenario: New run creates 5 terminals"""
+        state = rig.begin()
+        assert rig.server.started[0] == ("system_analyst", "codex")
+        assert {profile for profile, _ in rig.server.started} == {r.profile for r in Role}
+        assert rig.server.sessions == [state.session_name]
+        assert state.terminals == {
+            "analyst": "system_analyst-1",
+            "peer_analyst": "peer_system_analyst-1",
+            "programmer": "programmer-1",
+            "peer_programmer": "peer_programmer-1",
+            "tester": "tester-1",
+        }
+        assert state.final_status is FinalStatus.RUNNING
+        assert state.prompt == TASK_TEXT
+
+    def test_each_role_can_have_an_agent_of_its_own(self, rig: Rig) -> None:
+        state = rig.begin(PROVIDER="claude_code", ANALYST_REVIEW_PROVIDER="kiro_cli")
+        assert dict(rig.server.started)["peer_system_analyst"] == "kiro_cli"
+        assert dict(rig.server.started)["programmer"] == "claude_code"
+        assert state.progress.providers["peer_analyst"] == "kiro_cli"
+
+    @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
+    def test_if_one_agent_cannot_be_started_none_is_left(self, rig: Rig, profile: str) -> None:
+        rig.server.refused[profile] = NO_CODEX
+        with pytest.raises(ApiRefused):
+            rig.begin()
+        assert rig.server.terminals == {}
+
+    def test_a_server_that_tells_no_id_is_an_error(self, rig: Rig) -> None:
+        class Mute(FakeServer):
+            def create_session(self, *_: object, **__: object) -> dict[str, str]:
+                return {"session_name": "cao-1"}
+
+        with pytest.raises(RunError, match="did not tell its id"):
+            init_new_run(Mute(), rig.config(), TASK, rig.clock)
+
+    def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:
+        class Mute(FakeServer):
+            def create_session(self, *_: object, **__: object) -> dict[str, str]:
+                self._create("cao-1", "system_analyst", "codex")
+                return {"id": "system_analyst-1"}
+
+        server = Mute()
+        with pytest.raises(RunError, match="session"):
+            init_new_run(server, rig.config(), TASK, rig.clock)
+        assert server.exited == ["system_analyst-1"]
+
+    def test_two_runs_in_one_second_have_two_archives(self, rig: Rig) -> None:
+        first = new_archive_name(rig.config(), rig.clock)
+        (rig.folder / ".tmp" / first).mkdir(parents=True)
+        assert new_archive_name(rig.config(), rig.clock) == f"{first}-2"
+
+
+class TestAutoResume:
+    def test_a_running_state_is_resumed(self) -> None:
+        """Scenario: Auto-resume when state file has RUNNING status"""
+        assert should_auto_resume(finished(FinalStatus.RUNNING), None)
+
+    def test_a_passed_state_is_not(self) -> None:
+        """Scenario: No auto-resume when state file has PASS status"""
+        assert not should_auto_resume(finished(FinalStatus.PASS), None)
+
+    def test_a_failed_state_is_not(self) -> None:
+        """Scenario: No auto-resume when state file has FAIL status"""
+        assert not should_auto_resume(finished(FinalStatus.FAIL), None)
+
+    def test_without_a_state_there_is_nothing_to_resume(self) -> None:
+        """Scenario: No auto-resume when no state file exists"""
+        assert not should_auto_resume(None, None)
+
+    def test_a_new_run_that_is_asked_for_is_begun(self) -> None:
+        assert not should_auto_resume(finished(FinalStatus.RUNNING), False)
+
+    def test_a_resume_that_is_asked_for_is_done(self) -> None:
+        assert should_auto_resume(finished(FinalStatus.RUNNING), True)
+
+    def test_a_resume_without_a_state_is_an_error(self) -> None:
+        with pytest.raises(ResumeError, match="no saved run"):
+            should_auto_resume(None, True)
+
+    def test_a_resume_of_a_finished_run_is_an_error(self) -> None:
+        with pytest.raises(ResumeError, match="ended with PASS"):
+            should_auto_resume(finished(FinalStatus.PASS), True)
+
+
+class TestVerification:
+    def test_agents_that_are_all_there_are_fine(self, rig: Rig) -> None:
+        verify_resume_terminals(rig.server, rig.begin())
+
+    def test_a_terminal_that_is_gone_is_named(self, rig: Rig) -> None:
+        """Scenario: Resume with unreachable terminal fails"""
+        state = rig.begin()
+        rig.server.exit_terminal("programmer-1")
+        with pytest.raises(ResumeError) as raised:
+            verify_resume_terminals(rig.server, state)
+        assert "programmer (programmer-1) is not there any more" in str(raised.value)
+        assert "--replace-terminals" in str(raised.value)
+        assert "tester" not in str(raised.value)
+
+    def test_a_dead_agent_is_named_with_its_exit_code(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.terminals["tester-1"] |= {"alive": False, "exit_code": 137}
+        with pytest.raises(ResumeError, match=r"tester .* has ended with exit code 137"):
+            verify_resume_terminals(rig.server, state)
+
+    def test_a_dead_agent_whose_exit_code_nobody_knows_is_named_too(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.terminals["tester-1"]["alive"] = False
+        assert find_lost_terminals(rig.server, state) == {Role.TESTER: "has ended"}
+
+    def test_a_terminal_without_an_id_was_never_started(self, rig: Rig) -> None:
+        state = rig.begin()
+        damaged = replace(state, terminals={**state.terminals, "analyst": ""})
+        assert find_lost_terminals(rig.server, damaged) == {Role.ANALYST: "was never started"}
+
+    @pytest.mark.parametrize(
+        "error", [AWAY, ApiRefused("GET", "/terminals/x", 401, "token missing")]
+    )
+    def test_a_server_that_does_not_answer_proves_no_loss(
+        self, rig: Rig, error: ApiUnreachable
+    ) -> None:
+        state = rig.begin()
+        rig.server.down = error
+        with pytest.raises(type(error)):
+            find_lost_terminals(rig.server, state)
+
+
+class TestReplacement:
+    def test_lost_agents_are_replaced_in_their_session(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.exit_terminal("tester-1")
+        mended = replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        assert mended.terminals == {**state.terminals, "tester": "tester-2"}
+        assert mended.session_name == state.session_name
+        verify_resume_terminals(rig.server, mended)
+
+    def test_a_dead_window_is_cleared_away(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.terminals["tester-1"] |= {"alive": False}
+        replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        assert "tester-1" not in rig.server.terminals
+
+    def test_a_lost_session_is_begun_anew(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.terminals.clear()
+        rig.server.sessions = ["another"]
+        mended = replace_terminals(rig.server, state, dict.fromkeys(Role, "codex"))
+        assert mended.session_name == "cao-2"
+        assert set(mended.terminals.values()) == set(rig.server.terminals)
+
+    def test_a_replaced_agent_may_be_another_one(self, rig: Rig) -> None:
+        mended = replace_terminals(rig.server, rig.begin(), {Role.PROGRAMMER: "claude_code"})
+        assert mended.progress.providers["programmer"] == "claude_code"
+        assert mended.progress.providers["tester"] == "codex"
+
+    def test_the_turn_it_had_in_hand_is_asked_again(self, rig: Rig) -> None:
+        state = in_flight(rig.begin(), Role.ANALYST)
+        mended = replace_terminals(rig.server, state, {Role.ANALYST: "codex"})
+        assert mended.progress.in_flight is None
+
+    def test_the_turn_of_another_agent_stays_in_flight(self, rig: Rig) -> None:
+        state = in_flight(rig.begin(), Role.ANALYST)
+        mended = replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        assert mended.progress.in_flight == state.progress.in_flight
+
+    def test_if_nothing_is_lost_nothing_happens(self, rig: Rig) -> None:
+        state = rig.begin()
+        assert replace_terminals(rig.server, state, {}) is state
+
+    def test_a_refusal_for_another_reason_is_told(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.refused["tester"] = NO_CODEX
+        with pytest.raises(ApiRefused, match="could not be started"):
+            replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+
+
+class TestExit:
+    def test_all_five_agents_are_asked_to_quit(self, rig: Rig) -> None:
+        """Scenario: Cleanup exits terminals when enabled"""
+        state = rig.begin()
+        exit_terminals(rig.server, state)
+        assert sorted(rig.server.exited) == sorted(state.terminals.values())
+
+    def test_one_that_is_gone_does_not_keep_the_others(self, rig: Rig) -> None:
+        state = rig.begin()
+        del rig.server.terminals["programmer-1"]
+        exit_terminals(rig.server, state)
+        assert rig.server.terminals == {}
+
+    def test_a_server_that_is_away_is_no_second_error(
+        self, rig: Rig, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        state = rig.begin()
+        rig.server.down = AWAY
+        exit_terminals(rig.server, state)
+        assert "could not be ended" in caplog.text
+
+
+def in_flight(state: RunState, role: Role) -> RunState:
+    dispatch = Dispatch(Turn(role, 1, 1), "key", 1, 0.0, sent=True)
+    return replace(state, progress=replace(state.progress, in_flight=dispatch))
