@@ -63,7 +63,7 @@ def test_without_a_screen_the_signal_decides(kind: SignalKind) -> None:
 def test_a_fresh_signal_is_believed_before_the_screen_follows(
     kind: SignalKind, screen: TerminalStatus
 ) -> None:
-    track = with_signal(with_screen(Track(), screen, 9.9), kind, 10)
+    track = with_signal(with_screen(Track(), screen, 9.9), kind, 10, Source.RECORD)
     assert judge(track, 10.01).status is STATUS_OF_SIGNAL[kind]
 
 
@@ -76,6 +76,9 @@ def test_an_old_contradiction_goes_to_whom_the_table_names(
     signal = STATUS_OF_SIGNAL[kind]
     # The screen is read first: one that shows work would make a submission old news.
     track = with_signal(with_screen(Track(), screen, 9), kind, 10, source)
+    if track.signal is None:  # the hook of a start that is long over
+        assert (kind, source) == (SignalKind.READY, Source.HOOK)
+        return
     winner = CONTRADICTIONS.get((signal, screen), Winner.SIGNAL)
     expected = signal if winner is Winner.SIGNAL else screen
     assert judge(track, 1000).status is expected
@@ -118,6 +121,18 @@ def test_a_submission_covers_the_moment_before_the_screen_shows_it() -> None:
     track = tracker.observe_submission(track, "taken", 10)
     assert judge(track, 10.5).status is PROCESSING
     assert judge(track, 10 + HOLD_SECONDS[Source.SUBMISSION]).status is COMPLETED
+
+
+def test_the_hook_of_the_start_that_comes_after_the_first_prompt_says_nothing() -> None:
+    working = with_screen(tracker.observe_submission(Track(), "taken", 10), PROCESSING, 10.1)
+    assert judge(with_signal(working, SignalKind.READY, 10.2), 10.3).status is PROCESSING
+    finished = with_signal(working, SignalKind.FINISHED, 11)
+    assert judge(with_signal(finished, SignalKind.READY, 11.1), 11.2).status is COMPLETED
+
+
+def test_an_interrupt_that_the_stream_reports_as_idle_counts() -> None:
+    working = with_signal(Track(), SignalKind.WORKING, 10, Source.STREAM)
+    assert judge(with_signal(working, SignalKind.READY, 11, Source.STREAM), 11).status is IDLE
 
 
 def test_an_older_signal_does_not_undo_a_newer_one() -> None:

@@ -118,11 +118,20 @@ class Verdict:
 
 
 def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
-    """Fold in a signal of the agent's own; one older than what is known changes nothing."""
+    """Fold in a signal of the agent's own; one that is old news changes nothing."""
     evidence = Evidence(source, STATUS_OF_SIGNAL[signal.kind], signal.detail, at)
     if track.signal is not None and track.signal.at > at:
         return track
+    if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
+        return track
     return replace(track, signal=evidence)
+
+
+def _has_begun(track: Track) -> bool:
+    """Has the agent worked already? The hook of its start may come after its first prompt."""
+    return track.signal is not None or (
+        track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
+    )
 
 
 def observe_submission(track: Track, detail: str, at: float) -> Track:
