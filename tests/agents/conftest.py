@@ -20,6 +20,7 @@ from cli_agent_orchestrator.models import (
     Terminal,
     TerminalStatus,
 )
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
@@ -118,6 +119,16 @@ class Driven:
         async with asyncio.timeout(PATIENCE):
             while text not in await self.service.output(self.terminal.id, OutputMode.SCREEN):
                 # Screens have no event of their own; the limit above is what ends the wait.
+                await asyncio.sleep(0.02)
+
+    async def asks(self) -> None:
+        """Wait until a dialog is drawn: Codex draws none within a second of a key press."""
+        provider = get_provider(self.kind.agent)
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                screen = await self.service.output(self.terminal.id, OutputMode.SCREEN)
+                if provider.detect_status(screen) is TerminalStatus.WAITING_USER_ANSWER:
+                    return
                 await asyncio.sleep(0.02)
 
     def told_between(self, start: float, end: float) -> set[TerminalStatus]:

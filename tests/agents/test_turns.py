@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 
 import pytest
 
@@ -104,6 +105,7 @@ async def test_a_permission_is_waited_for(ground: Ground) -> None:
         await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
         await driven.reached(WAITING)
         assert COMPLETED not in {seen.status for seen in driven.seen}
+        await driven.asks()
         await driven.press("y" if driven.codex else "1")
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
@@ -117,6 +119,7 @@ async def test_a_question_is_waited_for(ground: Ground) -> None:
         await driven.send("[[ask]][[answer:asked]]")
         await driven.reached(WAITING)
         assert COMPLETED not in {seen.status for seen in driven.seen}
+        await driven.asks()
         await driven.press("Enter")
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
@@ -158,9 +161,10 @@ async def test_an_interrupted_agent_is_at_rest_and_takes_the_next_turn(
         if moment == "in the answer":
             await driven.shows("The first part.")
         await driven.reached(PROCESSING)
+        pressed = time.monotonic()
         # Older versions of Codex do not hear Esc while they stream.
         await driven.press("C-c" if driven.codex else "Escape")
-        await driven.reached(IDLE)
+        await driven.reached(IDLE, after=pressed)
         assert {seen.status for seen in driven.seen} <= {IDLE, PROCESSING}
         delivery = await driven.send("next [[answer:goes on]]")
         assert delivery.confirmed, delivery.detail

@@ -22,9 +22,9 @@ class Turn:
     requests: int = 0
     refusals: int = 0
     last_byte: float | None = None
-    """When the newest response, or what there is of it, had been sent."""
+    """When the last piece of the newest response was sent."""
     finished: float | None = None
-    """When the last byte of the last response had been sent: no tool call is open."""
+    """When the last piece of the last response was sent: no tool call is open."""
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ class Ledger:
             self.side_requests += 1
             self._changed.notify_all()
 
-    def sent(self, turn: Turn, *, final: bool) -> None:
-        """Note that a response has been sent, whole or as far as it goes."""
+    def sent(self, turn: Turn, at: float, *, final: bool) -> None:
+        """Note that a response has been sent, whole or as far as it goes, and when it ended."""
         with self._changed:
-            turn.last_byte = time.monotonic()
+            turn.last_byte = at
             if final:
-                turn.finished = turn.last_byte
+                turn.finished = at
             self._changed.notify_all()
 
     def refuse(self, turn: Turn) -> None:

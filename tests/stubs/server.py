@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +23,13 @@ class Frame:
     """One server-sent event."""
 
     event: str
+    """Its name; empty for an API whose events have none."""
     data: Json
 
     def encode(self) -> bytes:
         """Return the event as it goes over the line."""
-        return f"event: {self.event}\ndata: {json.dumps(self.data)}\n\n".encode()
+        name = f"event: {self.event}\n" if self.event else ""
+        return f"{name}data: {json.dumps(self.data)}\n\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     desk: Desk
+    handed_over = 0.0
+    """When the newest piece was about to be sent: nobody can have known it before."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
@@ -223,14 +228,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self._wait_through(steps[:place])
                 self.desk.ledger.refuse(turn)
                 self._send_reply(self.desk.wire.refusal(step))
-                self.desk.ledger.sent(turn, final=False)
+                self.desk.ledger.sent(turn, self.handed_over, final=False)
                 return
         try:
             whole = self._send_steps(request, steps)
         except ConnectionError:
             whole = False
         calls_tool = any(isinstance(step, Run | Ask) for step in steps)
-        self.desk.ledger.sent(turn, final=whole and not calls_tool)
+        self.desk.ledger.sent(turn, self.handed_over, final=whole and not calls_tool)
 
     def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:
         """Send a response and tell whether it is a whole one."""
@@ -245,6 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return False
             if isinstance(item, Frame):
+                self.handed_over = time.monotonic()
                 self._send_chunk(item.encode())
             else:
                 self._wait_through((item,))
@@ -276,6 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_reply(self, reply: Reply) -> None:
         body = json.dumps(reply.body).encode()
+        self.handed_over = time.monotonic()
         self.send_response(reply.status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
