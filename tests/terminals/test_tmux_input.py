@@ -1,5 +1,8 @@
 """What is typed reaches the program byte by byte, on a real tmux server."""
 
+import asyncio
+import os
+import signal
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,11 +118,16 @@ async def test_a_pane_that_is_not_there_takes_no_input(rig: Rig) -> None:
     assert await rig.by_hand("list-buffers") == ""
 
 
-async def test_files_of_pastes_are_private_and_removed(rig: Rig, tmp_path: Path) -> None:
+async def test_the_file_of_a_paste_is_private_and_short_lived(rig: Rig, tmp_path: Path) -> None:
     pane = await rig.reader(tmp_path / "record")
+    server = int(await rig.by_hand("display-message", "-p", "#{pid}"))
+    os.kill(server, signal.SIGSTOP)
+    paste = asyncio.create_task(rig.tmux.paste(pane, b"secret"))
+    await asyncio.sleep(0)
     [folder] = rig.scratch.iterdir()
+    [file] = folder.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    await rig.tmux.paste(pane, b"secret")
-    assert list(folder.iterdir()) == []
-    await rig.tmux.close()
-    assert not folder.exists()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    os.kill(server, signal.SIGCONT)
+    await paste
+    assert list(rig.scratch.iterdir()) == []

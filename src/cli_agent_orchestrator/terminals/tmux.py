@@ -6,7 +6,6 @@ Nothing but this engine runs `tmux`, and it does so only to ask for the version 
 import asyncio
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -68,7 +67,7 @@ class Tmux:
         self._environ = environ
         self._env: dict[str, str] = {}
         self._rewrites_pastes = False
-        self._folder: Path | None = None
+        self._scratch: str | None = None
         self._connection: Connection | None = None
         self._observer: Observer | None = None
         self._lost = asyncio.Event()
@@ -86,12 +85,8 @@ class Tmux:
         self._env = hub.server_environment(environ)
         version = await hub.read_version(self._program, self._env)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
-        self._folder = Path(tempfile.mkdtemp(prefix="cao-paste-", dir=environ.get("TMPDIR")))
-        try:
-            await self._connect_within(FIRST_RETRIES)
-        except BaseException:
-            self._remove_folder()
-            raise
+        self._scratch = environ.get("TMPDIR")
+        await self._connect_within(FIRST_RETRIES)
         self._keeper = asyncio.create_task(self._keep_connected())
 
     async def close(self) -> None:
@@ -105,7 +100,6 @@ class Tmux:
         if connection is not None:
             await connection.close()
         await asyncio.gather(*self._changes, return_exceptions=True)
-        self._remove_folder()
 
     async def kill_server(self) -> None:
         """End the server and with it all terminals, and disconnect."""
@@ -169,18 +163,16 @@ class Tmux:
     async def paste(self, pane: str, data: bytes) -> None:
         """Paste bytes exactly as they are, as a bracketed paste if the program asked for those."""
         connection, _ = self._current()
-        if not data or self._folder is None:
+        if not data:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
-        path = self._folder / buffer
-        _write_private(path, data)
-        try:
+        with tempfile.TemporaryDirectory(prefix="cao-paste-", dir=self._scratch) as folder:
+            path = Path(folder) / buffer
+            _write_private(path, data)
             answers = await connection.send(
                 commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
                 answers=commands.PASTE_ANSWERS,
             )
-        finally:
-            path.unlink(missing_ok=True)
         loaded, _, _, pasted, _ = answers
         if not loaded.ok:
             raise _refused("load-buffer", loaded)
@@ -311,11 +303,6 @@ class Tmux:
         if not answer.ok:
             raise _refused(subcommand, answer)
         return answer
-
-    def _remove_folder(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
 
 
 async def _look(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
