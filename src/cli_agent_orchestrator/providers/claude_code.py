@@ -42,6 +42,8 @@ install_hint = "npm install -g @anthropic-ai/claude-code"
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each pair takes a line and the line end before it. Ctrl-C would quit if it were pressed twice.
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
+paste_suffix = ""
+record_pattern = ""
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
 
@@ -64,7 +66,7 @@ FAILED_ANSWER_PATTERN = (
     r"^[●⏺] (?:Please run /login · )?API Error: (?:\d{3}\b|Request rejected \(\d{3}\)|Connection )"
 )
 # ESC[7mT ESC[0;2mry "fix lint errors": the cursor stands on the first letter of a placeholder
-CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b](?=\x1b\[0;2m)"
+CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b ](?=\x1b\[0;2m)"
 
 
 @dataclass(frozen=True, slots=True)

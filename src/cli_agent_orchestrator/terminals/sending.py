@@ -20,7 +20,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 
 BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
-ENTER_SECONDS = 0.7
+ENTER_SECONDS = 1.0
 """After how long a text that is still in the box means a lost Enter."""
 CONFIRM_SECONDS = 6.0
 """How long to wait for a sign when the box cannot be seen after the Enter."""
