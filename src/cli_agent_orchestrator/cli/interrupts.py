@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -10,6 +11,7 @@ from cli_agent_orchestrator.handoff.vigil import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = b"\x1b[?25h\r\n"
+STOPPING = b"\ncao: stopping; what is saved can be resumed. Ctrl-C again ends at once.\n"
 
 
 class Interrupts:
@@ -56,5 +58,8 @@ class Interrupts:
             os._exit(128 + number)
         if self.noted is None:
             self.noted = number
+            # Not by way of Python's files, which may be in use at this very moment.
+            with suppress(OSError):
+                os.write(2, STOPPING)
             if self._stop is not None:
                 self._stop()

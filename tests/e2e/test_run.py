@@ -1,0 +1,263 @@
+"""`cao run` with real processes, real terminals and the packaged agents."""
+
+import os
+import signal
+
+import pytest
+
+from cli_agent_orchestrator.client import ApiClient, find_token
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import (
+    TASK,
+    archive_of,
+    assert_five_turns_once,
+    at,
+    free_port,
+    prepare,
+    replies_of,
+    rule,
+    running,
+    script,
+    state_of,
+)
+
+pytestmark = pytest.mark.tmux
+
+
+def agents_left(machine: Machine) -> set[str]:
+    """Return the ids in all windows; a window may be in two sessions."""
+    return set(machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split())
+
+
+class TestVerdicts:
+    def test_the_packaged_script_takes_a_run_to_a_pass(self, machine: Machine) -> None:
+        """Scenario: PASS exits with code 0"""
+        (machine.work / "task.md").write_text(TASK, encoding="utf-8")
+        machine.env["CAO_PORT"] = "0"
+        done = machine.cao("run", "--provider", "scripted", "task.md")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "APPROVED does not count: cycle 1 is too early" in done.stdout
+        assert "PASS after 1 round" in done.stdout
+        assert state_of(machine)["final_status"] == "PASS"
+        assert len(replies_of(machine)) == 9
+
+    def test_a_fail_in_the_last_round_ends_with_1(self, machine: Machine) -> None:
+        """Scenario: MAX_ROUNDS exhausted exits with code 1"""
+        prepare(machine, script(rule("tester", "RESULT: FAIL\nEVIDENCE:\n- it broke")))
+        done = machine.cao("run", "task.md", "--max-rounds", "1")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert state_of(machine)["final_status"] == "FAIL"
+        assert "all 1 rounds are used up" in done.stdout
+
+    def test_environment_variables_alone_are_enough(self, machine: Machine) -> None:
+        prepare(machine, script())
+        folder = machine.home / "elsewhere"
+        folder.mkdir()
+        state = machine.home / "made" / "for" / "it" / "state.json"
+        machine.env |= {"WD": str(folder), "PROMPT": TASK, "STATE_FILE": str(state)}
+        done = machine.cao("run")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert state.is_file()
+        assert len(list(folder.glob(".tmp/20*/*-tester.md"))) == 1
+
+    def test_a_finished_run_is_followed_by_a_new_one(self, machine: Machine) -> None:
+        """Scenario: No auto-resume when state file has PASS status"""
+        prepare(machine, script())
+        machine.env["CLEANUP_ON_EXIT"] = "1"
+        assert machine.cao("run", "task.md").returncode == 0
+        assert machine.cao("run", "task.md").returncode == 0
+        assert len(list((machine.work / ".tmp").glob("20*"))) == 2
+
+    def test_the_run_leaves_the_repository_clean(self, machine: Machine) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        assert (machine.work / ".tmp" / ".gitignore").read_text() == "*\n"
+
+
+class TestSignals:
+    def test_ctrl_c_saves_the_run_and_it_goes_on_at_the_same_turn(self, machine: Machine) -> None:
+        """Scenario: SIGINT saves state"""
+        prepare(machine, script(rule("programmer", seconds="3")))
+        with running(machine, "task.md") as run:
+            run.until(at("status", "programmer", status="processing"))
+            run.interrupt()
+            assert run.end() == 130
+        assert state_of(machine)["final_status"] == "RUNNING"
+        assert state_of(machine)["progress"]["in_flight"]["role"] == "programmer"
+        done = machine.cao("run")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "goes on" in done.stdout
+        assert_five_turns_once(machine)
+
+    def test_sigterm_ends_the_agents_if_that_is_wanted(self, machine: Machine) -> None:
+        """Scenario: Cleanup exits terminals when enabled"""
+        prepare(machine, script(rule("programmer", misbehave="{ hang = true }")))
+        machine.env["CLEANUP_ON_EXIT"] = "1"
+        with running(machine, "task.md") as run:
+            run.until(at("status", "programmer", status="processing"))
+            assert len(agents_left(machine)) == 5
+            run.interrupt(signal.SIGTERM)
+            assert run.end() == 143
+            assert run.told("run_ended")[0]["exit_code"] == 143
+        assert state_of(machine)["final_status"] == "RUNNING"
+        assert agents_left(machine) == set()
+
+    def test_a_second_ctrl_c_ends_at_once(self, machine: Machine) -> None:
+        prepare(machine, "start_delay = 600\n")
+        machine.env["CAO_START_SECONDS"] = "600"
+        with running(machine, "task.md") as run:
+            wait_for_window(machine)
+            run.interrupt()
+            run.until_error("Ctrl-C again")
+            run.interrupt()
+            assert run.end() == 130
+
+
+class TestOneRunAtATime:
+    def test_a_second_run_in_the_folder_is_refused_and_told_by_whom(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
+        with running(machine, "task.md") as run:
+            run.until(at("turn_began", "analyst"))
+            second = machine.cao("run", "task.md")
+            assert second.returncode == 3
+            assert "another run works in" in second.stderr
+            assert f"process {run.process.pid}" in second.stderr
+            run.interrupt()
+            assert run.end() == 130
+
+    def test_a_killed_run_leaves_no_lock(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", seconds="1")))
+        with running(machine, "task.md") as run:
+            run.until(at("dispatched", "analyst"))
+            run.interrupt(signal.SIGKILL)
+            assert run.end() == -signal.SIGKILL
+        assert machine.cao("run").returncode == 0
+
+
+class TestPeopleAndServers:
+    def test_a_question_is_told_at_once_and_the_run_goes_on_when_it_is_answered(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("programmer", misbehave='{ ask = "Run: make clean" }')))
+        with machine.server() as server, running(machine, "task.md") as run:
+            asks = run.until(at("waiting_for_person", "programmer"))
+            assert asks["text"] == f"cao attach {asks['terminal_id']}"
+            token = find_token(machine.env, server.url)
+            with ApiClient(server.url, token=token) as client:
+                client.press_key(asks["terminal_id"], "1")
+            assert run.end() == 0, run.errors
+        assert_five_turns_once(machine)
+
+    def test_a_server_that_was_named_and_is_not_there_is_an_error(self, machine: Machine) -> None:
+        prepare(machine, script())
+        machine.env["API"] = f"http://127.0.0.1:{free_port()}"
+        done = machine.cao("run", "task.md")
+        assert done.returncode == 3
+        assert "no answer from" in done.stderr
+        assert not agents_left(machine)
+
+    def test_a_server_that_goes_away_and_comes_back_is_waited_for(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", seconds="2")))
+        port = str(free_port())
+        with machine.server("--port", port) as first:
+            run_context = running(machine, "task.md")
+            run = run_context.__enter__()
+            run.until(at("dispatched", "programmer"))
+            first.kill()
+        run.until(at("warning", "programmer"))
+        with machine.server("--port", port):
+            assert run.end() == 0, run.errors
+        run_context.__exit__(None, None, None)
+        assert_five_turns_once(machine)
+
+    def test_a_server_that_was_merely_found_is_taken_over_when_it_dies(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("programmer", seconds="2")))
+        port = str(free_port())
+        with machine.server("--port", port) as server:
+            del machine.env["API"]
+            machine.env["CAO_PORT"] = port
+            with running(machine, "task.md") as run:
+                run.until(at("dispatched", "programmer"))
+                server.kill()
+                assert run.end() == 0, run.errors
+                warnings = [event["text"] for event in run.told("warning")]
+                assert any("one of its own" in text for text in warnings)
+        assert_five_turns_once(machine)
+
+
+class TestMisbehaviour:
+    @pytest.mark.parametrize(
+        "how",
+        [
+            "{ pieces = 5, pause = 0.1 }",
+            "{ pieces = 3, pause = 0.1, reopen = true }",
+            "{ late_file = 1.0 }",
+            "{ flicker = 3, pause = 0.1 }",
+            "{ mislead = true }",
+            "{ swallow_enter = 1 }",
+        ],
+        ids=["slow file", "reopened file", "late file", "flicker", "mislead", "lost enter"],
+    )
+    def test_an_odd_agent_is_still_understood(self, machine: Machine, how: str) -> None:
+        prepare(machine, script(rule("analyst", misbehave=how)))
+        done = machine.cao("run", "task.md")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (reply,) = (machine.work / ".tmp").glob("20*/001-analyst.md")
+        assert "change nothing (message 1)" in reply.read_text(encoding="utf-8")
+
+    def test_an_agent_that_ignores_the_file_is_reminded_once(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", turn="1", misbehave="{ ignore_file = true }")))
+        machine.env["IDLE_GRACE_SECONDS"] = "1"
+        with running(machine, "task.md") as run:
+            assert run.end() == 0, run.errors
+            assert len(run.told("reminded")) == 1
+        assert "(message 2)" in replies_of(machine)["001-analyst.md"]
+
+    def test_an_agent_that_never_writes_stops_the_run(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", misbehave="{ ignore_file = true }")))
+        machine.env["IDLE_GRACE_SECONDS"] = "0.5"
+        with running(machine, "task.md") as run:
+            assert run.end() == 3
+            assert "without writing" in run.errors
+            assert len(run.told("reminded")) == 1
+        assert state_of(machine)["final_status"] == "RUNNING"
+
+    def test_a_crashed_agent_stops_the_run_and_can_be_replaced(self, machine: Machine) -> None:
+        """Scenario: Resume with unreachable terminal fails"""
+        prepare(machine, script(rule("programmer", misbehave="{ crash = 7 }")))
+        crashed = machine.cao("run", "task.md")
+        assert crashed.returncode == 3
+        refused = machine.cao("run", "task.md")
+        assert refused.returncode == 3
+        assert "programmer" in refused.stderr
+        assert "exit code 7" in refused.stderr
+        assert "--replace-terminals" in refused.stderr
+        machine.script(script())
+        with running(machine, "task.md", "--replace-terminals") as run:
+            assert run.end() == 0, run.errors
+            assert run.told("run_began")[0]["replaced"] == ["programmer"]
+        prompts = sorted(archive_of(machine).glob("*-programmer-prompt.md"))
+        assert "Make the parser accept empty lines." in prompts[-1].read_text(encoding="utf-8")
+
+    def test_all_agents_may_be_lost(self, machine: Machine) -> None:
+        prepare(machine, script(rule("tester", seconds="60")))
+        with running(machine, "task.md") as run:
+            run.until(at("status", "tester", status="processing"))
+            run.interrupt()
+            assert run.end() == 130
+        machine.tmux("kill-server")
+        refused = machine.cao("run")
+        assert refused.returncode == 3
+        assert "peer_analyst" in refused.stderr
+        machine.script(script())
+        done = machine.cao("run", "--replace-terminals")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(replies_of(machine)) == 5
+
+
+def wait_for_window(machine: Machine) -> None:
+    """Wait until the first agent is being started."""
+    while not agents_left(machine):
+        os.sched_yield()
