@@ -12,6 +12,7 @@ from cli_agent_orchestrator.api.backend import Backend, Terminals
 from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator.api.problems import add_problem_handlers
 from cli_agent_orchestrator.api.routes import open_router, router
+from cli_agent_orchestrator.api.schemas import ProblemBody, inline_schema
 from cli_agent_orchestrator.clock import Clock, SystemClock
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals.
@@ -31,14 +32,14 @@ NO_TELEMETRY: Any = {
 
 
 class Api(FastAPI):
-    """FastAPI with the token in its documentation; `Access` is what asks for it."""
+    """FastAPI with the token and the error body in its documentation; `Access` asks for the one."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             schema = super().openapi()
-            schema["components"]["securitySchemes"] = {
-                "token": {"type": "http", "scheme": "bearer"}
-            }
+            components = schema["components"]
+            components["schemas"][ProblemBody.__name__] = inline_schema(ProblemBody)
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"token": []}]
             schema["paths"]["/health"]["get"]["security"] = []
         return super().openapi()

@@ -166,6 +166,11 @@ def inline_schema(body: type[BaseModel]) -> dict[str, Any]:  # Any: JSON schema
     return schema
 
 
+def reference(body: type[BaseModel]) -> dict[str, str]:
+    """Return what stands for the schema of a body that the document has elsewhere."""
+    return {"$ref": f"#/components/schemas/{body.__name__}"}
+
+
 def terminal_fields(terminal: Terminal) -> dict[str, object]:
     return {
         "id": terminal.id,
