@@ -1,0 +1,104 @@
+"""A run that kills itself at a chosen point: `killed_run.py CHECKPOINT ROLE`, in the project.
+
+It is put together as `cao run` does it, from the same parts, with a client and a listener that
+know when to die. SIGKILL: nothing is caught, saved, flushed or cleaned up.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from cli_agent_orchestrator.cli.conduct import response_files
+from cli_agent_orchestrator.cli.serve import own_server
+from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
+from cli_agent_orchestrator.pipeline.setup import init_new_run
+from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.run_config import RunConfig
+
+CHECKPOINTS = (
+    "before dispatch",
+    "after delivery",
+    "after dispatch",
+    "while the agent works",
+    "after the file",
+    "after archiving",
+    "after saving",
+)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def checkpoint_of(event: RunEvent, role: Role) -> str:
+    """Name the point that an event of a role's turn stands for."""
+    match event:
+        case TurnBegan() if event.turn.role is role:
+            return "before dispatch"
+        case TurnEnded() if event.turn.role is role:
+            return "after saving"
+        case HandoffEvent(kind=EventKind.DISPATCHED) if event.role == role:
+            return "after dispatch"
+        case HandoffEvent(status=TerminalStatus.PROCESSING) if event.role == role:
+            return "while the agent works"
+        case HandoffEvent(kind=EventKind.FILE_SEEN) if event.role == role:
+            return "after the file"
+        case HandoffEvent(kind=EventKind.ACCEPTED) if event.role == role:
+            return "after archiving"
+    return ""
+
+
+class MortalClient(ApiClient):
+    """A client that dies when a prompt was delivered, before anybody can note it."""
+
+    doomed_terminal = ""
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery:
+        delivery = super().send_input(terminal_id, message, idempotency_key=idempotency_key)
+        if terminal_id == self.doomed_terminal:
+            die()
+        return delivery
+
+
+def main(checkpoint: str, role: Role) -> None:
+    config = RunConfig.from_env({**os.environ, "PROMPT_FILE": "task.md"})
+    clock = SystemClock()
+    task = parse_task(read_task_text(config))
+    with own_server(os.environ) as url:
+        client = MortalClient(
+            url, working_directory=str(config.wd), token=find_token(os.environ, url)
+        )
+        state = init_new_run(client, config, task, clock)
+        if checkpoint == "after delivery":
+            client.doomed_terminal = state.terminal_of(role)
+        files = response_files(config.wd, state.progress.archive)
+        files.ensure_response_dir()
+        plan = Plan(
+            Briefing(task, Path(files.folder), config.rules.condensation),
+            config.rules,
+            config.handoff,
+        )
+        records = Records(StateFile(config.state_file, clock), files, Journal(files.archive_folder))
+
+        def on_event(event: RunEvent) -> None:
+            if checkpoint_of(event, role) == checkpoint:
+                die()
+
+        with Runner(client, plan, records, on_event) as runner:
+            runner.run(state)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Role(sys.argv[2]))

@@ -1,0 +1,62 @@
+"""A run that is killed at any point goes on as if nothing had happened."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Machine
+from tests.e2e.killed_run import CHECKPOINTS
+from tests.e2e.runs import assert_five_turns_once, prepare, rule, script, state_of
+
+pytestmark = pytest.mark.tmux
+
+KILLED_RUN = Path(__file__).with_name("killed_run.py")
+
+
+def die_at(machine: Machine, checkpoint: str, role: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(KILLED_RUN), checkpoint, role],
+        env=machine.env,
+        cwd=machine.work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("role", ["analyst", "programmer_review"])
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_a_killed_run_loses_no_turn_and_asks_none_twice(
+    machine: Machine, checkpoint: str, role: str
+) -> None:
+    prepare(machine, script(rule(role, seconds="1")))
+    die_at(machine, checkpoint, role)
+    assert state_of(machine)["final_status"] == "RUNNING"
+    done = machine.cao("run", "task.md")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert state_of(machine)["final_status"] == "PASS"
+    assert_five_turns_once(machine)
+
+
+def test_a_reply_that_was_archived_before_the_agent_was_lost_still_counts(
+    machine: Machine,
+) -> None:
+    prepare(machine, script(rule("programmer", seconds="1")))
+    die_at(machine, "after archiving", "programmer")
+    machine.tmux("kill-server")
+    done = machine.cao("run", "--replace-terminals")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_five_turns_once(machine)
+
+
+def test_the_tester_may_be_killed_too(machine: Machine) -> None:
+    prepare(machine, script(rule("tester", seconds="1")))
+    die_at(machine, "after archiving", "tester")
+    done = machine.cao("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_five_turns_once(machine)
