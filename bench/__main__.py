@@ -13,7 +13,7 @@ from types import FrameType
 from rich.console import Console
 from rich.table import Table
 
-from bench import changes, crowd, reading, repainting, requests, sending, starting
+from bench import changes, crowd, handoff, reading, repainting, requests, runs, sending, starting
 from bench.figures import Figure, shown
 from bench.usage import machine_facts
 
@@ -28,6 +28,8 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "repainting": (repainting.measure, "CPU while 50 terminals repaint at 10 Hz"),
     "requests": (requests.measure, "GET /terminals/{id}"),
     "sending": (sending.measure, "POST input, confirmed and byte-exact"),
+    "handoff": (handoff.measure, "how soon a reply is accepted"),
+    "runs": (runs.measure, "what a whole run adds, and what waiting costs"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 INTERRUPTED = 130

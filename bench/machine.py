@@ -172,7 +172,7 @@ def running(
         env={**env, "PYTHONUNBUFFERED": "1"},
         cwd=folder,
         stdin=pipes.get("stdin", subprocess.DEVNULL),
-        stdout=subprocess.PIPE,
+        stdout=pipes.get("stdout", subprocess.PIPE),
         stderr=subprocess.STDOUT,
         text=True,
         # Ctrl-C is ours to deal with: it ends the block.

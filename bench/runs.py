@@ -1,0 +1,154 @@
+"""A whole run with `cao run`: what it adds to the agents' own time, and what waiting costs."""
+
+import json
+import os
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from bench.figures import AtMost, Figure
+from bench.machine import Machine, cao_words, private_machine, running
+from bench.usage import Meter, Spent
+
+TASK = """\
+*** ORIGINAL EXPLORE SUMMARY ***
+Nothing is to be done; see how long that takes.
+
+*** SCENARIO TEST ***
+Say PASS.
+"""
+RUNS = 5
+TURNS = 9
+WORK_SECONDS = 60.0
+SETTLE_SECONDS = 5.0
+PATIENCE = 120.0
+
+SLOW_SCRIPT = f"""
+[[rule]]
+role = "analyst"
+seconds = {WORK_SECONDS + 60:.0f}
+"""
+
+
+def measure() -> list[Figure]:
+    alone = [_run() for _ in range(RUNS)]
+    with_server = [_run_with_server() for _ in range(RUNS)]
+    name = f"run of {TURNS} turns, agents answer at once"
+    return [
+        _figure(f"{name}, with a server of its own", alone),
+        _figure(f"{name}, with a server that is there", with_server),
+        *_waiting_figures(),
+    ]
+
+
+def _figure(name: str, seconds: list[float]) -> Figure:
+    note = f"from the command to its end; median of {len(seconds)}, best {min(seconds):.2f} s"
+    return Figure(name, statistics.median(seconds), "s", AtMost(2), note=note)
+
+
+def _run() -> float:
+    """Return how long a run takes that brings its own server, from the command to its end."""
+    with private_machine() as machine:
+        return _timed_run(machine)
+
+
+def _run_with_server() -> float:
+    with private_machine() as machine:
+        machine.env.pop("CAO_SCRIPTED_ARGS", None)
+        with machine.server() as server:
+            machine.env["API"] = server.url
+            return _timed_run(machine)
+
+
+def _timed_run(machine: Machine) -> float:
+    # The agent's own script passes the task after nine turns.
+    machine.env.pop("CAO_SCRIPTED_ARGS", None)
+    words = run_words(machine, "--json")
+    began = time.monotonic()
+    done = subprocess.run(
+        words, env=machine.env, cwd=machine.work, capture_output=True, text=True, check=True
+    )
+    seconds = time.monotonic() - began
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    turns = sum(event["event"] == "turn_ended" for event in events)
+    if turns != TURNS:
+        raise RuntimeError(f"the run took {turns} turns, not {TURNS}")
+    return seconds
+
+
+def run_words(machine: Machine, *options: str) -> list[str]:
+    """Return the command line of a run with scripted agents."""
+    task = machine.work / "task.md"
+    task.write_text(TASK, encoding="utf-8")
+    machine.env["CAO_PORT"] = "0"
+    return [*cao_words(), "run", str(task), "--provider", "scripted", *options]
+
+
+def _waiting_figures() -> list[Figure]:
+    """Measure two runs at a time while their agents work: one tells lines, one has a terminal."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(_waiting_run(in_terminal=False))
+        live = stack.enter_context(_waiting_run(in_terminal=True))
+        time.sleep(SETTLE_SECONDS)
+        meters = [Meter([plain]), Meter([live])]
+        time.sleep(WORK_SECONDS)
+        spent = [meter.spent() for meter in meters]
+    return [
+        _waiting_figure("its own server included", spent[0], AtMost(0.5)),
+        _waiting_figure("and shows it in a terminal", spent[1], None),
+    ]
+
+
+@contextmanager
+def _waiting_run(*, in_terminal: bool) -> Iterator[int]:
+    """Run `cao run` with an agent that works for long; yield its process id once it does."""
+    with private_machine() as machine, _output(in_terminal) as output:
+        machine.script(SLOW_SCRIPT)
+        words = run_words(machine)
+        with running(words, machine.env, machine.work, stdout=output) as process:
+            end = time.monotonic() + PATIENCE
+            while not _agent_works(machine.state / "events"):
+                if time.monotonic() > end:
+                    raise RuntimeError("the run's agent did not begin to work")
+                time.sleep(0.1)
+            yield process.pid
+
+
+@contextmanager
+def _output(in_terminal: bool) -> Iterator[int]:
+    """Yield where a run may write to: a terminal that is read to its end, or nowhere."""
+    if not in_terminal:
+        yield subprocess.DEVNULL
+        return
+    screen, device = os.openpty()
+    reader = threading.Thread(target=_drain, args=(screen,), daemon=True)
+    reader.start()
+    try:
+        yield device
+    finally:
+        os.close(device)
+        reader.join()
+        os.close(screen)
+
+
+def _drain(screen: int) -> None:
+    with suppress(OSError):  # the other side is closed
+        while os.read(screen, 65536):
+            pass
+
+
+def _agent_works(events: Path) -> bool:
+    return any("UserPromptSubmit" in file.read_text() for file in events.glob("*.jsonl"))
+
+
+def _waiting_figure(name: str, spent: Spent, target: AtMost | None) -> Figure:
+    return Figure(
+        f"CPU of `cao run` while an agent works {WORK_SECONDS:.0f} s, {name}",
+        100 * spent.load,
+        "% of a core",
+        target,
+    )
