@@ -1,6 +1,7 @@
 """Conducts a run: lock, saved state, server, agents, loop, exit code."""
 
 import logging
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from cli_agent_orchestrator.errors import (
     PromptError,
     ResumeError,
     RunError,
+    StateError,
     UsageError,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
@@ -96,6 +98,7 @@ class Conductor:
         for warning in self._config.warnings():
             self._warn(warning)
         folder = response_files(self._config.wd, NO_ARCHIVE).ensure_response_dir().parent
+        _check_writable(self._config.state_file.parent)
         with run_lock(folder, self._clock), logging_to(folder / LOG_FILE):
             saved = self._state_file.load_state()
             if should_auto_resume(saved, self._config.resume):
@@ -107,7 +110,17 @@ class Conductor:
         """Tell how the run ended."""
         status = self._state.final_status if self._state else FinalStatus.RUNNING
         number = self._state.round if self._state else 0
-        self._view.tell(RunEnded(self._clock.now(), status, number, exit_code, reason))
+        ended = RunEnded(
+            at=self._clock.now(),
+            final_status=status,
+            round=number,
+            exit_code=exit_code,
+            reason=reason,
+            session_left=""
+            if self._state is None or self._config.cleanup_on_exit
+            else self._state.session_name,
+        )
+        self._view.tell(ended)
 
     def _begin(self, saved: RunState | None) -> RunState:
         """Start five agents and take a new run to its end."""
@@ -237,6 +250,18 @@ class Conductor:
 def response_files(wd: Path, archive: str) -> ResponseFiles:
     """Return the response files of a run in a folder."""
     return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before anything is started that a state could not be saved."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StateError(
+            f"no state can be saved in {folder}: {error.strerror}; name another STATE_FILE"
+        ) from error
 
 
 def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:

@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 import click
+from click.shell_completion import CompletionItem
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
@@ -22,6 +23,9 @@ COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
     "run": ("run:run", "Take a task through five agents until it passes."),
     "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
+    "init": ("init:init", "Write a task to fill in and a cao.toml that explains every setting."),
+    "report": ("report:report", "Print a run on one page."),
+    "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
     "ls": ("terminals:ls", "List sessions and terminals with their status."),
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
@@ -29,6 +33,7 @@ COMMANDS = {
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
     "stop": ("terminals:stop", "End terminals or a whole session."),
     "explain": ("terminals:explain", "Say why a terminal has the status it has."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
 }
 
 
@@ -45,6 +50,15 @@ class LazyCommands(click.Group):
         command = getattr(_load(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names without importing what they stand for."""
+        found = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -182,11 +182,13 @@ def _turn_fields(turn: Turn) -> dict[str, Any]:
 
 def _ended(event: RunEnded) -> Line:
     rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
+    left = f"; its agents are still there: cao stop --session {event.session_left}"
+    after = left if event.session_left else ""
     match event.final_status:
         case FinalStatus.PASS:
-            return Line(f"PASS after {rounds}", Tone.GOOD)
+            return Line(f"PASS after {rounds} (cao report says more){after}", Tone.GOOD)
         case FinalStatus.FAIL:
-            return Line(f"FAIL after {rounds}", Tone.BAD)
+            return Line(f"FAIL after {rounds} (cao report says more){after}", Tone.BAD)
     if event.round:
         return Line("The run is saved. The same command goes on with it", Tone.ALERT)
     return Line("The run did not begin", Tone.ALERT)

@@ -68,6 +68,8 @@ class RunEnded:
     exit_code: int
     reason: str = ""
     """Why there is no verdict."""
+    session_left: str = ""
+    """The session whose agents are still there; empty if there is none."""
 
 
 RunEvent = RunBegan | TurnBegan | HandoffEvent | TurnEnded | Warned | RunEnded

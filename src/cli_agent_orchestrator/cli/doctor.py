@@ -1,0 +1,236 @@
+"""`cao doctor`: what is installed, what is missing, and how to get it."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator.cli.environment import read_server_config
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing
+from cli_agent_orchestrator.providers import PROVIDERS
+from cli_agent_orchestrator.providers.base import Provider
+from cli_agent_orchestrator.terminals.hub import read_version
+
+OUR_DISTRIBUTION = "cao-loop"
+OUR_SERVICE = "cli-agent-orchestrator"
+IMPORT_NAME = "cli_agent_orchestrator"
+BUILT_IN = "scripted"
+ASK_SECONDS = 20
+EXIT_MISSING = 1
+
+LOGIN_QUESTIONS = {
+    # agent: (first version that knows the question, the question); older ones might take it as work
+    "codex": ((0, 101), ("login", "status")),
+    "claude_code": ((2, 1, 105), ("auth", "status")),
+}
+
+
+class State(StrEnum):
+    """How a finding is meant."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    state: State
+    detail: str
+    advice: str = ""
+    """What to do about it."""
+    needed: bool = False
+    """Is a run impossible without it?"""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def doctor(as_json: bool) -> None:
+    """Say what is installed, what is missing and how to get it.
+
+    Ends with 0 if a run is possible, else with 1.
+    """
+    config = read_server_config(os.environ)
+    findings = list(examine(config, os.environ))
+    possible = is_run_possible(findings)
+    if as_json:
+        found = [asdict(finding) for finding in findings]
+        click.echo(json.dumps({"run_possible": possible, "findings": found}, indent=2))
+    else:
+        for finding in findings:
+            click.echo(_line(finding))
+        click.echo("\n" + _conclusion(possible, findings))
+    sys.exit(0 if possible else EXIT_MISSING)
+
+
+def examine(config: ServerConfig, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at everything a run needs."""
+    yield _python()
+    yield _tmux(environ)
+    for provider in PROVIDERS.values():
+        yield _agent(provider, config, environ)
+    yield _port(config)
+    yield from _folders(config)
+    yield _distributions()
+
+
+def is_run_possible(findings: Sequence[Finding]) -> bool:
+    """Is all there that is needed, and at least one real agent?"""
+    lacking = any(finding.needed and finding.state is State.MISSING for finding in findings)
+    agents = [finding for finding in findings if finding.subject.startswith("agent ")]
+    real = [finding for finding in agents if finding.subject != f"agent {BUILT_IN}"]
+    return not lacking and any(finding.state is not State.MISSING for finding in real)
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", State.OK, f"{version}, {sys.executable}")
+
+
+def _tmux(environ: Mapping[str, str]) -> Finding:
+    try:
+        version = asyncio.run(read_version("tmux", environ))
+    except TmuxMissing as error:
+        return Finding("tmux", State.MISSING, str(error), needed=True)
+    number = "a version without a number" if version is None else ".".join(map(str, version))
+    return Finding("tmux", State.OK, number, needed=True)
+
+
+def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Finding:
+    subject = f"agent {provider.name}"
+    if provider.name == BUILT_IN:
+        return Finding(subject, State.OK, "built in, for the demo and dry runs")
+    wanted = config.provider(provider.name).command or provider.program
+    program = shutil.which(Path(wanted).expanduser(), path=environ.get("PATH"))
+    if program is None:
+        return Finding(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
+    said = _ask([program, "--version"], environ)
+    version = _version(said[1])
+    detail = f"{'.'.join(map(str, version)) or 'version unknown'}, {program}"
+    return _with_login(Finding(subject, State.OK, detail), provider.name, program, version, environ)
+
+
+def _with_login(
+    finding: Finding,
+    name: str,
+    program: str,
+    version: tuple[int, ...],
+    environ: Mapping[str, str],
+) -> Finding:
+    if name not in LOGIN_QUESTIONS or version < LOGIN_QUESTIONS[name][0]:
+        return finding
+    code, _ = _ask([program, *LOGIN_QUESTIONS[name][1]], environ)
+    if code == 0:
+        return Finding(finding.subject, State.OK, f"{finding.detail}, logged in")
+    advice = f"start {program} once and log in, unless it works with a key of its own"
+    return Finding(finding.subject, State.NOTE, f"{finding.detail}, not logged in", advice)
+
+
+def _port(config: ServerConfig) -> Finding:
+    subject = f"port {config.port}"
+    with ApiClient(f"http://127.0.0.1:{config.port or 1}") as client:
+        try:
+            health = client.health()
+        except ApiUnreachable as error:
+            if not error.maybe_received:
+                return Finding(subject, State.OK, "free; a run starts its own server")
+            health = {}
+        except ApiError:
+            health = {}
+    if health.get("service") == OUR_SERVICE:
+        return Finding(subject, State.OK, f"a server runs, version {health.get('version')}")
+    advice = "a run takes another port by itself; CAO_PORT chooses one for good"
+    return Finding(subject, State.NOTE, "taken by another program", advice)
+
+
+def _folders(config: ServerConfig) -> Iterator[Finding]:
+    yield _state_folder(config.state_dir)
+    token = config.state_dir / "token"
+    if token.exists():
+        loose = token.stat().st_mode & 0o077
+        yield Finding(
+            "token",
+            State.NOTE if loose else State.OK,
+            f"{token}, " + ("others may read it" if loose else "for its owner alone"),
+            f"chmod 600 {token}" if loose else "",
+        )
+    file = config.config_dir / "config.toml"
+    there = "read" if file.exists() else "not there, which is fine"
+    yield Finding("configuration", State.OK, f"{file} ({there})")
+
+
+def _state_folder(folder: Path) -> Finding:
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
+        return Finding("state folder", State.OK, str(folder), needed=True)
+    advice = "give yourself access, or name another folder in CAO_STATE_DIR"
+    return Finding(
+        "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
+    )
+
+
+def _distributions() -> Finding:
+    names = set(metadata.packages_distributions().get(IMPORT_NAME, ()))
+    others = sorted(names - {OUR_DISTRIBUTION})
+    if not others:
+        return Finding("installation", State.OK, OUR_DISTRIBUTION)
+    other = ", ".join(others)
+    return Finding(
+        "installation",
+        State.NOTE,
+        f"{other} has the same import name and is in the same environment",
+        f"install {OUR_DISTRIBUTION} into an environment of its own, or uninstall {other}",
+    )
+
+
+def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
+    """Ask a program something short; return its exit code (None: no answer) and what it says."""
+    try:
+        answer = subprocess.run(
+            argv,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ASK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ""
+    return answer.returncode, answer.stdout.decode("utf-8", "replace")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def _line(finding: Finding) -> str:
+    mark = str(finding.state)
+    if finding.state is State.MISSING:
+        mark = "MISSING" if finding.needed else "no"
+    advice = f"\n{'':9}{'':20}→ {finding.advice}" if finding.advice else ""
+    return f"{mark:<9}{finding.subject:<20}{finding.detail}{advice}"
+
+
+def _conclusion(possible: bool, findings: Sequence[Finding]) -> str:
+    if possible:
+        return "A run is possible: cao init, then cao run task.md"
+    lacking = [f.subject for f in findings if f.needed and f.state is State.MISSING]
+    if lacking:
+        return f"A run is not possible without: {', '.join(lacking)}"
+    return "A run is not possible without an agent: install one of the above. `cao demo` works."

@@ -1,0 +1,50 @@
+"""`cao init`: a task to fill in and a file in which every setting is explained."""
+
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
+from cli_agent_orchestrator.settings import SETTINGS_FILE, commented_toml
+
+TASK_FILE = "task.md"
+TASK_TEMPLATE = f"""\
+Write the task below the two lines with stars, then start it with: cao run {TASK_FILE}
+What stands up here is for you; no agent sees it.
+
+Below the first line: what is to be done, and what you know about the project. Which files matter,
+what must not change, what done means. Analyst, programmer and reviewers work from it.
+
+Below the second line: what the tester does, step by step, and what must come out of it. Say it such
+that PASS and FAIL cannot be confused. Only the tester gets it as a task.
+
+{EXPLORE_HEADER}
+
+
+{SCENARIO_HEADER}
+
+"""
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+def init(folder: Path) -> None:
+    """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
+
+    The task is a template to fill in. In cao.toml every setting of `cao run` is explained, and none
+    is set.
+    """
+    for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml())):
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            click.echo(f"{path} is there already and stays as it is")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        else:
+            click.echo(f"{path} written")
+    click.echo(f"Next: fill in {folder / TASK_FILE}, then `cao run {TASK_FILE}`")

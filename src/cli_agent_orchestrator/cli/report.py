@@ -1,0 +1,195 @@
+"""`cao report`: a run on one page, from its state file and its archive."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import click
+
+from cli_agent_orchestrator.cli.run import read_all_settings
+from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
+from cli_agent_orchestrator.errors import PromptError, RunError, StateError
+from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
+from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
+from cli_agent_orchestrator.pipeline.machine import next_turn
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, from_json
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.run_config import RunConfig
+
+EXCERPT_LINES = 30
+TASK_CHARACTERS = 200
+REVIEWS = (Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is to say about a run."""
+
+    status: FinalStatus
+    wd: str
+    state_file: str
+    archive: str
+    """Empty for a run of the earlier script, which kept none."""
+    task: str
+    """The beginning of what was to be done."""
+    session_name: str
+    agents: dict[str, str]
+    """Which agent runs in each terminal."""
+    terminals: dict[str, str]
+    round: int
+    due: str
+    """Whose turn it is; empty when the run is over."""
+    turns: Sequence[TurnRecord]
+    evidence: str
+    """What the last tester found."""
+    notes: dict[str, str]
+    """What the reviewers last had to say, by role."""
+    open_notes: dict[str, str]
+    """What was still open when the review cycles were used up."""
+
+
+@click.command()
+@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; WD]")
+@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [STATE_FILE]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def report(as_json: bool, **options: str | None) -> None:
+    """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files."""
+    config = RunConfig.from_env(read_all_settings(options, os.environ, None))
+    found = build_report(read_state(config.state_file), config)
+    if as_json:
+        click.echo(json.dumps(fields_of(found), indent=2))
+    else:
+        click.echo(markdown(found))
+
+
+def read_state(path: Path) -> RunState:
+    """Return the saved state; unlike a run, leave a file alone that cannot be read."""
+    try:
+        return from_json(json.loads(path.read_bytes().decode("utf-8-sig")))
+    except FileNotFoundError:
+        raise RunError(f"there is no saved run in {path}; `cao run` makes one") from None
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror}") from error
+    except (StateError, ValueError, RecursionError) as error:
+        raise StateError(f"{path} is not the state of a run: {error}") from error
+
+
+def build_report(state: RunState, config: RunConfig) -> Report:
+    """Join the state of a run with what its archive tells."""
+    archive, turns = None, []
+    if state.progress.archive:
+        archive = ResponseFiles(config.wd, state.progress.archive, {}).archive_folder
+        turns = Journal(archive).read()
+    due = next_turn(state)
+    tester = state.outputs[Role.TESTER].text or _last_feedback(state)
+    return Report(
+        status=state.final_status,
+        wd=state.wd or str(config.wd),
+        state_file=str(config.state_file),
+        archive=str(archive or ""),
+        task=_task_line(state),
+        session_name=state.session_name,
+        agents={
+            name: state.progress.providers.get(name, state.provider) for name in state.terminals
+        },
+        terminals=dict(state.terminals),
+        round=state.round,
+        due="" if due is None else f"round {due.round}, cycle {due.cycle}, {due.role}",
+        turns=turns,
+        evidence=extract_test_evidence(tester, EXCERPT_LINES),
+        notes={
+            str(role): extract_review_notes(state.outputs[role].text, EXCERPT_LINES)
+            for role in REVIEWS
+            if state.has_output(role)
+        },
+        open_notes={
+            f"{opened.role}, round {opened.round}": opened.notes.text
+            for opened in state.progress.open_notes
+        },
+    )
+
+
+def fields_of(found: Report) -> dict[str, Any]:
+    """Return a report for programs."""
+    fields = {name: getattr(found, name) for name in Report.__slots__}
+    return {**fields, "turns": [asdict(turn) for turn in found.turns]}
+
+
+def markdown(found: Report) -> str:
+    """Return a report for people."""
+    parts = [f"# {_title(found)}", "\n".join(_facts(found))]
+    if found.turns:
+        parts += ["## Timeline", _table(found.turns)]
+    if found.evidence:
+        parts += ["## What the tester found", _quote(found.evidence)]
+    for role, notes in found.notes.items():
+        parts += [f"## Last notes of {role}", _quote(notes)]
+    for where, notes in found.open_notes.items():
+        parts += [f"## Still open after the last cycle ({where})", _quote(notes)]
+    return "\n\n".join(parts)
+
+
+def _title(found: Report) -> str:
+    rounds = f"{found.round} round{'' if found.round == 1 else 's'}"
+    match found.status:
+        case FinalStatus.RUNNING:
+            return f"Not finished: {found.due} is due"
+        case _:
+            return f"{found.status} after {rounds}"
+
+
+def _facts(found: Report) -> list[str]:
+    kinds = sorted(set(found.agents.values()))
+    agents = (
+        kinds[0] if len(kinds) == 1 else ", ".join(f"{n}: {a}" for n, a in found.agents.items())
+    )
+    lines = [f"- Task: {found.task}", f"- Folder: {found.wd}", f"- Agents: {agents}"]
+    if found.turns:
+        began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)
+        working = sum(turn.ended - turn.began for turn in found.turns)
+        lines.append(
+            f"- Time: {_when(began)} to {_when(ended)}, {len(found.turns)} turns, "
+            f"agents worked {duration(working)}"
+        )
+    if found.archive:
+        lines.append(f"- Prompts and replies: {found.archive}")
+    lines.append(f"- State: {found.state_file}")
+    if found.status is FinalStatus.RUNNING:
+        lines.append("- To go on: `cao run` in the folder")
+    return lines
+
+
+def _table(turns: Sequence[TurnRecord]) -> str:
+    rows = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
+    rows += [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    )
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _when(at: float) -> str:
+    return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}"
+
+
+def _task_line(state: RunState) -> str:
+    try:
+        summary = parse_task(state.prompt).explore_summary
+    except PromptError:
+        summary = state.prompt.strip() or "(not saved)"
+    paragraph = " ".join(summary.split("\n\n")[0].split())
+    return shorten(paragraph, TASK_CHARACTERS, placeholder=" …")
+
+
+def _last_feedback(state: RunState) -> str:
+    return state.feedback.text if state.round > 1 else ""
