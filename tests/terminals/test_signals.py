@@ -1,13 +1,14 @@
 """Lines that agents append to their files are read once each, as soon as they are complete."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.terminals.signals import SignalFiles
+from cli_agent_orchestrator.terminals.signals import MAX_LINE, SignalFiles
 
 
 @pytest.fixture
@@ -76,3 +77,49 @@ async def test_a_forgotten_file_is_left_alone(files: SignalFiles, tmp_path: Path
     assert await lines.next() == "yes"
     assert other.queue.empty()
     files.forget(kept)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless device", "folder", "link to another file"])
+async def test_what_is_no_plain_file_is_not_read_and_holds_nobody_up(
+    files: SignalFiles, tmp_path: Path, kind: str
+) -> None:
+    path, other = tmp_path / "events.jsonl", tmp_path / "other.jsonl"
+    (tmp_path / "secret").write_text("secret\n")
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "endless device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(tmp_path / "secret")
+    lines, others = Lines(), Lines()
+    files.follow(path, lines)
+    files.follow(other, others)
+    other.write_text("hello\n")
+    assert await others.next() == "hello"
+    assert lines.queue.empty()
+
+
+async def test_a_line_without_end_is_skipped_and_the_next_one_is_read(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"x" * (MAX_LINE + 2_000_000) + b"\nnext\n")
+    lines = Lines()
+    files.follow(path, lines)
+    assert await lines.next() == "next"
+
+
+async def test_a_file_that_was_replaced_is_read_from_its_beginning(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("a long first line\n")
+    lines = Lines()
+    files.follow(path, lines)
+    assert await lines.next() == "a long first line"
+    (tmp_path / "new").write_text("short\n")
+    (tmp_path / "new").rename(path)
+    assert await lines.next() == "short"

@@ -1,14 +1,16 @@
 """Reads the agents' own signals: event files that hooks append to, and session records.
 
-One watcher thread tells which file has changed; the reading is done in the event loop, a line at
-a time, each file from where it was left. Nothing is polled.
+One watcher thread tells which file has changed; the reading is done in the event loop, a piece at
+a time, each file from where it was left. Nothing is polled. An agent may make anything of its file:
+only a plain file is read, and never so much at once that others have to wait.
 """
 
 import asyncio
 import logging
 import os
+import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchdog.events import (
@@ -26,7 +28,9 @@ from cli_agent_orchestrator.clock import Clock
 
 LOGGER = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 1024 * 1024
+PIECE = 1024 * 1024
+"""Bytes that are read in one turn of the loop."""
+MAX_LINE = 16 * 1024 * 1024
 """A line longer than this is not a signal: it is skipped instead of kept in memory."""
 
 LineReader = Callable[[str, float], None]
@@ -39,7 +43,32 @@ class _Followed:
 
     read_line: LineReader
     offset: int = 0
-    rest: bytes = b""
+    rest: bytearray = field(default_factory=bytearray)
+    """The beginning of a line that is not complete yet."""
+    skips: bool = False
+    """Is it in the middle of a line that is too long?"""
+
+    def restart(self) -> None:
+        """Begin anew: the file is not the one that was read."""
+        self.offset = 0
+        self.rest.clear()
+        self.skips = False
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Return the lines that are complete with this piece."""
+        self.offset += len(data)
+        first, *others = data.split(b"\n")
+        self.rest += first
+        if not others:
+            if len(self.rest) > MAX_LINE:
+                self.skips = True
+            if self.skips:
+                self.rest.clear()
+            return []
+        lines = [] if self.skips else [bytes(self.rest)]
+        *whole, rest = others
+        self.rest, self.skips = bytearray(rest), False
+        return [*lines, *whole]
 
 
 class SignalFiles:
@@ -102,21 +131,29 @@ class SignalFiles:
         if followed is None:
             return
         try:
-            with path.open("rb") as file:
-                file.seek(followed.offset)
-                data = file.read()
+            data = _read_piece(path, followed)
         except FileNotFoundError:
             return
         except OSError as error:
-            LOGGER.warning("%s cannot be read: %s", path.name, error)
+            LOGGER.warning("%s cannot be read: %s", path.name, error.strerror)
             return
-        followed.offset += len(data)
-        *lines, followed.rest = (followed.rest + data).split(b"\n")
-        if len(followed.rest) > MAX_LINE:
-            followed.rest = b""
         now = self._clock.now()
-        for line in lines:
+        for line in followed.take(data):
             followed.read_line(line.decode("utf-8", "replace"), now)
+        if len(data) == PIECE and self._loop is not None:
+            self._loop.call_soon(self._read, path)
+
+
+def _read_piece(path: Path, followed: _Followed) -> bytes:
+    """Return what comes next in a file. Neither a link nor a pipe in its place is followed."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            return b""
+        if state.st_size < followed.offset:
+            followed.restart()
+        file.seek(followed.offset)
+        return file.read(PIECE)
 
 
 class _Changes(FileSystemEventHandler):
