@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.narration import Narration, Tone, place
-from cli_agent_orchestrator.cli.progress import attach_prefix
-from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.cli.progress import Screens, attach_prefix
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
 from cli_agent_orchestrator.handoff.progress import HandoffEvent
@@ -34,13 +33,16 @@ STYLES = {
 class LiveView:
     """Shows lines as they come and the present turn below: role, status, time, last lines."""
 
-    def __init__(self, base: Path, console: Console | None = None) -> None:
+    def __init__(
+        self, base: Path, console: Console | None = None, refresh_seconds: float = REFRESH_SECONDS
+    ) -> None:
+        self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
         self._narration = Narration(base)
         self._live = Live(
             console=self._console, auto_refresh=False, transient=True, redirect_stderr=False
         )
-        self._client: ApiClient | None = None
+        self._server: Screens | None = None
         self._turn: TurnBegan | None = None
         self._status: TerminalStatus | None = None
         self._began = time.monotonic()
@@ -58,13 +60,13 @@ class LiveView:
         self._ticker.join()
         self._live.stop()
 
-    def connect(self, client: ApiClient) -> None:
-        self._narration.attach_prefix = attach_prefix(client.base_url)
-        if EVENTS_FEATURE in client.features():
-            self._client = client
+    def connect(self, server: Screens) -> None:
+        self._narration.attach_prefix = attach_prefix(server.base_url)
+        if EVENTS_FEATURE in server.features():
+            self._server = server
 
     def disconnect(self) -> None:
-        self._client = None
+        self._server = None
 
     def tell(self, event: RunEvent) -> None:
         match event:
@@ -82,17 +84,17 @@ class LiveView:
         self._show()
 
     def _tick(self) -> None:
-        while not self._over.wait(REFRESH_SECONDS):
+        while not self._over.wait(self._refresh_seconds):
             self._look()
             self._show()
 
     def _look(self) -> None:
-        client, turn = self._client, self._turn
-        if client is None or turn is None:
+        server, turn = self._server, self._turn
+        if server is None or turn is None:
             return
         # Only a picture: whatever goes wrong, the run itself will notice.
         with suppress(OrchestratorError, RuntimeError):
-            text = client.get_output(turn.terminal_id, OutputMode.SCREEN)
+            text = server.get_output(turn.terminal_id, OutputMode.SCREEN)
             self._screen = [line.rstrip() for line in text.splitlines() if line.strip()]
 
     def _show(self) -> None:

@@ -9,11 +9,20 @@ from typing import Protocol, Self
 import click
 
 from cli_agent_orchestrator.cli.narration import Narration, fields_of
-from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_API, DEFAULT_PORT
 from cli_agent_orchestrator.pipeline.events import RunEvent
 
 USUAL_ADDRESSES = (DEFAULT_API, f"http://127.0.0.1:{DEFAULT_PORT}")
+
+
+class Screens(Protocol):
+    """The part of the server that can be looked at."""
+
+    base_url: str
+
+    def features(self) -> frozenset[str]: ...
+
+    def get_output(self, terminal_id: str, mode: str) -> str: ...
 
 
 class View(Protocol):
@@ -23,7 +32,7 @@ class View(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def connect(self, client: ApiClient) -> None:
+    def connect(self, server: Screens) -> None:
         """Take the server in which the agents are; it may be asked until `disconnect`."""
         ...
 
@@ -44,8 +53,8 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
 
-    def connect(self, client: ApiClient) -> None:
-        self._narration.attach_prefix = attach_prefix(client.base_url)
+    def connect(self, server: Screens) -> None:
+        self._narration.attach_prefix = attach_prefix(server.base_url)
 
     def disconnect(self) -> None:
         """Nothing is asked of the server."""
@@ -65,7 +74,7 @@ class JsonView:
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
 
-    def connect(self, client: ApiClient) -> None:
+    def connect(self, server: Screens) -> None:
         """Nothing is asked of the server."""
 
     def disconnect(self) -> None:

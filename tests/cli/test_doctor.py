@@ -1,0 +1,163 @@
+"""`cao doctor` finds what is there and says how to get the rest."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.cli.doctor import Finding, State, examine, is_run_possible
+from cli_agent_orchestrator.config import ServerConfig
+from tests.e2e.runs import free_port
+from tests.third_party import third_party
+
+
+class Desk:
+    """A machine on which nothing is installed but what the test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        self.environ = {
+            "PATH": str(self.programs),
+            "HOME": str(folder),
+            "CAO_STATE_DIR": str(folder / "state"),
+            "CAO_CONFIG_DIR": str(folder / "config"),
+            "CAO_PORT": str(free_port()),
+        }
+
+    def install(self, name: str, *lines: str) -> None:
+        path = self.programs / name
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+        path.chmod(0o755)
+
+    def install_tmux(self) -> None:
+        tmux = shutil.which("tmux")
+        assert tmux is not None
+        (self.programs / "tmux").symlink_to(tmux)
+
+    def findings(self) -> dict[str, Finding]:
+        config = ServerConfig.from_env(self.environ)
+        return {finding.subject: finding for finding in examine(config, self.environ)}
+
+    def is_ready(self) -> bool:
+        return is_run_possible(list(self.findings().values()))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_with_tmux_and_an_agent_a_run_is_possible(desk: Desk) -> None:
+    desk.install_tmux()
+    desk.install("codex", "echo codex-cli 0.166.0")
+    assert desk.findings()["agent codex"].detail.startswith("0.166.0, ")
+    assert desk.is_ready()
+
+
+def test_without_tmux_it_is_not_and_the_way_to_get_it_is_said(desk: Desk) -> None:
+    desk.install("codex", "echo codex-cli 0.166.0")
+    assert desk.findings()["tmux"].state is State.MISSING
+    assert "install" in desk.findings()["tmux"].detail
+    assert not desk.is_ready()
+
+
+def test_an_old_tmux_will_not_do(desk: Desk) -> None:
+    desk.install("tmux", "echo tmux 2.9")
+    assert "too old" in desk.findings()["tmux"].detail
+
+
+def test_without_an_agent_the_way_to_get_one_is_said(desk: Desk) -> None:
+    desk.install_tmux()
+    assert desk.findings()["agent claude_code"].advice
+    assert desk.findings()["agent scripted"].state is State.OK
+    assert not desk.is_ready()
+
+
+def test_an_agent_may_be_elsewhere(desk: Desk) -> None:
+    desk.install_tmux()
+    desk.install("my-codex", "echo 0.50.0")
+    desk.environ["CAO_CODEX_COMMAND"] = str(desk.programs / "my-codex")
+    assert "my-codex" in desk.findings()["agent codex"].detail
+
+
+def test_an_agent_that_is_not_logged_in_is_noted(desk: Desk) -> None:
+    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 0.166.0")
+    assert desk.findings()["agent codex"].state is State.NOTE
+    assert "log in" in desk.findings()["agent codex"].advice
+
+
+def test_an_agent_that_is_logged_in_is_said_to_be(desk: Desk) -> None:
+    desk.install("codex", '[ "$1" = login ] && exit 0', "echo 0.166.0")
+    assert "logged in" in desk.findings()["agent codex"].detail
+
+
+def test_an_old_agent_is_not_asked_what_it_would_take_for_work(desk: Desk) -> None:
+    desk.install("claude", '[ "$1" = auth ] && exit 1', 'echo "2.0.67 (Claude Code)"')
+    assert desk.findings()["agent claude_code"].state is State.OK
+
+
+def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
+    desk.install("codex", "exit 1")
+    assert "version unknown" in desk.findings()["agent codex"].detail
+
+
+def test_a_free_port_is_fine(desk: Desk) -> None:
+    assert "free" in desk.findings()[f"port {desk.environ['CAO_PORT']}"].detail
+
+
+def test_a_port_taken_by_somebody_is_noted(desk: Desk) -> None:
+    with third_party() as theirs:
+        port = theirs.url.rpartition(":")[2]
+        desk.environ["CAO_PORT"] = port
+        assert desk.findings()[f"port {port}"].state is State.NOTE
+
+
+def test_a_token_that_others_may_read_is_noted(desk: Desk, tmp_path: Path) -> None:
+    token = tmp_path / "state" / "token"
+    token.parent.mkdir()
+    token.write_text("secret", encoding="utf-8")
+    token.chmod(0o644)
+    assert desk.findings()["token"].advice == f"chmod 600 {token}"
+    token.chmod(0o600)
+    assert desk.findings()["token"].state is State.OK
+
+
+def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    desk.environ["CAO_STATE_DIR"] = str(tmp_path / "file" / "state")
+    assert desk.findings()["state folder"].state is State.MISSING
+    assert not desk.is_ready()
+
+
+def test_another_package_with_the_same_import_name_is_noted(desk: Desk, tmp_path: Path) -> None:
+    other = tmp_path / "site" / "other_orchestrator-1.0.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-orchestrator\n")
+    (other / "top_level.txt").write_text("cli_agent_orchestrator\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "cli_agent_orchestrator", "doctor", "--json"],
+        env={**desk.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    found = {finding["subject"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "other-orchestrator" in found["installation"]["detail"]
+
+
+def test_the_lines_for_people_say_what_to_do(desk: Desk) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli_agent_orchestrator", "doctor"],
+        env={**desk.environ, "PATH": f"{desk.programs}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "tmux" in done.stdout
+    assert "A run is" in done.stdout

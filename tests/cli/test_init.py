@@ -1,0 +1,61 @@
+"""`cao init` writes templates, and never over anything."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli_agent_orchestrator.cli.init import init
+from cli_agent_orchestrator.errors import PromptError, UsageError
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.settings import SETTINGS
+
+
+def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
+    done = CliRunner().invoke(init, [str(tmp_path / "new" / "folder")])
+    assert done.exit_code == 0
+    written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert written == {"task.md", "cao.toml"}
+    assert "cao run task.md" in done.output
+
+
+def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:
+    CliRunner().invoke(init, [str(tmp_path)])
+    template = (tmp_path / "task.md").read_text(encoding="utf-8")
+    with pytest.raises(PromptError, match="there is nothing below"):
+        parse_task(template)
+    filled = template.replace("SUMMARY ***\n", "SUMMARY ***\nDo it.\n") + "Try it.\n"
+    task = parse_task(filled)
+    assert (task.explore_summary, task.scenario_test) == ("Do it.", "Try it.")
+
+
+def test_the_settings_file_explains_every_setting_and_sets_none(tmp_path: Path) -> None:
+    CliRunner().invoke(init, [str(tmp_path)])
+    text = (tmp_path / "cao.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(text) == {}
+    for setting in SETTINGS:
+        assert f"# {setting.key} = " in text
+        assert setting.help in text
+
+
+def test_existing_files_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "task.md").write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(init, [str(tmp_path)])
+    assert done.exit_code == 0
+    assert "task.md is there already" in done.output
+    assert (tmp_path / "task.md").read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "cao.toml").exists()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "task.md").symlink_to(tmp_path / "elsewhere")
+    CliRunner().invoke(init, [str(tmp_path)])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = CliRunner().invoke(init, [str(tmp_path / "file" / "below")])
+    assert isinstance(done.exception, UsageError)
+    assert "cannot be written" in str(done.exception)

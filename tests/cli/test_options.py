@@ -1,0 +1,90 @@
+"""The options of `cao run` and the four levels a setting can come from."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from cli_agent_orchestrator.cli.run import (
+    check_project_file,
+    chosen_providers,
+    read_all_settings,
+    run,
+)
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.settings import SETTINGS, Kind
+
+
+def option(name: str) -> click.Option:
+    (found,) = [p for p in run.params if p.name == name and isinstance(p, click.Option)]
+    return found
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_has_an_option_that_names_its_variable(setting: object) -> None:
+    named = next(s for s in SETTINGS if s is setting)
+    found = option(named.name)
+    assert named.option in found.opts
+    assert named.name in (found.help or "")
+    assert bool(found.secondary_opts) == (named.kind is Kind.FLAG)
+
+
+def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "cao.toml").write_text(
+        "max_rounds = 5\nmax_review_cycles = 6\npoll_seconds = 7\n", encoding="utf-8"
+    )
+    settings = read_all_settings(
+        {"MAX_ROUNDS": "1", "WD": str(tmp_path)}, {"MAX_ROUNDS": "2", "POLL_SECONDS": "3"}, None
+    )
+    assert settings["MAX_ROUNDS"] == "1"
+    assert settings["POLL_SECONDS"] == "3"
+    assert settings["MAX_REVIEW_CYCLES"] == "6"
+
+
+def test_a_named_file_is_read_instead_of_the_projects_own(tmp_path: Path) -> None:
+    (tmp_path / "cao.toml").write_text("max_rounds = 5\n", encoding="utf-8")
+    (tmp_path / "other.toml").write_text("poll_seconds = 1\n", encoding="utf-8")
+    settings = read_all_settings({"WD": str(tmp_path)}, {}, str(tmp_path / "other.toml"))
+    assert settings == {"WD": str(tmp_path), "POLL_SECONDS": "1"}
+
+
+def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_all_settings({}, {}, str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"STATE_FILE": "/etc/passwd"}, "state_file"),
+        ({"STATE_FILE": "../other/state.json"}, "state_file"),
+        ({"WD": "/"}, "wd"),
+        ({"PROMPT_FILE": "/etc/shadow"}, "prompt_file"),
+        ({"API": "http://evil.example:9889"}, "api"),
+    ],
+)
+def test_a_cloned_project_cannot_reach_out_of_its_folder(
+    tmp_path: Path, settings: dict[str, str], named: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{named} in cao.toml"):
+        check_project_file(settings, tmp_path)
+
+
+def test_a_project_may_set_what_stays_inside(tmp_path: Path) -> None:
+    check_project_file(
+        {
+            "STATE_FILE": "state/run.json",
+            "PROMPT_FILE": str(tmp_path / "task.md"),
+            "API": "http://localhost:9889",
+            "MAX_ROUNDS": "2",
+        },
+        tmp_path,
+    )
+
+
+def test_agents_are_chosen_for_all_roles_or_for_some() -> None:
+    assert chosen_providers({}) == {}
+    assert chosen_providers({"TESTER_PROVIDER": "codex"}) == {Role.TESTER: "codex"}
+    both = chosen_providers({"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"})
+    assert both == {**dict.fromkeys(Role, "scripted"), Role.ANALYST: "codex"}

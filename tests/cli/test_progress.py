@@ -1,0 +1,253 @@
+"""How a run is shown: lines, JSON, and the live view of a terminal."""
+
+import io
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration, Tone
+from cli_agent_orchestrator.cli.progress import JsonView, PlainView, attach_prefix
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.events import (
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Warned,
+)
+from cli_agent_orchestrator.pipeline.machine import (
+    Approved,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+)
+from cli_agent_orchestrator.pipeline.review import (
+    EvidenceMissing,
+    ReviewAnswer,
+    ReviewVerdict,
+    TestAnswer,
+    TooEarly,
+)
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+
+NOON = 1_700_000_000.0
+TURN = Turn(Role.ANALYST_REVIEW, 1, 2)
+BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
+RUN_BEGAN = RunBegan(
+    NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
+)
+
+
+def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:
+    return HandoffEvent(kind, "0badcafe", "analyst_review", NOON, text, status)
+
+
+def ended(outcome: Outcome) -> TurnEnded:
+    return TurnEnded(NOON, TURN, 4, outcome, 75.0, "/p/.tmp/20250131-120000/004-analyst_review.md")
+
+
+def told(*events: RunEvent) -> str:
+    """Return what people are told of the last event."""
+    narration = Narration(Path("/p"))
+    lines = [narration.tell(event) for event in events]
+    assert lines[-1] is not None
+    return lines[-1].text
+
+
+class TestWords:
+    def test_the_beginning_says_who_and_where(self) -> None:
+        assert told(RUN_BEGAN) == (
+            "The run begins with five agents (codex) in session cao-1. "
+            "Everything is kept in .tmp/20250131-120000"
+        )
+
+    def test_a_resumed_run_says_which_agents_are_new(self) -> None:
+        resumed = RunBegan(NOON, "s", {}, {"t": "codex"}, "/x", resumed=True, replaced=("tester",))
+        assert "goes on" in told(resumed)
+        assert "new agents: tester" in told(resumed)
+
+    def test_a_turn_is_named_by_round_cycle_and_role(self) -> None:
+        assert told(BEGAN) == "Round 1, cycle 2, analyst_review begins (codex)"
+
+    def test_a_tester_has_no_cycle(self) -> None:
+        turn = TurnBegan(NOON, Turn(Role.TESTER, 3, 1), 9, "t1", "codex")
+        assert told(turn) == "Round 3, tester begins (codex)"
+
+    def test_the_reason_why_an_approval_does_not_count_is_told(self) -> None:
+        obstacles = (TooEarly(1, 2), EvidenceMissing(("handoff", "artifacts"), 2, 3))
+        verdict = ReviewVerdict(ReviewAnswer.APPROVED, obstacles)
+        text = told(ended(SentBack(verdict, 2)))
+        assert "APPROVED does not count" in text
+        assert "too early" in text
+        assert "missing: handoff, artifacts" in text
+        assert "1 min 15 s, 004-analyst_review.md" in text
+
+    @pytest.mark.parametrize(
+        ("outcome", "tone"),
+        [
+            (Delivered(), Tone.PLAIN),
+            (Approved(ReviewVerdict(ReviewAnswer.APPROVED)), Tone.GOOD),
+            (CyclesUsedUp(ReviewVerdict(ReviewAnswer.REVISE), 3), Tone.ALERT),
+            (Passed(), Tone.GOOD),
+            (Failed(TestAnswer.FAIL, 2), Tone.BAD),
+            (RoundsUsedUp(TestAnswer.MISSING, 8), Tone.BAD),
+        ],
+    )
+    def test_every_outcome_has_its_tone(self, outcome: Outcome, tone: Tone) -> None:
+        line = Narration(Path("/p")).tell(ended(outcome))
+        assert line is not None
+        assert line.tone is tone
+
+    def test_a_waiting_agent_is_told_at_once_with_the_command(self) -> None:
+        asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
+        assert told(BEGAN, asks).endswith("waits for a person. Answer with: cao attach 0badcafe")
+
+    def test_an_answered_agent_goes_on(self) -> None:
+        asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
+        works = handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING)
+        assert told(BEGAN, asks, works).endswith("analyst_review goes on")
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING),
+            handoff(EventKind.DISPATCHED),
+            handoff(EventKind.FILE_SEEN, "/x"),
+            handoff(EventKind.ACCEPTED, "/x"),
+        ],
+    )
+    def test_what_every_turn_has_is_not_worth_a_line(self, event: HandoffEvent) -> None:
+        assert Narration(Path("/p")).tell(event) is None
+
+    def test_while_it_waits_the_same_status_is_no_news(self) -> None:
+        narration = Narration(Path("/p"))
+        narration.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach x"))
+        status = handoff(EventKind.STATUS, status=TerminalStatus.WAITING_USER_ANSWER)
+        assert narration.tell(status) is None
+
+    @pytest.mark.parametrize(
+        ("event", "words"),
+        [
+            (handoff(EventKind.RESUMED), "has the prompt already"),
+            (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
+            (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
+            (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
+            (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round "),
+            (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds "),
+            (RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal"), "The run is saved"),
+            (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
+                "cao stop --session cao-1",
+            ),
+        ],
+    )
+    def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
+        assert words in told(event)
+
+    def test_a_server_elsewhere_is_named_in_the_command(self) -> None:
+        assert attach_prefix("http://localhost:9889") == ""
+        assert attach_prefix("http://127.0.0.1:5000") == "API=http://127.0.0.1:5000 "
+
+
+class FakeScreens:
+    """A server with one screen."""
+
+    base_url = "http://127.0.0.1:5000"
+
+    def __init__(self, *features: str) -> None:
+        self._features = frozenset(features)
+        self.looked = threading.Event()
+
+    def features(self) -> frozenset[str]:
+        return self._features
+
+    def get_output(self, terminal_id: str, mode: str) -> str:
+        self.looked.set()
+        return "\n".join(f"line {n} of {terminal_id}" for n in range(9)) + "\n\n"
+
+
+class TestViews:
+    def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with PlainView(Path("/p")) as view:
+            view.connect(FakeScreens())
+            view.tell(BEGAN)
+            view.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe"))
+            view.tell(handoff(EventKind.DISPATCHED))
+            view.disconnect()
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 2
+        assert lines[0][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
+        assert lines[1].endswith("API=http://127.0.0.1:5000 cao attach 0badcafe")
+
+    @pytest.mark.parametrize(
+        ("event", "fields"),
+        [
+            (BEGAN, {"event": "turn_began", "role": "analyst_review", "round": 1, "cycle": 2}),
+            (RUN_BEGAN, {"event": "run_began", "session_name": "cao-1", "replaced": []}),
+            (
+                ended(Failed(TestAnswer.FAIL, 2)),
+                {"event": "turn_ended", "outcome": "failed", "detail": "FAIL; round 2 follows"},
+            ),
+            (
+                handoff(EventKind.STATUS, status=TerminalStatus.IDLE),
+                {"event": "status", "status": "idle", "terminal_id": "0badcafe"},
+            ),
+            (Warned(NOON, "odd"), {"event": "warning", "text": "odd"}),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0),
+                {"event": "run_ended", "final_status": "PASS", "exit_code": 0},
+            ),
+        ],
+    )
+    def test_json_has_an_object_for_every_event(
+        self, capsys: pytest.CaptureFixture[str], event: RunEvent, fields: dict[str, object]
+    ) -> None:
+        with JsonView() as view:
+            view.connect(FakeScreens())
+            view.tell(event)
+            view.disconnect()
+        (line,) = capsys.readouterr().out.splitlines()
+        found = json.loads(line)
+        assert found["at"] == NOON
+        assert {name: found[name] for name in fields} == fields
+
+    def test_a_terminal_shows_the_turn_and_the_last_lines_of_the_screen(self) -> None:
+        output = io.StringIO()
+        console = Console(file=output, force_terminal=True, width=100)
+        screens = FakeScreens("events")
+        with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
+            view.connect(screens)
+            view.tell(RUN_BEGAN)
+            view.tell(BEGAN)
+            view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
+            assert screens.looked.wait(20)
+            screens.looked.clear()
+            assert screens.looked.wait(20)
+            view.tell(ended(Passed()))
+            view.disconnect()
+        text = output.getvalue()
+        assert "The run begins" in text
+        assert "processing" in text
+        assert "line 8 of 0badcafe" in text
+        assert "line 2 of 0badcafe" not in text
+        assert "PASS" in text
+
+    def test_a_server_that_cannot_show_screens_is_not_asked(self) -> None:
+        console = Console(file=io.StringIO(), force_terminal=True, width=100)
+        screens = FakeScreens()
+        with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
+            view.connect(screens)
+            view.tell(BEGAN)
+        assert not screens.looked.is_set()

@@ -1,0 +1,104 @@
+"""`cao report`: a run on one page."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_agent_orchestrator.cli.report import report
+from cli_agent_orchestrator.errors import RunError, StateError
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.run_config import STATE_FILE
+from tests.pipeline.fakes import Asked, Rig, agree
+from tests.pipeline.samples import FAIL
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def printed(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(report, ["--wd", str(folder), *words])
+
+
+def run_to_the_end(rig: Rig) -> None:
+    final = rig.run(rig.begin())
+    rig.state_file.path.rename(rig.folder / STATE_FILE)
+    assert final.final_status != "RUNNING"
+
+
+def test_a_passed_run_has_verdict_timeline_and_evidence(rig: Rig) -> None:
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert page.startswith("# PASS after 1 round\n")
+    assert "- Task: Make the parser accept empty lines." in page
+    assert "| 1 | 2 | analyst_review | codex |" in page
+    assert "009-tester.md" in page
+    assert "> - exit code 0" in page
+    assert "## Last notes of programmer_review" in page
+
+
+def test_the_same_as_json(rig: Rig) -> None:
+    run_to_the_end(rig)
+    found = json.loads(printed(rig.folder, "--json").output)
+    assert found["status"] == "PASS"
+    assert len(found["turns"]) == 9
+    assert found["turns"][0]["role"] == "analyst"
+    assert Path(found["archive"]).is_dir()
+
+
+def test_a_run_in_its_second_round_shows_the_evidence_of_the_first(rig: Rig) -> None:
+    class Enough(Exception):
+        """Ends the run in its second round."""
+
+    def answer(asked: Asked) -> str:
+        if asked.role is Role.TESTER:
+            return FAIL
+        if "ROUND: 2" in asked.message and asked.role is Role.PROGRAMMER:
+            raise Enough
+        return agree(asked)
+
+    rig.server.answer = answer
+    with pytest.raises(Enough):
+        rig.run(rig.begin())
+    page = printed(rig.folder, "--state-file", str(rig.state_file.path)).output
+    assert page.startswith("# Not finished: round 2, cycle 1, programmer is due\n")
+    assert "> - exit code 1" in page
+    assert "cao run" in page
+
+
+def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
+    rig.server.answer = lambda asked: (
+        "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- still a | problem"
+        if asked.role is Role.PROGRAMMER_REVIEW
+        else agree(asked)
+    )
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert "## Still open after the last cycle (programmer_review, round 1)" in page
+    assert "> - still a | problem" in page
+
+
+def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) -> None:
+    state = replace(rig.begin(), progress=type(rig.begin().progress)())
+    rig.state_file.save_state(state)
+    done = printed(tmp_path, "--state-file", str(rig.state_file.path))
+    assert done.exit_code == 0
+    assert "Timeline" not in done.output
+
+
+def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:
+    done = printed(tmp_path)
+    assert isinstance(done.exception, RunError)
+    assert "no saved run" in str(done.exception)
+
+
+def test_a_file_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:
+    broken = tmp_path / "state.json"
+    broken.write_text("{", encoding="utf-8")
+    done = printed(tmp_path, "--state-file", str(broken))
+    assert isinstance(done.exception, StateError)
+    assert broken.read_text(encoding="utf-8") == "{"
