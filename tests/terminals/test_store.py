@@ -1,8 +1,12 @@
 """What is stored is there after a crash, and belongs to one server at a time."""
 
 import os
+import resource
+import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +15,12 @@ import pytest
 
 from cli_agent_orchestrator.errors import ServerConflict
 from cli_agent_orchestrator.models import Delivery
-from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.store import (
+    Begun,
+    StoreError,
+    TerminalRow,
+    TerminalStore,
+)
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 
@@ -98,4 +107,57 @@ def test_nobody_else_can_read_the_files(tmp_path: Path, name: str) -> None:
     store = TerminalStore(folder)
     assert folder.stat().st_mode & 0o077 == 0
     assert (folder / name).stat().st_mode & 0o077 == 0
+    store.close()
+
+
+def _spoil_by_garbage(file: Path) -> None:
+    file.write_bytes(b"no database at all, but long enough to be taken for one" * 100)
+
+
+def _spoil_by_a_folder(file: Path) -> None:
+    file.mkdir()
+
+
+def _spoil_by_a_table_of_others(file: Path) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE terminals (id TEXT)")
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "spoil", [_spoil_by_garbage, _spoil_by_a_folder, _spoil_by_a_table_of_others]
+)
+def test_a_damaged_store_is_named_and_not_thrown_away(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "terminals.sqlite3"
+    spoil(file)
+    with pytest.raises(StoreError, match=str(file)):
+        TerminalStore(tmp_path)
+    assert file.exists()
+    # The folder is free again for whoever mends it.
+    (file.rmdir if file.is_dir() else file.unlink)()
+    TerminalStore(tmp_path).close()
+
+
+def test_a_state_folder_that_is_none_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file.*CAO_STATE_DIR"):
+        TerminalStore(tmp_path / "file")
+
+
+def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(tmp_path: Path) -> None:
+    store = TerminalStore(tmp_path)
+    store.save(ROW)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=r"terminals\.sqlite3"):
+            store.save(replace(ROW, name="x"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert store.terminals() == [ROW]
+    store.save(replace(ROW, ready=True))
     store.close()

@@ -146,7 +146,7 @@ class SignalFiles:
 
 def _read_piece(path: Path, followed: _Followed) -> bytes:
     """Return what comes next in a file. Neither a link nor a pipe in its place is followed."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             return b""

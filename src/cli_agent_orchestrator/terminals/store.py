@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cli_agent_orchestrator.errors import ServerConflict
+from cli_agent_orchestrator.errors import OrchestratorError, ServerConflict
 from cli_agent_orchestrator.models import Delivery
 
 SCHEMA = """
@@ -57,6 +57,9 @@ class TerminalRow:
     """Has it ever been ready for work? What has not is swept after a crash."""
 
 
+COLUMNS = tuple(field.name for field in fields(TerminalRow))
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A message that was about to be typed; `answer` is None if its end is not known."""
@@ -65,10 +68,33 @@ class Begun:
     answer: Delivery | None
 
 
+class StoreError(OrchestratorError):
+    """The store cannot be read or written: a full disk, a damaged file."""
+
+
 class TerminalStore:
-    """The store of one server; the state folder is locked while it is open."""
+    """The store of one server; the state folder is locked while it is open.
+
+    Every method raises StoreError when the disk or the file is not as it should be.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._path = folder / "terminals.sqlite3"
+        self._mutex = threading.Lock()
+        try:
+            self._lock_folder(folder)
+        except OSError as error:
+            reason = f"the state folder {folder} cannot be used: {error.strerror}"
+            raise StoreError(f"{reason}; set CAO_STATE_DIR to another folder") from error
+        try:
+            with self._explained():
+                self._db = self._open()
+        except StoreError:
+            self._owner.unlink(missing_ok=True)
+            self._lock.release()
+            raise
+
+    def _lock_folder(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
         self._owner = folder / "server.pid"
@@ -80,14 +106,20 @@ class TerminalStore:
                 "stop it, or set CAO_STATE_DIR to another folder"
             ) from None
         self._owner.write_text(str(os.getpid()))
-        self._mutex = threading.Lock()
-        path = folder / "terminals.sqlite3"
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        path.chmod(0o600)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute("PRAGMA foreign_keys=ON")
-        self._db.executescript(SCHEMA)
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        try:
+            self._path.chmod(0o600)
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA foreign_keys=ON")
+            db.executescript(SCHEMA)
+            db.execute(f"SELECT {', '.join(COLUMNS)} FROM terminals LIMIT 0")
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def close(self) -> None:
         """Close the store and unlock the folder."""
@@ -98,16 +130,18 @@ class TerminalStore:
     def terminals(self) -> list[TerminalRow]:
         """Return all terminals, oldest first."""
         with self._cursor() as cursor:
-            rows = cursor.execute("SELECT * FROM terminals ORDER BY created_at").fetchall()
+            rows = cursor.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
+            ).fetchall()
         return [replace(TerminalRow(*row), ready=bool(row[-1])) for row in rows]
 
     def save(self, row: TerminalRow) -> None:
         """Add a terminal, or replace what is known of it."""
-        names = [field.name for field in fields(TerminalRow)]
-        changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        changes = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
         with self._cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO terminals VALUES ({', '.join('?' * len(names))}) "
+                f"INSERT INTO terminals ({', '.join(COLUMNS)}) "
+                f"VALUES ({', '.join('?' * len(COLUMNS))}) "
                 f"ON CONFLICT (id) DO UPDATE SET {changes}",
                 astuple(row),
             )
@@ -155,8 +189,19 @@ class TerminalStore:
 
     @contextmanager
     def _cursor(self) -> Iterator[sqlite3.Cursor]:
-        with self._mutex:
+        with self._mutex, self._explained():
             yield self._db.cursor()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what is wrong with which file, and what can be done."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"the store {self._path} cannot be used: {error}; if it is damaged, put back a "
+                "copy, or move it away: agents that still run are ended then"
+            ) from error
 
     def _holder(self) -> str:
         try:
