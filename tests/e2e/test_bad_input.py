@@ -1,0 +1,244 @@
+"""Bad input and bad days: each has a clear message, and nothing is lost."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import TASK, prepare, replies_of, rule, script, state_of
+
+EXPLORE, SCENARIO = "*** ORIGINAL EXPLORE SUMMARY ***", "*** SCENARIO TEST ***"
+OLD_STATE = {
+    "version": 1,
+    "updated_at": "2025-01-31T12:00:00Z",
+    "api": "http://localhost:9889",
+    "provider": "scripted",
+    "prompt": TASK,
+    "current_round": 2,
+    "current_phase": "programmer",
+    "final_status": "RUNNING",
+    "session_name": "cao-old",
+    "feedback": "RESULT: FAIL\nEVIDENCE:\n- it broke",
+    "analyst_feedback": "None yet.",
+    "programmer_feedback": "None yet.",
+    "outputs": {
+        "analyst": "ANALYST_SUMMARY: from the old script",
+        "analyst_review": "",
+        "programmer": "",
+        "programmer_review": "",
+        "tester": "",
+    },
+}
+TERMINAL_NAMES = ("analyst", "peer_analyst", "programmer", "peer_programmer", "tester")
+
+
+@pytest.fixture
+def ready(machine: Machine) -> Machine:
+    prepare(machine, script())
+    return machine
+
+
+def state_path(machine: Machine) -> Path:
+    path = machine.work / ".tmp" / "orchestrator-loop-state.json"
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def assert_nothing_was_started(machine: Machine) -> None:
+    assert not (machine.home / "state").exists()
+
+
+class TestTask:
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (f"{SCENARIO}\ntry it\n", f"`{EXPLORE}` is missing"),
+            (f"{EXPLORE}\ndo it\n", f"`{SCENARIO}` is missing"),
+            (f"{EXPLORE}\na\n{EXPLORE}\nb\n{SCENARIO}\nc\n", "in lines 1, 3"),
+            (f"{EXPLORE}\na\n{SCENARIO}\nb\n{SCENARIO}\nc\n", "in lines 3, 5"),
+            (f"{SCENARIO}\na\n{EXPLORE}\nb\n", "stands before"),
+            (f"{EXPLORE}\n\n{SCENARIO}\nc\n", f"nothing below `{EXPLORE}`"),
+            (f"{EXPLORE}\na\n{SCENARIO}\n \n", f"nothing below `{SCENARIO}`"),
+            ("", "is missing"),
+        ],
+        ids=[
+            *("no explore", "no scenario", "explore twice", "scenario twice", "wrong order"),
+            *("explore empty", "scenario empty", "empty file"),
+        ],
+    )
+    def test_a_task_of_another_form_is_refused_with_the_right_form(
+        self, ready: Machine, text: str, reason: str
+    ) -> None:
+        (ready.work / "task.md").write_text(text, encoding="utf-8")
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 2
+        assert reason in done.stderr
+        assert f"{EXPLORE}\nWhat is to be done" in done.stderr
+        assert_nothing_was_started(ready)
+
+    def test_another_encoding_is_refused(self, ready: Machine) -> None:
+        (ready.work / "task.md").write_bytes(TASK.replace("empty", "lüre").encode("latin-1"))
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 2
+        assert "UTF-8" in done.stderr
+
+    def test_a_task_that_is_not_there_is_said(self, ready: Machine) -> None:
+        done = ready.cao("run", "none.md")
+        assert done.returncode == 2
+        assert "none.md" in done.stderr
+
+    def test_no_task_at_all_points_to_the_template(self, ready: Machine) -> None:
+        done = ready.cao("run")
+        assert done.returncode == 2
+        assert "cao init" in done.stderr
+
+    def test_a_task_is_named_once(self, ready: Machine) -> None:
+        done = ready.cao("run", "task.md", "--prompt-file", "other.md")
+        assert done.returncode == 2
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("name", "value", "expected"),
+        [
+            ("MAX_REVIEW_CYCLES", "0", "at least 1"),
+            ("MAX_ROUNDS", "many", "a whole number"),
+            ("POLL_SECONDS", "-1", "0 or more"),
+            ("CLEANUP_ON_EXIT", "maybe", "yes/no"),
+            ("API", "localhost", "address of a server"),
+            ("WD", "nowhere", "a folder that exists"),
+            ("PROVIDER", "nonesuch", "there are: codex"),
+        ],
+    )
+    def test_a_bad_value_is_named_before_anything_is_started(
+        self, ready: Machine, name: str, value: str, expected: str
+    ) -> None:
+        ready.env[name] = value
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 2
+        assert value in done.stderr
+        assert expected in done.stderr
+        assert_nothing_was_started(ready)
+
+    def test_a_folder_that_is_a_file_is_refused(self, ready: Machine) -> None:
+        ready.env["WD"] = str(ready.work / "task.md")
+        assert ready.cao("run").returncode == 2
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+    @pytest.mark.parametrize("mode", [0o500, 0o300], ids=["unwritable", "unreadable"])
+    def test_a_folder_without_access_is_refused(self, ready: Machine, mode: int) -> None:
+        folder = ready.home / "closed"
+        folder.mkdir(mode=mode)
+        ready.env["WD"] = str(folder)
+        done = ready.cao("run", "task.md")
+        folder.chmod(0o700)
+        assert done.returncode == 2
+        assert "read and write" in done.stderr
+
+    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system of the kernel")
+    def test_a_folder_in_which_nothing_can_be_made_is_refused(self, ready: Machine) -> None:
+        ready.env["WD"] = "/proc/self"
+        done = ready.cao("run", str(ready.work / "task.md"))
+        assert done.returncode == 2
+        assert "/proc" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_a_state_file_that_cannot_be_written_is_said_before_agents_start(
+        self, ready: Machine
+    ) -> None:
+        ready.env["STATE_FILE"] = str(ready.work / "task.md" / "state.json")
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        assert "no state can be saved" in done.stderr
+        assert_nothing_was_started(ready)
+
+    def test_a_settings_file_with_a_slip_says_which_name_was_meant(self, ready: Machine) -> None:
+        (ready.work / "cao.toml").write_text("max_round = 2\n", encoding="utf-8")
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 2
+        assert "did you mean max_rounds" in done.stderr
+
+    @pytest.mark.tmux
+    def test_approvals_that_can_never_count_are_warned_about(self, ready: Machine) -> None:
+        ready.env |= {"MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "3", "MAX_REVIEW_CYCLES": "1"}
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "no approval can count" in done.stdout.splitlines()[0]
+        assert "the run goes on with the notes still open" in done.stdout
+
+
+class TestSavedState:
+    @pytest.mark.parametrize(
+        "content",
+        [b"{ not json", b"[]", b'{"version": 2}', b"\xff\xfe", b""],
+        ids=["no JSON", "a list", "another version", "another encoding", "empty"],
+    )
+    def test_a_state_that_cannot_be_read_is_moved_aside_and_never_lost(
+        self, ready: Machine, content: bytes
+    ) -> None:
+        state_path(ready).write_bytes(content)
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        (aside,) = state_path(ready).parent.glob("*.unreadable-*")
+        assert str(aside) in done.stderr
+        assert aside.read_bytes() == content
+        assert not state_path(ready).exists()
+        assert_nothing_was_started(ready)
+
+    @pytest.mark.tmux
+    @pytest.mark.parametrize("objects", [False, True], ids=["plain ids", "objects"])
+    def test_a_state_of_the_earlier_script_goes_on(self, ready: Machine, objects: bool) -> None:
+        ids = {name: f"old-{name}" for name in TERMINAL_NAMES}
+        terminals = {
+            name: {"id": terminal_id, "provider": "scripted"} if objects else terminal_id
+            for name, terminal_id in ids.items()
+        }
+        state = {**OLD_STATE, "wd": str(ready.work), "terminals": terminals}
+        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
+        refused = ready.cao("run")
+        assert refused.returncode == 3
+        assert "programmer (old-programmer) is not there any more" in refused.stderr
+        done = ready.cao("run", "--replace-terminals")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Round 2, cycle 1, programmer" in done.stdout
+        assert "analyst begins" not in done.stdout
+        assert list(replies_of(ready)) == [
+            *("001-programmer.md", "002-programmer_review.md", "003-tester.md")
+        ]
+
+    def test_resume_without_a_saved_run_is_an_error(self, ready: Machine) -> None:
+        ready.env["RESUME"] = "1"
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        assert "no saved run" in done.stderr
+
+    @pytest.mark.tmux
+    def test_a_new_run_keeps_the_unfinished_one(self, ready: Machine) -> None:
+        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}}
+        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
+        done = ready.cao("run", "task.md", "--no-resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (aside,) = state_path(ready).parent.glob("*.unfinished-*")
+        assert json.loads(aside.read_text(encoding="utf-8")) == state
+        assert state_of(ready)["final_status"] == "PASS"
+
+    def test_a_run_of_another_folder_is_not_taken_up_here(self, ready: Machine) -> None:
+        state = {**OLD_STATE, "wd": str(ready.home), "terminals": {}}
+        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        assert str(ready.home) in done.stderr
+
+    @pytest.mark.tmux
+    def test_another_task_than_the_saved_one_is_warned_about(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", misbehave="{ crash = 1 }")))
+        assert machine.cao("run", "task.md").returncode == 3
+        (machine.work / "task.md").write_text(TASK.replace("empty", "full"), encoding="utf-8")
+        machine.script(script())
+        done = machine.cao("run", "task.md", "--replace-terminals")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "works on another task" in done.stdout
+        prompts = (machine.work / ".tmp").glob("20*/*-analyst-prompt.md")
+        assert all("empty lines" in path.read_text(encoding="utf-8") for path in prompts)
