@@ -44,6 +44,16 @@ AGENTS = {
     )
 }
 
+FURTHER_AGENTS = {
+    # Each runs the short list of tests that all agents must pass, in one version.
+    agent.name: agent
+    for agent in (
+        Agent("gemini_cli", "@google/gemini-cli", "gemini", ("0.61.0",)),
+        Agent("copilot_cli", "@github/copilot", "copilot", ("1.0.102",)),
+        Agent("opencode", "opencode-ai", "opencode", ("1.18.18",)),
+    )
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Installed:
@@ -70,7 +80,7 @@ def install(name: str, version: str, cache: Path = CACHE) -> Installed:
     Raises:
         InstallError: no version near this one runs on this machine.
     """
-    agent = AGENTS[name]
+    agent = (AGENTS | FURTHER_AGENTS)[name]
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f"{name}.lock"):
         if _installed(agent, version, cache):

@@ -1,0 +1,184 @@
+"""The further agents: each with a stub for a model and a home of its own, in a real terminal."""
+
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.models import NewTerminal, OutputMode, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.installs import FURTHER_AGENTS, install
+from tests.stubs.gemini_content import GeminiStub
+from tests.stubs.server import Stub
+
+PATIENCE = 90.0
+"""Upper limit of every wait, in seconds; waits end by what they wait for."""
+KEY = "stub-key"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What one agent needs to talk to a stub."""
+
+    args: tuple[str, ...]
+    env: dict[str, str]
+
+
+def _gemini_cli(url: str, home: Path) -> Setup:
+    folder = home / ".gemini"
+    folder.mkdir()
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    env = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url}
+    return Setup(("-m", "gemini-2.5-flash"), env)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one agent is set up, and the keys that answer its questions."""
+
+    name: str
+    stub: Callable[[], Stub]
+    setup: Callable[[str, Path], Setup]
+    has_profile: bool
+    """Can it be given a profile?"""
+    allow: tuple[str, ...] = ("Enter",)
+    """What allows it to run a command once."""
+    stop: tuple[str, ...] = ("Escape",)
+    """What stops its turn."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+KINDS = (Kind("gemini_cli", GeminiStub, _gemini_cli, has_profile=False),)
+
+
+@dataclass
+class Agent:
+    """One agent in its terminal, and what was told of it."""
+
+    kind: Kind
+    stub: Stub
+    service: TerminalService
+    id: str
+    work: Path
+    told: list[TerminalEvent] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send(self, message: str) -> None:
+        """Send a message and see it confirmed."""
+        self.told.clear()
+        delivery = await self.service.send(self.id, message)
+        assert delivery.confirmed, delivery.detail
+
+    async def started(self, turn: int) -> None:
+        """Wait until the model got the request of this turn, counted from 1."""
+        await asyncio.to_thread(self.stub.wait_for_turns, turn, PATIENCE)
+
+    async def finished(self, turn: int) -> None:
+        """Wait until the model's last byte of this turn is sent, counted from 1."""
+        await asyncio.to_thread(self.stub.wait_for_finish, turn, PATIENCE)
+
+    @property
+    def statuses(self) -> list[TerminalStatus]:
+        """The statuses told since the last message was sent."""
+        return [event.status for event in self.told if event.kind == "status"]
+
+    async def reached(self, *wanted: TerminalStatus) -> None:
+        """Wait for one of these statuses to be told, since the last message was sent."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(status in wanted for status in self.statuses):
+                self._news.clear()
+                await self._news.wait()
+
+    async def press(self, keys: tuple[str, ...]) -> None:
+        """Press keys."""
+        for key in keys:
+            await self.service.press(self.id, key)
+
+    async def answer(self) -> str:
+        """Return the last answer."""
+        return (await self.service.output(self.id, OutputMode.LAST)).strip()
+
+    async def listen(self) -> None:
+        """Note every status until cancelled."""
+        async for event in self.service.subscribe():
+            if event.terminal_id == self.id:
+                self.told.append(event)
+                self._news.set()
+
+
+@dataclass
+class Ground:
+    """Where the agent of one test lives."""
+
+    kind: Kind
+    stub: Stub
+    folder: Path
+
+    @asynccontextmanager
+    async def agent(self, permissions: str = "full") -> AsyncIterator[Agent]:
+        """Start the agent and note what is told about it."""
+        service = TerminalService(self.config(permissions), SystemClock())
+        await service.start()
+        try:
+            work = self.folder / "work"
+            terminal = await service.create_session(
+                NewTerminal(self.kind.name, "tester", str(work))
+            )
+            agent = Agent(self.kind, self.stub, service, terminal.id, work)
+            listening = asyncio.create_task(agent.listen())
+            try:
+                yield agent
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
+                # Not left to the end of tmux: some agents outlive their terminal.
+                with suppress(NotFound):
+                    await service.delete(terminal.id)
+        finally:
+            await service.close()
+
+    def config(self, permissions: str) -> ServerConfig:
+        """Return the settings of a server whose agent talks to the stub."""
+        home = self.folder / "home"
+        home.mkdir()
+        (self.folder / "work").mkdir()
+        program = install(self.kind.name, FURTHER_AGENTS[self.kind.name].versions[0]).program
+        setup = self.kind.setup(self.stub.url, home)
+        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+        environ = {name: os.environ[name] for name in kept if name in os.environ}
+        prefix = f"CAO_{self.kind.name.upper()}"
+        environ |= setup.env
+        environ |= {
+            "HOME": str(home),
+            f"{prefix}_COMMAND": str(program),
+            f"{prefix}_ARGS": shlex.join(setup.args),
+            "CAO_STATE_DIR": str(self.folder / "state"),
+            "CAO_CONFIG_DIR": str(self.folder / "config"),
+            "AGENT_PERMISSIONS": permissions,
+        }
+        return ServerConfig.from_env(environ)
+
+
+@contextmanager
+def ground_of(kind: Kind, folder: Path) -> Iterator[Ground]:
+    """Make a place for an agent; in the end nothing of it runs any more."""
+    with kind.stub() as stub:
+        yield Ground(kind, stub, folder)
+    socket = ServerConfig.from_env({"CAO_STATE_DIR": str(folder / "state")}).tmux_socket
+    words = ["tmux", "-L", socket]
+    asked = [*words, "display-message", "-p", "#{socket_path}"]
+    path = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+    subprocess.run([*words, "kill-server"], capture_output=True)
+    if path:
+        Path(path).unlink(missing_ok=True)

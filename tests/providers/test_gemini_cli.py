@@ -1,0 +1,257 @@
+"""Gemini CLI: its title, its screens, what may never change them, and how it is started."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers import gemini_cli
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.providers.gemini_cli import detect_status, title_status
+
+IDLE = TerminalStatus.IDLE
+PROCESSING = TerminalStatus.PROCESSING
+COMPLETED = TerminalStatus.COMPLETED
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
+UNKNOWN = TerminalStatus.UNKNOWN
+
+SCREENS = Path(__file__).parent / "screens" / "gemini_cli"
+BANNER = " ▝▜▄     Gemini CLI v0.61.0\n   ▝▜▄\n\n"
+RULE = "─" * 120
+BOX = f"{RULE}\n Shift+Tab to accept edits\n\n >   Type your message\n\n workspace\n /home/me\n"
+AT_REST = f"\n\n? for shortcuts\n{BOX}"
+DIALOG = (
+    "╭──────────╮\n│ ? Shell  make          │\n│ Allow execution?       │\n"
+    "│ ● 1. Allow once        │\n│   2. No                │\n╰──────────╯\n"
+)
+ENDINGS = {
+    COMPLETED: AT_REST,
+    PROCESSING: f"\n\n ⠼ Thinking... (esc to cancel, 5s)\n{BOX}",
+    WAITING: f"\n{DIALOG}",
+    ERROR: f"\n✕ [API Error: terminated]\n\nℹ This request failed.\n  details.\n{AT_REST}",
+    IDLE: f"\nℹ Request cancelled.\n{AT_REST}",
+}
+SIGNS = [
+    "⠼ Thinking... (esc to cancel, 5s)",
+    "✕ [API Error: terminated]",
+    "ℹ Request cancelled.",
+    "> Fix it",
+    "* Type your message or @path/to/file",
+    "Queued (press ↑ to edit):",
+    "  a message",
+    "│ ● 1. Allow once",
+    "╭──────╮",
+    "╰──────╯",
+    RULE,
+    "",
+]
+PROSE = st.lists(
+    st.one_of(
+        st.sampled_from(SIGNS),
+        st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60),
+    ),
+    max_size=12,
+)
+
+
+def drafted(case: str) -> str | None:
+    file = SCREENS / "drafts" / f"0.61.0-{case}.ansi"
+    return gemini_cli.draft(file.read_text(encoding="utf-8"))
+
+
+def request(permissions: Permissions, *args: str, version: tuple[int, ...]) -> LaunchRequest:
+    return LaunchRequest(
+        program="/bin/gemini",
+        version=version,
+        args=args,
+        working_directory="/work",
+        profile=Profile("tester", "", "Test it."),
+        permissions=permissions,
+        event_file="/state/x.jsonl",
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("◇  Ready (app)", IDLE),
+        ("✦  Working… (app)", PROCESSING),
+        ("✦  Reading the tests (app)", PROCESSING),
+        ("⏲  Working… (app)", PROCESSING),
+        ("✋  Action Required (app)", WAITING),
+        ("Gemini CLI (app)", None),
+        ("", None),
+    ],
+)
+def test_the_title_tells_busy_waiting_and_at_rest(
+    title: str, expected: TerminalStatus | None
+) -> None:
+    assert title_status(title) is expected
+
+
+def test_a_busy_title_tells_what_the_screen_hides() -> None:
+    screen = f" > Tell me\n\n✦ The first lines\n{AT_REST}"
+    assert detect_status(screen, "◇  Ready (app)") is COMPLETED
+    assert detect_status(screen, "✦  Working… (app)") is PROCESSING
+    assert detect_status(screen, "✋  Action Required (app)") is WAITING
+
+
+def test_a_dialog_counts_more_than_a_title_at_rest() -> None:
+    assert detect_status(DIALOG, "◇  Ready (app)") is WAITING
+
+
+def test_a_message_that_waits_is_work() -> None:
+    queue = "  Queued (press ↑ to edit):\n    Fix it\n"
+    assert detect_status(f"{BANNER}\n{queue}\n? for shortcuts\n{BOX}") is PROCESSING
+    hint = " Press Ctrl+O to expand pasted text\n? for shortcuts\n"
+    assert detect_status(f"{BANNER}\n{queue}{hint}{BOX}") is PROCESSING
+
+
+def test_a_message_that_was_taken_during_the_start_is_work_until_it_is_answered() -> None:
+    taken = f"{BANNER}ℹ Initializing... Prompts will be queued.\n"
+    assert detect_status(taken + AT_REST, "◇  Ready (app)") is PROCESSING
+    assert detect_status(f"{taken}\n > Fix it\n\n✦ Done.\n{AT_REST}") is COMPLETED
+
+
+def test_a_tool_that_ran_is_a_reply() -> None:
+    assert detect_status(f" > Do it\n\n╭──╮\n│ ✓  Shell ls │\n╰──╯\n{AT_REST}") is COMPLETED
+
+
+def test_a_banner_a_warning_or_a_message_alone_is_no_reply() -> None:
+    assert detect_status(f"{BANNER}⚠  A warning\n   in two rows\n{AT_REST}") is IDLE
+    assert detect_status(f"{BANNER} > Fix it\n{AT_REST}") is IDLE
+    assert detect_status(BOX) is IDLE
+
+
+def test_an_answer_whose_head_has_scrolled_away_is_completed() -> None:
+    assert detect_status(f"  the end of a long answer\n{AT_REST}") is COMPLETED
+
+
+@pytest.mark.parametrize("screen", [BANNER, " > Fix it\n\n✦ I will look at it.\n"])
+def test_gemini_without_an_input_box_is_processing(screen: str) -> None:
+    assert detect_status(screen) is PROCESSING
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "",
+        "\n\n",
+        "user@host:~$ ls\nnotes.txt\n",
+        " > quoted mail\n > more of it\n",
+        "╭──────────╮\n│ nothing to choose │\n╰──────────╯\n",
+        "╰──────────╯\n",
+        f"{RULE}\nno input box\n",
+        "✦starts like nothing of ours\n",
+    ],
+)
+def test_what_shows_nothing_of_gemini_is_unknown(screen: str) -> None:
+    assert detect_status(screen) is UNKNOWN
+
+
+@pytest.mark.parametrize("status", ENDINGS)
+@settings(deadline=None)
+@given(before=PROSE, last=PROSE)
+def test_no_prose_changes_the_status(
+    status: TerminalStatus, before: list[str], last: list[str]
+) -> None:
+    screen = " > Explain\n\n✦ It is like this.\n"
+    for line in [*before, "", *last]:
+        screen += f"  {line}\n"
+    assert detect_status(screen + ENDINGS[status]) is status
+
+
+@settings(deadline=None)
+@given(PROSE)
+def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> None:
+    screen = " > Explain this:\n"
+    for line in said:
+        screen += f"   {line}\n"
+    assert detect_status(f"{screen}\n✦ It is clear.\n{AT_REST}") is COMPLETED
+
+
+ANYTHING = st.one_of(st.text(), st.text("✦✕ℹ│╭╮╰╯─>* ⠼12.\n\t\x1b[7m;ab"))
+
+
+@settings(deadline=None)
+@given(ANYTHING, ANYTHING)
+def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
+    assert detect_status(screen, title) in TerminalStatus
+    gemini_cli.draft(screen)
+    gemini_cli.last_answer(screen)
+    gemini_cli.startup_dialog(screen)
+    assert gemini_cli.read_signal(screen) is None
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("idle_fresh", ""),
+        ("cleared", ""),
+        ("processing", ""),
+        ("long_answer", ""),
+        ("typed_draft", "one short draft"),
+        ("several_lines", "line a\nline b\n\nline d"),
+        ("folded_paste", "[Pasted Text: 30 lines]"),
+        ("permission_prompt", None),
+        ("question", None),
+    ],
+)
+def test_a_draft_is_told_from_a_placeholder(case: str, expected: str | None) -> None:
+    assert drafted(case) == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "how to sign in")]
+)
+def test_a_startup_question_is_left_to_a_person(case: str, name: str) -> None:
+    screen = (SCREENS / "waiting_user_answer" / f"0.61.0-{case}.txt").read_text(encoding="utf-8")
+    found = gemini_cli.startup_dialog(screen)
+    assert found is not None
+    assert (found.name, found.keys) == (name, ())
+
+
+def test_a_question_of_a_turn_is_no_startup_question() -> None:
+    assert gemini_cli.startup_dialog(DIALOG) is None
+
+
+def test_the_last_answer_is_what_was_said_last_and_no_more() -> None:
+    screen = (
+        " > Do it\n\n✦ I will.\n\n╭──╮\n│ ✓  Shell ls │\n╰──╯\n\n"
+        "✦ Done:\n\n   - one\n  end\n\n\n"
+        f"{'? for shortcuts':>119}\n{BOX}"
+    )
+    assert gemini_cli.last_answer(screen) == "Done:\n\n - one\nend"
+
+
+def test_there_is_no_answer_before_the_agent_speaks() -> None:
+    assert gemini_cli.last_answer(f"✦ Old.\n\n > Do it\n{AT_REST}") == ""
+
+
+@pytest.mark.parametrize(
+    ("permissions", "version", "flags"),
+    [
+        (
+            Permissions.WORKSPACE,
+            (0, 61, 0),
+            ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command"),
+        ),
+        (Permissions.WORKSPACE, (1, 0), ("--approval-mode", "yolo")),
+        (Permissions.WORKSPACE, (), ("--approval-mode", "yolo")),
+        (Permissions.FULL, (0, 61, 0), ("--approval-mode", "yolo")),
+        (Permissions.ASK, (0, 61, 0), ("--approval-mode", "default")),
+    ],
+)
+def test_permissions_become_an_approval_mode(
+    permissions: Permissions, version: tuple[int, ...], flags: tuple[str, ...]
+) -> None:
+    launch = gemini_cli.launch(request(permissions, "-m", "x", version=version))
+    assert launch.argv == ("/bin/gemini", "--skip-trust", *flags, "-m", "x")
+
+
+def test_the_users_own_approval_mode_counts() -> None:
+    launch = gemini_cli.launch(request(Permissions.FULL, "--approval-mode=plan", version=(1,)))
+    assert launch.argv == ("/bin/gemini", "--skip-trust", "--approval-mode=plan")
