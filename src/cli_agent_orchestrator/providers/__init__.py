@@ -1,12 +1,21 @@
 """The agents there are. A new one is a module of this package and one line in the table."""
 
 from cli_agent_orchestrator.errors import UnknownName
-from cli_agent_orchestrator.providers import claude_code, codex, gemini_cli, scripted
+from cli_agent_orchestrator.providers import (
+    claude_code,
+    codex,
+    gemini_cli,
+    kiro_cli,
+    q_cli,
+    scripted,
+)
 from cli_agent_orchestrator.providers.base import Provider
 
 PROVIDERS: dict[str, Provider] = {
     codex.name: codex,
     claude_code.name: claude_code,
+    kiro_cli.name: kiro_cli,
+    q_cli.name: q_cli,
     gemini_cli.name: gemini_cli,
     scripted.name: scripted,
 }

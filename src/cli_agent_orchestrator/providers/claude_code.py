@@ -66,7 +66,7 @@ FAILED_ANSWER_PATTERN = (
     r"^[●⏺] (?:Please run /login · )?API Error: (?:\d{3}\b|Request rejected \(\d{3}\)|Connection )"
 )
 # ESC[7mT ESC[0;2mry "fix lint errors": the cursor stands on the first letter of a placeholder
-CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b ](?=\x1b\[0;2m)"
+CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b\s](?=\x1b\[0;2m)"
 
 
 @dataclass(frozen=True, slots=True)

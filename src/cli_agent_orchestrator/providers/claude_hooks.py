@@ -64,7 +64,7 @@ def hook_command(event: str, event_file: str) -> str:
     file = shlex.quote(event_file)
     if event in NAMES_ONLY:
         line = shlex.quote(json.dumps({"hook_event_name": event}))
-        return f"{{ printf '%s\\n' {line} >> {file}; cat; }} > /dev/null 2>&1; exit 0"
+        return f"umask 077; {{ printf '%s\\n' {line} >> {file}; cat; }} > /dev/null 2>&1; exit 0"
     own = f"{file}.$$"
     return (
         f"umask 077; {{ {{ cat; echo; }} > {own} && cat {own} >> {file}; rm -f {own}; }}"
