@@ -66,6 +66,16 @@ async def test_a_file_that_appears_later_is_read(files: SignalFiles, tmp_path: P
     assert await lines.next() == "hello"
 
 
+async def test_what_was_there_before_can_be_left_out(files: SignalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    path.write_text("old\n")
+    lines = Lines()
+    files.follow(path, lines, only_new=True)
+    with path.open("a") as file:
+        file.write("new\n")
+    assert await lines.next() == "new"
+
+
 async def test_a_forgotten_file_is_left_alone(files: SignalFiles, tmp_path: Path) -> None:
     kept, forgotten = tmp_path / "kept", tmp_path / "forgotten"
     lines, other = Lines(), Lines()

@@ -52,8 +52,10 @@ class LiveTerminal:
     """The last answer as the agent's own record has it."""
     unread: bytes = b""
     """The beginning of a report that goes on in the next piece of output."""
+    transcript: Path | None = None
+    """Where the agent says that its session record is."""
     record: Path | None = None
-    """The agent's session record, once it is found."""
+    """The agent's session record, once it is there."""
     alive: bool = True
     exit_code: int | None = None
     leftover: bool = False
@@ -163,6 +165,8 @@ class Board:
         live.track = tracker.observe_signal(live.track, source, signal, at)
         if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
             live.taken, live.taken_at, live.answer = signal, at, None
+        if signal.transcript is not None:
+            live.transcript = Path(signal.transcript)
         if signal.answer is not None:
             live.answer = signal.answer
         self._refresh(live)

@@ -26,6 +26,15 @@ async def find_record(pid: int, pattern: str) -> Path | None:
     return None
 
 
+async def wait_for_record(path: Path) -> Path | None:
+    """Return a file that an agent has named, if it is there soon."""
+    for pause in FIRST_LOOKS:
+        await asyncio.sleep(pause)
+        if path.is_file():
+            return path
+    return None
+
+
 def open_file(pid: int, pattern: str) -> Path | None:
     """Return the newest open file of a process and its children whose path matches."""
     paths = [path for path in _open_files(pid) if re.search(pattern, str(path))]

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import (
     InputRefused,
     NotFound,
+    StartError,
     TmuxError,
     UnknownName,
     UsageError,
@@ -40,8 +41,13 @@ from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
-from cli_agent_orchestrator.terminals.records import find_record
-from cli_agent_orchestrator.terminals.signals import LineReader, SignalFiles
+from cli_agent_orchestrator.terminals.records import find_record, wait_for_record
+from cli_agent_orchestrator.terminals.signals import (
+    LineReader,
+    SignalFiles,
+    remove_signal_file,
+)
+from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
 from cli_agent_orchestrator.terminals.tracker import Source
@@ -68,6 +74,7 @@ class TerminalService:
     """Owns all terminals of one state folder."""
 
     def __init__(self, config: ServerConfig, clock: Clock, program: str = "tmux") -> None:
+        clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
         self._board = Board(clock, start_id=secrets.token_hex(4))
@@ -76,6 +83,8 @@ class TerminalService:
         self._signals = SignalFiles(clock)
         self._events = config.state_dir / "events"
         self._searches: set[asyncio.Task[None]] = set()
+        self._creations: dict[asyncio.Task[Terminal], str] = {}
+        """Terminals that are being started, each with the name of its session."""
         self._store: TerminalStore | None = None
         self._courier: Courier | None = None
 
@@ -96,7 +105,10 @@ class TerminalService:
         """Let go of tmux and the store; the agents go on."""
         for search in self._searches:
             search.cancel()
+        await _give_up(self._creations)
         await self._tmux.close()
+        if self._courier is not None:
+            await self._courier.close()
         self._signals.close()
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
@@ -110,7 +122,8 @@ class TerminalService:
                 f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
             )
         name = name if name.startswith("cao-") else f"cao-{name}"
-        if name == HUB_SESSION or any(live.row.session_name == name for live in self._board):
+        taken = {HUB_SESSION, *self._creations.values()}
+        if name in taken or any(live.row.session_name == name for live in self._board):
             raise UsageError(f"there is a session {name!r} already")
         return await self._create(name, new)
 
@@ -135,9 +148,12 @@ class TerminalService:
         return sessions[name]
 
     async def delete_session(self, name: str) -> None:
-        """End all terminals of a session."""
-        terminals = self.session(name).terminals
-        await asyncio.gather(*(self.delete(terminal.id) for terminal in terminals))
+        """End all terminals of a session, also those that are still being started."""
+        creations = [task for task, session in self._creations.items() if session == name]
+        if not creations:
+            self.session(name)  # or there is none
+        ready = [live for live in self._board if live.row.ready and live.row.session_name == name]
+        await asyncio.gather(_give_up(creations), *map(self._discard, ready))
 
     def terminal(self, terminal_id: str) -> Terminal:
         """Return one terminal as it is now."""
@@ -175,10 +191,12 @@ class TerminalService:
     async def exit(self, terminal_id: str) -> None:
         """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
         live = self._board.get(terminal_id)
-        if live.alive and live.pane is not None and live.status.at_rest:
-            with contextlib.suppress(TmuxError):
-                await self._tmux.press(live.pane, live.provider.exit_keys)
-                await self._wait_for_end(live, QUIT_SECONDS)
+        with contextlib.suppress(TmuxError, TimeoutError):
+            # Never into the middle of a message.
+            async with asyncio.timeout(QUIT_SECONDS), live.typing:
+                if live.alive and live.pane is not None and live.status.at_rest:
+                    await self._tmux.press(live.pane, live.provider.exit_keys)
+                    await self._wait_for_end(live, QUIT_SECONDS)
         await self._discard(live)
 
     async def delete(self, terminal_id: str) -> None:
@@ -190,9 +208,22 @@ class TerminalService:
         return self._board.log.subscribe(after)
 
     async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
+        """Start an agent, in a task of its own so that a deletion of its session can end it."""
+        creation = asyncio.create_task(self._start_agent(session_name, new))
+        self._creations[creation] = session_name
+        creation.add_done_callback(self._creations.pop)
+        try:
+            return await creation
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
+            raise StartError(new.provider, "its session was deleted meanwhile") from None
+
+    async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
         store = self._open_store
         provider = get_provider(new.provider)
-        folder = check_folder(new.working_directory or str(Path.cwd()))
+        folder = check_folder(new.working_directory)
         profile = self._launcher.profile(new.agent_profile, folder)
         row = TerminalRow(
             id=secrets.token_hex(8),
@@ -248,7 +279,7 @@ class TerminalService:
                 await self._tmux.close_window(pane.pane)
         for file in self._events.glob("*.jsonl"):
             if file.stem not in known:
-                file.unlink()
+                remove_signal_file(file)
 
     async def _discard(self, live: LiveTerminal) -> None:
         """End what still runs and forget the terminal."""
@@ -260,11 +291,11 @@ class TerminalService:
                     _signal_group(live, signal.SIGKILL)
                 await self._tmux.close_window(live.pane)
         self._board.remove(live)
-        await asyncio.to_thread(self._open_store.remove, live.row.id)
         self._signals.forget(self._event_file(live.row.id))
-        self._event_file(live.row.id).unlink(missing_ok=True)
+        remove_signal_file(self._event_file(live.row.id))
         if live.record is not None:
             self._signals.forget(live.record)
+        await asyncio.to_thread(self._open_store.remove, live.row.id)
 
     async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
@@ -284,18 +315,22 @@ class TerminalService:
 
     def _entered(self, live: LiveTerminal) -> None:
         """With its first prompt an agent opens its session record."""
-        if live.record is None and live.provider.record_pattern:
+        if live.record is None and (live.transcript or live.provider.record_pattern):
             task = asyncio.create_task(self._find_record(live))
             self._searches.add(task)
             task.add_done_callback(self._searches.discard)
 
     async def _find_record(self, live: LiveTerminal) -> None:
-        if live.pid is None or not live.provider.record_pattern:
-            return
-        found = await find_record(live.pid, live.provider.record_pattern)
+        found: Path | None = None
+        if live.transcript is not None:
+            found = await wait_for_record(live.transcript)
+        elif live.pid is not None:
+            found = await find_record(live.pid, live.provider.record_pattern)
         if found is not None and live.record is None and live.alive:
             live.record = found
-            self._signals.follow(found, self._reader(live, Source.RECORD))
+            # What hooks have told is newer than the older part of a record they named.
+            only_new = live.transcript is not None
+            self._signals.follow(found, self._reader(live, Source.RECORD), only_new=only_new)
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
@@ -312,6 +347,17 @@ class TerminalService:
     def _open_store(self) -> TerminalStore:
         assert self._store is not None, "the service is started before it is used"
         return self._store
+
+
+async def _give_up(creations: Iterable[asyncio.Task[Terminal]]) -> None:
+    """End creations and wait until nothing is left of them."""
+    ending = list(creations)
+    for creation in ending:
+        # One that is being undone already must not be disturbed in that.
+        if not creation.cancelling():
+            creation.cancel()
+    if ending:
+        await asyncio.wait(ending)
 
 
 def _signal_group(live: LiveTerminal, number: signal.Signals) -> None:

@@ -8,6 +8,7 @@ only a plain file is read, and never so much at once that others have to wait.
 import asyncio
 import logging
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -93,10 +94,11 @@ class SignalFiles:
             self._observer.stop()
             self._observer.join()
 
-    def follow(self, path: Path, read_line: LineReader) -> None:
-        """Read the lines that are there and then every new one."""
+    def follow(self, path: Path, read_line: LineReader, *, only_new: bool = False) -> None:
+        """Read the lines that are there, unless only new ones are wanted, and then every new one."""
         path = path.absolute()
-        self._files[path] = _Followed(read_line)
+        offset = path.stat().st_size if only_new and path.exists() else 0
+        self._files[path] = _Followed(read_line, offset)
         self._watch(path.parent)
         self._read(path)
 
@@ -154,6 +156,14 @@ def _read_piece(path: Path, followed: _Followed) -> bytes:
             followed.restart()
         file.seek(followed.offset)
         return file.read(PIECE)
+
+
+def remove_signal_file(path: Path) -> None:
+    """Remove a file, whatever an agent has made of it."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # a folder, which some systems call a forbidden deletion
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class _Changes(FileSystemEventHandler):
