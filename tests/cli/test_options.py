@@ -13,7 +13,9 @@ from cli_agent_orchestrator.cli.run import (
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.settings import SETTINGS, Kind
+from cli_agent_orchestrator.settings import SETTINGS, Kind, Setting
+
+DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 
 
 def option(name: str) -> click.Option:
@@ -22,12 +24,11 @@ def option(name: str) -> click.Option:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_setting_has_an_option_that_names_its_variable(setting: object) -> None:
-    named = next(s for s in SETTINGS if s is setting)
-    found = option(named.name)
-    assert named.option in found.opts
-    assert named.name in (found.help or "")
-    assert bool(found.secondary_opts) == (named.kind is Kind.FLAG)
+def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -> None:
+    found = option(setting.name)
+    assert setting.option in found.opts
+    assert setting.name in (found.help or "")
+    assert bool(found.secondary_opts) == (setting.kind is Kind.FLAG)
 
 
 def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -88,3 +89,12 @@ def test_agents_are_chosen_for_all_roles_or_for_some() -> None:
     assert chosen_providers({"TESTER_PROVIDER": "codex"}) == {Role.TESTER: "codex"}
     both = chosen_providers({"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"})
     assert both == {**dict.fromkeys(Role, "scripted"), Role.ANALYST: "codex"}
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_stands_in_the_documentation_as_it_is(setting: Setting) -> None:
+    (row,) = [line for line in DOCUMENTATION.splitlines() if line.startswith(f"| `{setting.name}`")]
+    assert f"`{setting.option}`" in row
+    assert setting.help in row
+    default = {"1": "on", "0": "off"} if setting.kind is Kind.FLAG else {}
+    assert default.get(setting.default, setting.default) in row

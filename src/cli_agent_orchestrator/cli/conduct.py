@@ -120,7 +120,9 @@ class Conductor:
             if self._state is None or self._config.cleanup_on_exit
             else self._state.session_name,
         )
-        self._view.tell(ended)
+        # Where the output goes may be what is gone.
+        with suppress(OSError):
+            self._view.tell(ended)
 
     def _begin(self, saved: RunState | None) -> RunState:
         """Start five agents and take a new run to its end."""
