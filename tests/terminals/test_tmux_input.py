@@ -131,3 +131,10 @@ async def test_the_file_of_a_paste_is_private_and_short_lived(rig: Rig, tmp_path
     os.kill(server, signal.SIGCONT)
     await paste
     assert list(rig.scratch.iterdir()) == []
+
+
+async def test_a_scratch_folder_that_cannot_be_written_is_named(rig: Rig, tmp_path: Path) -> None:
+    pane = await rig.reader(tmp_path / "record")
+    rig.scratch.rmdir()
+    with pytest.raises(TmuxCommandError, match=f"cannot be written to {rig.scratch}"):
+        await rig.tmux.paste(pane, b"x")

@@ -3,10 +3,17 @@
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from cli_agent_orchestrator.errors import BadMessage, InputRefused, MessageTooLarge
+from cli_agent_orchestrator.errors import (
+    BadMessage,
+    InputRefused,
+    MessageTooLarge,
+    OrchestratorError,
+    TmuxCommandError,
+    TmuxError,
+)
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
@@ -19,6 +26,15 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """All but LF and TAB: an escape sequence in a message could end the paste and press keys."""
+
+
+@dataclass(slots=True)
+class _Letter:
+    """A message on its way."""
+
+    data: bytes
+    typed: bool = False
+    """May anything of it have reached the agent?"""
 
 
 class Courier:
@@ -36,6 +52,12 @@ class Courier:
         self._store = store
         self._board = board
         self._entered = entered
+        self._deliveries: set[asyncio.Task[Delivery]] = set()
+
+    async def close(self) -> None:
+        """Wait until what is being typed is noted down; without tmux that is soon."""
+        if self._deliveries:
+            await asyncio.wait(self._deliveries)
 
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken; a key that was seen before gets the first answer."""
@@ -46,8 +68,11 @@ class Courier:
         if len(data) > MAX_MESSAGE_BYTES:
             raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
         async with live.typing:
+            self._board.get(live.row.id)  # or it was deleted meanwhile
             # Once typing has begun it is carried through, whatever becomes of the request.
-            typing = asyncio.ensure_future(self._once(live, data, key))
+            typing = asyncio.create_task(self._once(live, _Letter(data), key))
+            self._deliveries.add(typing)
+            typing.add_done_callback(self._deliveries.discard)
             try:
                 delivery = await asyncio.shield(typing)
             except asyncio.CancelledError:
@@ -55,10 +80,10 @@ class Courier:
                 raise
         return replace(delivery, removed_characters=removed)
 
-    async def _once(self, live: LiveTerminal, data: bytes, key: str | None) -> Delivery:
+    async def _once(self, live: LiveTerminal, letter: _Letter, key: str | None) -> Delivery:
         if key is None:
-            return await self._type(live, data)
-        digest = sha256(data).hexdigest()
+            return await self._type(live, letter)
+        digest = sha256(letter.data).hexdigest()
         begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
         if begun is not None:
             if begun.digest != digest:
@@ -68,14 +93,23 @@ class Courier:
             )
         await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, digest)
         try:
-            delivery = await self._type(live, data)
-        except InputRefused:
+            delivery = await self._type(live, letter)
+        except OrchestratorError:
             await asyncio.to_thread(self._store.forget_delivery, live.row.id, key)
             raise
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
         return delivery
 
-    async def _type(self, live: LiveTerminal, data: bytes) -> Delivery:
+    async def _type(self, live: LiveTerminal, letter: _Letter) -> Delivery:
+        """Type a message. What is raised means that nothing was typed."""
+        try:
+            return await self._carry(live, letter)
+        except TmuxError as error:
+            if not letter.typed:
+                raise
+            return Delivery(False, f"it is not known what became of the message: {error}")
+
+    async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
         state = Sending(own_leftover=live.leftover)
         entered_at = 0.0
         while True:
@@ -85,8 +119,7 @@ class Courier:
             pane = live.pane or ""
             match action:
                 case sending.Paste():
-                    live.leftover = True
-                    await self._tmux.paste(pane, data + live.provider.paste_suffix.encode())
+                    await self._paste(live, letter)
                 case sending.Clear():
                     await self._tmux.press(pane, live.provider.clear_keys)
                     await wait_for_change(changed, sending.ENTER_SECONDS)
@@ -104,6 +137,16 @@ class Courier:
                     return Delivery(False, reason, state.presses)
                 case sending.Refuse(reason):
                     raise InputRefused(live.row.id, reason)
+
+    async def _paste(self, live: LiveTerminal, letter: _Letter) -> None:
+        before = live.leftover
+        live.leftover = letter.typed = True
+        try:
+            suffix = live.provider.paste_suffix.encode()
+            await self._tmux.paste(live.pane or "", letter.data + suffix)
+        except TmuxCommandError:
+            live.leftover, letter.typed = before, False
+            raise
 
     async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
         """See the input box and the agent's signals as they are at this moment."""

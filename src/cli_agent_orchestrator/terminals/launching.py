@@ -40,18 +40,26 @@ def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dic
     return {**kept, **own}
 
 
-def check_folder(folder: str) -> str:
-    """Return a working directory, made absolute, or say why it cannot be used."""
-    if "\0" in folder:
-        raise BadFolder(folder, "is not a folder")
-    path = Path(folder)
-    if not path.is_absolute():
+def check_folder(folder: str | None) -> str:
+    """Return a working directory, made absolute, or say why it cannot be used.
+
+    None stands for the folder that the server itself was started in.
+    """
+    if folder is not None and not Path(folder).is_absolute():
         raise BadFolder(folder, "is not an absolute path")
-    if not path.is_dir():
-        raise BadFolder(folder, "does not exist or is not a folder")
-    if not os.access(path, os.R_OK | os.X_OK):
-        raise BadFolder(folder, "may not be entered")
-    return str(path.resolve())
+    path = Path(folder or ".")
+    try:
+        if not path.is_dir():
+            raise BadFolder(str(path), "does not exist or is not a folder")
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise BadFolder(str(path), "may not be entered")
+        resolved = str(path.resolve())
+        resolved.encode()
+    except UnicodeEncodeError:
+        raise BadFolder(str(path), "has a name that is not UTF-8; rename it") from None
+    except (OSError, ValueError) as error:
+        raise BadFolder(str(path), f"cannot be used: {error}") from None
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import asyncio
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -161,14 +161,15 @@ class Tmux:
         return (await self._ask("capture-pane", line)).text
 
     async def paste(self, pane: str, data: bytes) -> None:
-        """Paste bytes exactly as they are, as a bracketed paste if the program asked for those."""
+        """Paste bytes exactly as they are, as a bracketed paste if the program asked for those.
+
+        TmuxCommandError means that nothing was pasted.
+        """
         connection, _ = self._current()
         if not data:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
-        with tempfile.TemporaryDirectory(prefix="cao-paste-", dir=self._scratch) as folder:
-            path = Path(folder) / buffer
-            _write_private(path, data)
+        with _scratch_file(self._scratch, data) as path:
             answers = await connection.send(
                 commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
                 answers=commands.PASTE_ANSWERS,
@@ -328,6 +329,17 @@ def _refused(subcommand: str, answer: Answer) -> TmuxCommandError:
     return TmuxCommandError(subcommand, answer.text)
 
 
-def _write_private(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
+@contextmanager
+def _scratch_file(parent: str | None, data: bytes) -> Iterator[Path]:
+    """Hold bytes in a file that only its owner can read, for as long as the block takes."""
+    with ExitStack() as stack:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="cao-paste-", dir=parent)
+            path = Path(stack.enter_context(folder)) / "message"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+                new.write(data)
+        except OSError as error:
+            where = parent or tempfile.gettempdir()
+            reason = f"the message cannot be written to {where}: {error.strerror}"
+            raise TmuxCommandError("load-buffer", reason) from error
+        yield path

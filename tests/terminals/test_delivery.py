@@ -1,0 +1,120 @@
+"""What becomes of a message, and of its key, when tmux fails at each step of the typing."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.delivery import Courier
+from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
+from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.tmux import Tmux
+
+ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
+
+
+class FailingTmux(Tmux):
+    """An agent at rest; tmux fails once, at one of the steps."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__("none", board)
+        self.draft = ""
+        self.pastes = 0
+        self.failures: dict[str, TmuxError] = {}
+
+    def _fail(self, step: str) -> None:
+        error = self.failures.pop(step, None)
+        if error is not None:
+            raise error
+
+    async def read_ansi(self, pane: str) -> str:
+        self._fail("look")
+        return f"\u25a2 ready\nscripted \u276f {self.draft}\n"
+
+    async def paste(self, pane: str, data: bytes) -> None:
+        self._fail("paste")
+        self.pastes += 1
+        self.draft = data.decode()
+
+    async def press(self, pane: str, keys: Sequence[str]) -> None:
+        self._fail("press")
+        self.draft = ""
+
+
+class Desk:
+    """A courier with one terminal."""
+
+    def __init__(self, store: TerminalStore) -> None:
+        self.board = Board(SystemClock(), "start")
+        self.tmux = FailingTmux(self.board)
+        self.courier = Courier(self.tmux, store, self.board, lambda live: None)
+
+    def add_terminal(self) -> LiveTerminal:
+        live = self.board.add(ROW, get_provider("scripted"))
+        self.board.opened(live, PaneInfo("%1", "@1", "cao-x", "n", "a1", 1, False, None))
+        self.board.screen_changed(PaneScreen("%1", "\u25a2 ready\nscripted \u276f", "", False))
+        return live
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[TerminalStore]:
+    store = TerminalStore(tmp_path)
+    store.save(replace(ROW))
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("look", TmuxGone("tmux went away")),
+        ("look", TmuxCommandError("capture-pane", "no such pane")),
+        ("paste", TmuxCommandError("load-buffer", "no space left")),
+    ],
+)
+async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_key(
+    store: TerminalStore, step: str, error: TmuxError
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    desk.tmux.failures[step] = error
+    with pytest.raises(type(error)):
+        await desk.courier.deliver(live, "hello", "key")
+    assert not live.leftover
+    assert (await desk.courier.deliver(live, "hello", "key")).confirmed
+    assert desk.tmux.pastes == 1
+
+
+@pytest.mark.parametrize("step", ["paste", "press"])
+async def test_a_message_that_may_have_been_typed_is_unconfirmed_and_not_typed_again(
+    store: TerminalStore, step: str
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    desk.tmux.failures[step] = TmuxGone("tmux went away")
+    first = await desk.courier.deliver(live, "hello", "key")
+    assert not first.confirmed
+    assert "tmux went away" in first.detail
+    typed = desk.tmux.pastes
+    assert await desk.courier.deliver(live, "hello", "key") == first
+    assert desk.tmux.pastes == typed
+
+
+async def test_closing_waits_until_what_is_typed_is_noted_down(store: TerminalStore) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    request = asyncio.create_task(desk.courier.deliver(live, "hello", "key"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    request.cancel()
+    await desk.courier.close()
+    begun = store.delivery(ROW.id, "key")
+    assert begun is not None
+    assert begun.answer is not None
+    await asyncio.wait([request])
