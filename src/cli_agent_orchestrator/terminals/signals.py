@@ -95,7 +95,7 @@ class SignalFiles:
             self._observer.join()
 
     def follow(self, path: Path, read_line: LineReader, *, only_new: bool = False) -> None:
-        """Read the lines that are there, unless only new ones are wanted, and then every new one."""
+        """Read the lines that are there, unless only new ones are wanted, then all that come."""
         path = path.absolute()
         offset = path.stat().st_size if only_new and path.exists() else 0
         self._files[path] = _Followed(read_line, offset)
