@@ -13,7 +13,10 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no accou
 	@$(BIN)/cao demo
 
 test: $(READY) tmux ## Run all tests
-	$(BIN)/python -m pytest -n 4 --dist loadgroup
+	$(BIN)/python -m pytest -m "not agents" -n 4 --dist loadgroup
+
+test-agents: $(READY) tmux node ## Drive real Codex and Claude Code (from npm) against stub models
+	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
 
 check: $(READY) ## Lint, format and types
 	$(BIN)/ruff check .
@@ -30,6 +33,9 @@ format: $(READY) ## Format the code
 tmux: ## Install tmux if it is missing
 	@sh scripts/need-tmux.sh
 
+node: ## Install Node.js and npm if they are missing
+	@sh scripts/need-node.sh
+
 $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 	@sh scripts/make-venv.sh $(PYTHON) $(VENV)
 	@touch $@
@@ -37,4 +43,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test check bench format tmux clean
+.PHONY: help demo test test-agents check bench format tmux node clean
