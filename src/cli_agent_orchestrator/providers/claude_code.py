@@ -42,8 +42,8 @@ install_hint = "npm install -g @anthropic-ai/claude-code"
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each pair takes a line and the line end before it. Ctrl-C would quit if it were pressed twice.
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
-paste_suffix = ""
-record_pattern = ""
+# Behind a blank there is nothing to complete: with `@notes` at the end, Enter would choose a file.
+paste_suffix = " "
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
 

@@ -1,0 +1,227 @@
+"""Claude Code's status: what its screen and title say, and what may never change it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers import claude_code
+from cli_agent_orchestrator.providers.claude_code import detect_status, title_status
+
+IDLE = TerminalStatus.IDLE
+PROCESSING = TerminalStatus.PROCESSING
+COMPLETED = TerminalStatus.COMPLETED
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
+UNKNOWN = TerminalStatus.UNKNOWN
+
+SCREENS = Path(__file__).parent / "screens" / "claude_code"
+RULE = "─" * 60
+FOOTER = "  ⏸ manual mode on · ? for shortcuts"
+BUSY_FOOTER = "  ⏸ manual mode on · esc to interrupt · ← for agents"
+DIALOG = (
+    f"{RULE}\n Bash command\n\n   make test\n\n Do you want to proceed?\n"
+    " ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend\n"
+)
+DIALOG_WITHOUT_FOOTER = (
+    f"{RULE}\n Network request outside of sandbox\n\n Host: example.org\n\n"
+    " Do you want to allow this connection?\n ❯ 1. Yes\n"
+    "   2. No, and tell Claude what to do differently (esc)\n"
+)
+
+
+def box(draft: str = "", footer: str = FOOTER) -> str:
+    return f"{RULE}\n❯\xa0{draft}\n{RULE}\n{footer}\n"
+
+
+SIGNS = [
+    "✻ Thinking… (12s · ↑ 3 tokens · esc to interrupt)",
+    "· Working…",
+    "* Retrying in 5s · attempt 2/10",
+    "esc to interrupt",
+    "⏸ manual mode on · esc to interrupt",
+    "⎿  Interrupted · What should Claude do instead?",
+    "⎿  API Error: 500 was only mentioned",
+    "● API Error: 500 was only mentioned",
+    "API Error: 401 quoted · Please run /login",
+    "✻ Churned for 5s",
+    "❯ 1. Yes",
+    "  2. No",
+    "❯ Fix it",
+    "> Fix it",
+    "❯\xa0",
+    "❯\xa0draft",
+    RULE,
+    "╭──────────╮",
+    "│\xa0>\xa0draft │",
+    "Do you want to proceed?",
+    "Esc to cancel · Tab to amend",
+    "Enter to select · ↑/↓ to navigate · Esc to cancel",
+    "Do you trust the files in this folder?",
+    "WARNING: Claude Code running in Bypass Permissions mode",
+    "? for shortcuts",
+    "",
+]
+PROSE_LINES = st.one_of(
+    st.sampled_from(SIGNS),
+    st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60),
+)
+PROSE = st.lists(PROSE_LINES, max_size=12)
+ENDINGS = {
+    "finished": (COMPLETED, f"\n✻ Churned for 5s · done 12:01 AM\n\n{box()}"),
+    "finished, without the time it took": (COMPLETED, "\n" + box()),
+    "finished, with a draft": (COMPLETED, "\n" + box("and now")),
+    "thinking": (PROCESSING, f"\n✽ Gusting… (3s · ↓ 22 tokens)\n\n{box()}"),
+    "streaming": (PROCESSING, "\n" + box(footer=BUSY_FOOTER)),
+    "asking": (WAITING, "\n" + DIALOG),
+    "asking about the network": (WAITING, "\n" + DIALOG_WITHOUT_FOOTER),
+    "interrupted": (IDLE, f"  ⎿ \xa0Interrupted · What should Claude do instead?\n\n{box()}"),
+    "failed": (ERROR, f"\n❯ Go on\n  ⎿ \xa0API Error: 400 no\n\n✻ Baked for 0s\n\n{box()}"),
+    "failed, new": (ERROR, f"\n❯ Go on\n\n● API Error: 529 busy\n\n✻ Baked for 1s\n\n{box()}"),
+}
+
+
+def answer(prose: list[str]) -> str:
+    """Return an answer as it is drawn: a mark at the edge, everything else indented."""
+    rows = ["● Here is what I found."] + [f"  {line}".rstrip(" ") for line in prose]
+    return "❯ Tell me\n\n" + "\n".join(rows) + "\n"
+
+
+@settings(max_examples=100, deadline=None)
+@given(prose=PROSE)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_prose_never_changes_the_status(ending: str, prose: list[str]) -> None:
+    status, text = ENDINGS[ending]
+    assert detect_status(answer(prose) + text, "✳ Claude Code") is status
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=400))
+def test_any_text_is_read_without_a_fault(text: str) -> None:
+    assert detect_status(text) in TerminalStatus
+    claude_code.startup_dialog(text)
+    claude_code.draft(text)
+    claude_code.last_answer(text)
+    claude_code.read_signal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n\n",
+        "user@host:~/app$ \n",
+        "bash: claude: command not found\n",
+        f"● An answer of a future version\n\n{RULE}\n» prompt\n{RULE}\n",
+        f"{RULE}\n❯\xa0half a box\n",
+        "❯ Tell me\n\n● Here it is.\n",
+    ],
+)
+def test_a_screen_that_is_not_known_is_called_unknown(text: str) -> None:
+    assert detect_status(text) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("title", "status"),
+    [
+        ("◐ Claude Code", PROCESSING),
+        ("◑ Fix the tests", PROCESSING),
+        ("⠂ Claude Code", PROCESSING),
+        ("⠐ Fix the tests", PROCESSING),
+        ("✳ Claude Code", None),
+        ("✳ Working on ◐ symbols", None),
+        ("Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA", None),
+        ("host", None),
+        ("", None),
+    ],
+)
+def test_a_title_says_work_or_nothing(title: str, status: TerminalStatus | None) -> None:
+    assert title_status(title) is status
+
+
+def test_a_busy_title_goes_before_a_screen_that_looks_finished() -> None:
+    screen = answer([]) + "\n" + box()
+    assert detect_status(screen, "◐ Claude Code") is PROCESSING
+    assert detect_status(screen, "✳ Claude Code") is COMPLETED
+
+
+def test_a_busy_title_goes_before_a_screen_that_is_not_known() -> None:
+    assert detect_status("half a frame", "◐ Claude Code") is PROCESSING
+
+
+def test_a_dialog_goes_before_a_title_that_is_late() -> None:
+    assert detect_status(DIALOG, "◐ Claude Code") is WAITING
+
+
+def test_a_draft_below_an_old_failure_is_no_failure() -> None:
+    screen = "❯ Go on\n\n● API Error: 500 no\n\n✻ Baked for 1s\n\n"
+    assert detect_status(screen + box()) is ERROR
+    assert detect_status(screen + box("Go on again")) is IDLE
+
+
+def test_an_answer_that_begins_like_an_error_and_goes_on_is_an_answer() -> None:
+    text = "❯ Why?\n\n● API Error: 500 is what the log says.\n\n  It means that it failed.\n\n"
+    assert detect_status(text + box()) is COMPLETED
+
+
+@pytest.mark.parametrize("mark", "·✢✳✶✻✽*")
+def test_every_frame_of_the_spinner_is_known(mark: str) -> None:
+    assert detect_status(f"❯ Go\n\n{mark} Gusting…\n\n{box()}") is PROCESSING
+
+
+def test_a_thought_of_an_old_version_is_no_spinner() -> None:
+    text = "> Go\n\n✻ Thinking…\n\n  Let me see.\n\n● Here it is.\n\n"
+    assert detect_status(text + box()) is COMPLETED
+
+
+def test_the_mark_of_another_system_is_an_answer() -> None:
+    assert detect_status(f"❯ Go\n\n⏺ Here it is.\n\n{box()}") is COMPLETED
+
+
+def test_the_rest_of_an_answer_is_an_answer_and_a_banner_is_none() -> None:
+    assert detect_status(f"  the end of it.\n\n{box()}") is COMPLETED
+    assert detect_status(f" ▐▛███▛█   Claude Code v2.1.325\n▝▜██████▀  Opus\n\n{box()}") is IDLE
+
+
+def test_the_output_of_a_command_of_its_own_is_no_answer() -> None:
+    assert detect_status(f"❯ /model\n  ⎿ \xa0Set model to opus\n\n{box()}") is IDLE
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        "API Error: Connection error.",
+        "Credit balance is too low",
+        "Claude usage limit reached. Your limit will reset at 3pm.",
+        "5-hour limit reached ∙ resets 7pm",
+        "You've hit your limit · resets 2am",
+        "Invalid API key · Please run /login",
+        "OAuth token revoked · Please run /login",
+    ],
+)
+def test_a_notice_below_a_message_that_tells_of_a_failure_is_an_error(notice: str) -> None:
+    assert detect_status(f"❯ Go\n  ⎿ \xa0{notice}\n\n{box()}") is ERROR
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("state", ["completed", "processing"])
+def test_narrow_screens_are_read(width: int, state: str) -> None:
+    text = (SCREENS / state / f"2.1.325-flags-w{width}_{state}.txt").read_text(encoding="utf-8")
+    assert detect_status(text) is TerminalStatus(state)
+
+
+def test_the_captures_have_work_told_by_the_title_alone() -> None:
+    titles = {file.read_text("utf-8")[0] for file in (SCREENS / "processing").glob("*.title")}
+    assert titles & set("◐◑")
+    assert titles & set("⠂⠐")
+
+
+def test_every_pattern_is_a_plain_string() -> None:
+    patterns = {name: value for name, value in vars(claude_code).items() if "_PATTERN" in name}
+    assert patterns
+    for value in patterns.values():
+        assert isinstance(value, str)
+        re.compile(value, re.MULTILINE)

@@ -1,0 +1,268 @@
+"""How Claude Code is started, and what its hooks leave behind, run by a real shell."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_agent_orchestrator.providers import claude_code
+from cli_agent_orchestrator.providers.base import (
+    AgentSignal,
+    LaunchRequest,
+    Permissions,
+    Profile,
+    SignalKind,
+)
+from cli_agent_orchestrator.providers.claude_hooks import HOOKS_SINCE, hook_command, hook_settings
+
+NEWEST = (2, 1, 325)
+PROFILE = Profile("tester", "Tests.", 'You are the tester.\nSay "it\'s" $HOME.')
+
+
+def request(
+    permissions: Permissions = Permissions.WORKSPACE,
+    version: tuple[int, ...] = NEWEST,
+    profile: Profile = PROFILE,
+    args: tuple[str, ...] = (),
+) -> LaunchRequest:
+    return LaunchRequest(
+        program="/opt/bin/claude",
+        version=version,
+        args=args,
+        working_directory="/home/me/app",
+        profile=profile,
+        permissions=permissions,
+        event_file="/state/events/t1.jsonl",
+    )
+
+
+def options(argv: tuple[str, ...]) -> list[str]:
+    return list(argv[argv.index("/opt/bin/claude") + 1 :])
+
+
+def settings_of(argv: tuple[str, ...]) -> dict[str, Any]:  # JSON
+    found: dict[str, Any] = json.loads(argv[argv.index("--settings") + 1])
+    return found
+
+
+def test_the_profile_is_one_argument_and_never_goes_through_a_shell() -> None:
+    argv = claude_code.launch(request()).argv
+    assert argv[argv.index("--append-system-prompt") + 1] == PROFILE.prompt
+
+
+def test_an_empty_profile_is_left_out() -> None:
+    argv = claude_code.launch(request(profile=Profile("none", "", "  \n"))).argv
+    assert "--append-system-prompt" not in argv
+
+
+def test_the_program_is_not_told_that_it_runs_in_tmux() -> None:
+    argv = claude_code.launch(request()).argv
+    assert argv[:6] == ("env", "-u", "TMUX", "-u", "TMUX_PANE", "/opt/bin/claude")
+
+
+def test_the_scrollback_is_kept() -> None:
+    assert claude_code.launch(request()).env["CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN"] == "1"
+
+
+def test_the_users_own_arguments_come_last() -> None:
+    argv = claude_code.launch(request(args=("--model", "opus"))).argv
+    assert argv[-2:] == ("--model", "opus")
+    assert argv[-4] == "--settings"
+
+
+def test_workspace_lets_it_work_without_asking_inside_its_own_sandbox() -> None:
+    launch = claude_code.launch(request(Permissions.WORKSPACE))
+    words = options(launch.argv)
+    assert words[words.index("--permission-mode") + 1] == "acceptEdits"
+    assert words[words.index("--allowedTools") + 1] == "Bash,Read,Glob,Grep"
+    assert settings_of(launch.argv)["sandbox"] == {
+        "enabled": True,
+        "allowUnsandboxedCommands": False,
+    }
+    assert "IS_SANDBOX" not in launch.env
+
+
+@pytest.mark.parametrize("version", [(), (1, 0, 100), (2, 0, 67), (2, 1, 220)])
+def test_the_sandbox_is_not_asked_of_versions_in_which_it_breaks_commands(
+    version: tuple[int, ...],
+) -> None:
+    assert "sandbox" not in settings_of(claude_code.launch(request(version=version)).argv)
+
+
+def test_full_skips_every_question_also_for_root() -> None:
+    launch = claude_code.launch(request(Permissions.FULL))
+    assert "--dangerously-skip-permissions" in launch.argv
+    assert settings_of(launch.argv)["skipDangerousModePermissionPrompt"] is True
+    assert launch.env["IS_SANDBOX"] == "1"
+
+
+def test_ask_leaves_every_question_to_a_person() -> None:
+    launch = claude_code.launch(request(Permissions.ASK))
+    words = options(launch.argv)
+    assert words[words.index("--permission-mode") + 1] == "default"
+    assert "--allowedTools" not in words
+    assert set(settings_of(launch.argv)) == {"hooks"}
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [
+        (NEWEST, set()),
+        ((2, 1, 78), set()),
+        ((2, 1, 77), {"StopFailure"}),
+        ((2, 0, 55), {"StopFailure", "PostToolUseFailure"}),
+        ((2, 0, 44), {"StopFailure", "PostToolUseFailure", "PermissionRequest"}),
+        ((1, 0, 84), {"StopFailure", "PostToolUseFailure", "PermissionRequest", "SessionEnd"}),
+        ((), {"StopFailure", "PostToolUseFailure", "PermissionRequest", "SessionEnd"}),
+    ],
+)
+def test_a_version_gets_only_hooks_it_knows(version: tuple[int, ...], missing: set[str]) -> None:
+    assert set(HOOKS_SINCE) - set(hook_settings(version, "/x")) == missing
+
+
+def run_hook(event: str, file: Path, given: Mapping[str, object]) -> None:
+    """Run a hook as Claude Code does: through a shell, with JSON on its standard input."""
+    done = subprocess.run(
+        ["sh", "-c", hook_command(event, str(file))],
+        input=json.dumps({"hook_event_name": event, **given}).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def read_signals(file: Path) -> list[AgentSignal]:
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return [signal for line in lines if (signal := claude_code.read_signal(line))]
+
+
+def test_a_hook_leaves_a_line_in_a_file_with_any_name(tmp_path: Path) -> None:
+    file = tmp_path / 'it\'s a $(file) "name"; `x`'
+    run_hook("Stop", file, {"last_assistant_message": "Done.\nAll of it."})
+    assert read_signals(file) == [AgentSignal(SignalKind.FINISHED, "Stop", "Done.\nAll of it.")]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("event", HOOKS_SINCE)
+def test_only_the_owner_can_read_what_hooks_write(event: str, tmp_path: Path) -> None:
+    file = tmp_path / "events"
+    run_hook(event, file, {})
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("event", HOOKS_SINCE)
+def test_a_hook_that_cannot_write_is_silent_and_stops_nothing(event: str, tmp_path: Path) -> None:
+    run_hook(event, tmp_path / "missing" / "events", {"prompt": "x"})
+
+
+def test_prompts_and_the_contents_of_files_are_not_written_down(tmp_path: Path) -> None:
+    file = tmp_path / "events"
+    run_hook("UserPromptSubmit", file, {"prompt": "secret " * 100_000})
+    run_hook("PostToolUse", file, {"tool_response": "secret"})
+    run_hook("PostToolUseFailure", file, {"error": "secret"})
+    assert b"secret" not in file.read_bytes()
+    assert [signal.kind for signal in read_signals(file)] == [
+        SignalKind.SUBMITTED,
+        SignalKind.WORKING,
+        SignalKind.WORKING,
+    ]
+
+
+def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
+    file = tmp_path / "events"
+    answers = [f"{number} " * 20_000 for number in range(12)]
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        hooks = [
+            pool.submit(run_hook, event, file, {"last_assistant_message": answer})
+            for answer in answers
+            for event in ("Stop", "PostToolUse")
+        ]
+        for hook in hooks:
+            hook.result()
+    signals = read_signals(file)
+    assert sorted(signal.answer or "" for signal in signals) == sorted(answers + [""] * 12)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"hook_event_name": "SessionStart", "source": "startup", "transcript_path": "/r.jsonl"},
+            AgentSignal(SignalKind.READY, "SessionStart: startup", transcript="/r.jsonl"),
+        ),
+        (
+            {"hook_event_name": "SessionStart", "source": "compact"},
+            AgentSignal(SignalKind.WORKING, "SessionStart: compact"),
+        ),
+        (
+            {"hook_event_name": "UserPromptSubmit", "prompt": "never told"},
+            AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit"),
+        ),
+        (
+            {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}},
+            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash"),
+        ),
+        (
+            {"hook_event_name": "Notification", "notification_type": "permission_prompt"},
+            AgentSignal(SignalKind.WAITING, "Notification: permission_prompt"),
+        ),
+        (
+            {"hook_event_name": "Notification", "message": "Claude needs your permission to use X"},
+            AgentSignal(SignalKind.WAITING, "Notification: Claude needs your permission to use X"),
+        ),
+        ({"hook_event_name": "Notification", "notification_type": "idle_prompt"}, None),
+        ({"hook_event_name": "Notification", "message": "Claude is waiting for you"}, None),
+        ({"hook_event_name": "Notification"}, None),
+        ({"hook_event_name": "Stop"}, AgentSignal(SignalKind.FINISHED, "Stop")),
+        (
+            {"hook_event_name": "StopFailure", "last_assistant_message": "API Error: 529 busy"},
+            AgentSignal(SignalKind.FAILED, "StopFailure: API Error: 529 busy"),
+        ),
+        ({"hook_event_name": "StopFailure"}, AgentSignal(SignalKind.FAILED, "StopFailure")),
+        (
+            {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
+            AgentSignal(SignalKind.ENDED, "SessionEnd: prompt_input_exit"),
+        ),
+        ({"hook_event_name": "SessionEnd", "reason": "clear"}, None),
+        ({"hook_event_name": "SubagentStop"}, None),
+        ({"hook_event_name": 7}, None),
+        ([1, 2], None),
+        ("text", None),
+    ],
+)
+def test_each_event_is_read_for_what_it_says(fields: object, expected: AgentSignal | None) -> None:
+    assert claude_code.read_signal(json.dumps(fields)) == expected
+
+
+def record(content: object, **more: object) -> str:
+    return json.dumps({"type": "user", "message": {"role": "user", "content": content}, **more})
+
+
+def test_the_session_record_tells_of_an_interruption() -> None:
+    text = "[Request interrupted by user for tool use]"
+    line = record([{"type": "text", "text": text}])
+    assert claude_code.read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        record([{"type": "text", "text": "[Request interrupted by user]"}], isSidechain=True),
+        record("[Request interrupted by user] is what I typed"),
+        record([{"type": "text", "text": "Fix it"}]),
+        record([{"type": "tool_result", "content": "[Request interrupted by user]"}]),
+        record([]),
+        json.dumps({"type": "assistant", "message": {"content": [{"text": "[Request …"}]}}),
+        json.dumps({"type": "user", "message": "text"}),
+        "{",
+        "",
+        "[" * 100_000,
+    ],
+)
+def test_all_else_in_the_session_record_says_nothing(line: str) -> None:
+    assert claude_code.read_signal(line) is None
