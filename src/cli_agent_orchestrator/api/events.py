@@ -10,6 +10,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cli_agent_orchestrator.api.hang_up import wait_for_hang_up
 from cli_agent_orchestrator.api.schemas import event_fields
 from cli_agent_orchestrator.models import TerminalEvent
 
@@ -57,7 +58,7 @@ class EventStream(Response):
 
     async def _end(self, receive: Receive) -> None:
         """Return when the client has hung up or the server is closing."""
-        hang_up = asyncio.create_task(_hang_up(receive))
+        hang_up = asyncio.create_task(wait_for_hang_up(receive))
         closing = asyncio.create_task(self._closing.wait())
         try:
             await asyncio.wait({hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
@@ -91,11 +92,6 @@ class EventStream(Response):
 
 async def _next_or_none(events: AsyncGenerator[TerminalEvent, None]) -> TerminalEvent | None:
     return await anext(events, None)
-
-
-async def _hang_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _cancel(task: asyncio.Task[Any]) -> None:  # Any: whatever it would have returned

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.backend import Served, Service
 from cli_agent_orchestrator.api.events import EventStream
+from cli_agent_orchestrator.api.hang_up import while_connected
 from cli_agent_orchestrator.api.messages import INPUT_DOCUMENTATION, read_message
 from cli_agent_orchestrator.api.schemas import (
     FEATURES,
@@ -90,6 +91,15 @@ IdempotencyKey = Annotated[
 ]
 DONE = {"success": True}
 
+
+async def new_terminal(
+    provider: Provider, agent_profile: AgentProfile, working_directory: Folder = None
+) -> NewTerminal:
+    return NewTerminal(provider, agent_profile, working_directory)
+
+
+New = Annotated[NewTerminal, Depends(new_terminal)]
+
 open_router = APIRouter(responses=problems(400, 403, 421))
 """What needs no token."""
 router = APIRouter(responses=problems(400, 401, 403, 421))
@@ -121,16 +131,15 @@ async def health() -> Json:
     responses=problems(422, 503),
 )
 async def create_session(
+    request: Request,
     service: Service,
-    provider: Provider,
-    agent_profile: AgentProfile,
+    new: New,
     session_name: Annotated[
         str | None, Query(max_length=200, description="Is given the prefix `cao-`.")
     ] = None,
-    working_directory: Folder = None,
 ) -> Json:
-    new = NewTerminal(provider, agent_profile, working_directory)
-    return Json(terminal_fields(await service.create_session(new, session_name)), 201)
+    terminal = await while_connected(request, service.create_session(new, session_name))
+    return Json(terminal_fields(terminal), 201)
 
 
 @router.get("/sessions", summary="List the sessions", response_model=list[SessionBody])
@@ -166,15 +175,9 @@ async def delete_session(service: Service, name: SessionName) -> Json:
     response_model=TerminalBody,
     responses=problems(404, 422, 503),
 )
-async def create_terminal(
-    service: Service,
-    name: SessionName,
-    provider: Provider,
-    agent_profile: AgentProfile,
-    working_directory: Folder = None,
-) -> Json:
-    new = NewTerminal(provider, agent_profile, working_directory)
-    return Json(terminal_fields(await service.create_terminal(name, new)), 201)
+async def create_terminal(request: Request, service: Service, name: SessionName, new: New) -> Json:
+    terminal = await while_connected(request, service.create_terminal(name, new))
+    return Json(terminal_fields(terminal), 201)
 
 
 @router.get(

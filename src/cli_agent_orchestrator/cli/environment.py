@@ -1,6 +1,7 @@
 """What commands know of the user's machine: the server's settings and its token."""
 
 import os
+import re
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -8,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator.config import ServerConfig, config_folder
-from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+
+MAX_TOKEN = 1000
+TOKEN = re.compile(rb"[!-~]{16,%d}" % MAX_TOKEN)
+"""What can stand in a header and cannot be guessed."""
 
 
 def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
@@ -25,11 +30,19 @@ def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
 
 def make_token(state_dir: Path) -> str:
     """Return the token of a state folder; it is made at the first start, for its owner alone."""
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = state_dir / "token"
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-            new.write(secrets.token_urlsafe(32))
-    except FileExistsError:
-        file.chmod(0o600)
-    return file.read_text(encoding="utf-8").strip()
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "rb+") as opened:
+            os.fchmod(opened.fileno(), 0o600)
+            token = opened.read(MAX_TOKEN + 1).strip()
+            if not token:
+                # New, or left empty by a crash: an empty token would let everybody in.
+                token = secrets.token_urlsafe(32).encode()
+                opened.write(token)
+    except OSError as error:
+        reason = f"the token file {file} cannot be used: {error.strerror}"
+        raise UsageError(f"{reason}; set CAO_STATE_DIR to another folder") from error
+    if not TOKEN.fullmatch(token):
+        raise UsageError(f"{file} holds no token; remove it, and a new one is made")
+    return token.decode()
