@@ -85,6 +85,15 @@ BROKEN = {
     "no YAML": (b"---\nname: [secret\n---\nHi.", r"no YAML in line \d"),
     "control characters": (b"---\nname: \x07secret\n---\nHi.", "no YAML"),
     "endless nesting": (b"---\nname: " + b"[" * 9000 + b"\n---\nHi.", "no YAML"),
+    "references": (
+        b"---\na: &a {x: 1}\n"
+        + b"".join(
+            b"%c: &%c {<<: [%s]}\n" % (n + 1, n + 1, b", ".join([b"*%c" % n] * 30))
+            for n in range(97, 117)
+        )
+        + b"---\nHi.",
+        "no YAML",
+    ),
     "a bad date": (b"---\nname: 2020-99-99\n---\nHi.", "no YAML"),
     "a list": (b"---\n- secret\n---\nHi.", "without `name:`"),
     "nothing in it": (b"---\n---\nHi.", "without `name:`"),

@@ -29,6 +29,16 @@ MAX_BYTES = 100_000
 """A profile travels as one argument of a command; the system takes no more than 128 KiB."""
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without references: a few lines of them can stand for more than any memory holds."""
+
+    # Any: as in the library, which has no types here.
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError
+        return super().compose_node(parent, index)
+
+
 def find_profile(name: str, folders: Sequence[Path]) -> Profile:
     """Return the profile of that name from the first folder that has it, the packaged ones last."""
     if NAME.fullmatch(name):
@@ -83,7 +93,7 @@ def _text(file: Path) -> str:
 
 def _fields(source: str, file: Path) -> dict[str, Any]:  # whatever YAML holds
     try:
-        fields = yaml.safe_load(source)
+        fields = yaml.load(source, _PlainLoader)
     except yaml.MarkedYAMLError as error:
         # The error's own text would quote the file.
         place = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
