@@ -57,8 +57,8 @@ def check_folder(folder: str | None) -> str:
         resolved.encode()
     except UnicodeEncodeError:
         raise BadFolder(str(path), "has a name that is not UTF-8; rename it") from None
-    except (OSError, ValueError) as error:
-        raise BadFolder(str(path), f"cannot be used: {error}") from None
+    except OSError as error:
+        raise BadFolder(str(path), f"cannot be used: {error.strerror}") from None
     return resolved
 
 
