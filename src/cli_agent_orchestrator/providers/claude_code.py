@@ -197,6 +197,14 @@ def read_signal(line: str) -> AgentSignal | None:
 
 SANDBOX_SINCE = (2, 1, 325)
 """In older versions the sandbox was seen to fail every command, depending on the machine."""
+PERMISSION_FLAGS = {
+    Permissions.WORKSPACE: (
+        *("--permission-mode", "acceptEdits"),
+        *("--allowedTools", "Bash,Read,Glob,Grep"),
+    ),
+    Permissions.FULL: ("--dangerously-skip-permissions",),
+    Permissions.ASK: ("--permission-mode", "default"),
+}
 
 
 def launch(request: LaunchRequest) -> Launch:
@@ -210,25 +218,18 @@ def launch(request: LaunchRequest) -> Launch:
     """
     settings: dict[str, Any] = {"hooks": hook_settings(request.version, request.event_file)}
     env = {"CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN": "1"}
-    flags: tuple[str, ...] = ()
-    match request.permissions:
-        case Permissions.WORKSPACE:
-            flags = ("--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Glob,Grep")
-            if request.version >= SANDBOX_SINCE:
-                settings["sandbox"] = {"enabled": True, "allowUnsandboxedCommands": False}
-        case Permissions.FULL:
-            flags = ("--dangerously-skip-permissions",)
-            settings["skipDangerousModePermissionPrompt"] = True
-            # It refuses this mode to root unless it is told that it is in a sandbox.
-            env["IS_SANDBOX"] = "1"
-        case Permissions.ASK:
-            flags = ("--permission-mode", "default")
+    if request.permissions is Permissions.WORKSPACE and request.version >= SANDBOX_SINCE:
+        settings["sandbox"] = {"enabled": True, "allowUnsandboxedCommands": False}
+    if request.permissions is Permissions.FULL:
+        settings["skipDangerousModePermissionPrompt"] = True
+        # It refuses this mode to root unless it is told that it is in a sandbox.
+        env["IS_SANDBOX"] = "1"
     profile = request.profile.prompt.strip()
     return Launch(
         (
             *("env", "-u", "TMUX", "-u", "TMUX_PANE", request.program),
             *(("--append-system-prompt", profile) if profile else ()),
-            *flags,
+            *PERMISSION_FLAGS[request.permissions],
             # Not last: --allowedTools takes all words up to the next option.
             *("--settings", json.dumps(settings)),
             *request.args,
