@@ -121,15 +121,29 @@ class Driven:
                 # Screens have no event of their own; the limit above is what ends the wait.
                 await asyncio.sleep(0.02)
 
-    async def asks(self) -> None:
-        """Wait until a dialog is drawn: Codex draws none within a second of a key press."""
-        provider = get_provider(self.kind.agent)
+    async def answer(self, key: str) -> None:
+        """Answer the dialog on the screen, as a person would who sees whether it helped.
+
+        Codex draws no dialog within a second of a key press, and what is pressed before a
+        dialog listens is lost.
+        """
         async with asyncio.timeout(PATIENCE):
+            await self._asking(True)
             while True:
-                screen = await self.service.output(self.terminal.id, OutputMode.SCREEN)
-                if provider.detect_status(screen) is TerminalStatus.WAITING_USER_ANSWER:
-                    return
-                await asyncio.sleep(0.02)
+                await self.press(key)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(3):
+                        return await self._asking(False)
+
+    async def _asking(self, wanted: bool) -> None:
+        """Wait until there is a dialog on the screen, or none."""
+        provider = get_provider(self.kind.agent)
+        while True:
+            screen = await self.service.output(self.terminal.id, OutputMode.SCREEN)
+            waits = provider.detect_status(screen) is TerminalStatus.WAITING_USER_ANSWER
+            if waits is wanted:
+                return
+            await asyncio.sleep(0.02)
 
     def told_between(self, start: float, end: float) -> set[TerminalStatus]:
         """Return the statuses told in a stretch of time."""

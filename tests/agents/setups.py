@@ -84,6 +84,9 @@ def _claude_code(
 ) -> AgentSetup:
     folder = home / ".claude"
     folder.mkdir(parents=True, exist_ok=True)
+    # It leaves folders behind where it finds a place for them.
+    temporary = home / "tmp"
+    temporary.mkdir(exist_ok=True)
     past_the_dialogs = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
@@ -94,6 +97,7 @@ def _claude_code(
     (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
     env = {
         "HOME": str(home),
+        "TMPDIR": str(temporary),
         "CLAUDE_CONFIG_DIR": str(folder),
         "ANTHROPIC_BASE_URL": stub_url,
         "ANTHROPIC_API_KEY": KEY,

@@ -1,14 +1,16 @@
 """Turns of every kind with real agents: what is told about them is what the model did."""
 
 import asyncio
+import contextlib
 import random
 import time
 
 import pytest
 
-from cli_agent_orchestrator.models import NewTerminal, OutputMode, TerminalStatus
+from cli_agent_orchestrator.errors import InputRefused
+from cli_agent_orchestrator.models import Delivery, NewTerminal, OutputMode, TerminalStatus
 from cli_agent_orchestrator.terminals.profiles import find_profile
-from tests.agents.conftest import Driven, Ground
+from tests.agents.conftest import PATIENCE, Driven, Ground
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -29,12 +31,31 @@ def letters(count: int) -> str:
     return "x" + "".join(chosen)[1:-1] + "." if count > 1 else "x"
 
 
+def as_taken(driven: Driven, message: str) -> str:
+    """Return a message as the agent takes it: Claude Code turns a pasted tab into spaces."""
+    return message if driven.codex else message.replace("\t", "    ")
+
+
 async def complete(driven: Driven, turn: int) -> None:
     """Wait for the end of a turn, and check that it was not told too early."""
     end = await driven.finished(turn)
     await driven.reached(COMPLETED, after=end)
     start = driven.stub.turns[turn - 1].started
     assert driven.told_between(start, end) <= {PROCESSING}
+
+
+async def send_after_interrupt(driven: Driven, message: str) -> Delivery:
+    """Send a message where the interrupted one may be back in the input box.
+
+    Claude Code puts it there when no answer had begun; it is a person's text then, and sending
+    is refused until it is cleared.
+    """
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(InputRefused):
+                return await driven.send(message)
+            await driven.press("C-u")
+            await asyncio.sleep(0.1)
 
 
 async def test_the_profile_reaches_the_model(ground: Ground) -> None:
@@ -52,7 +73,7 @@ async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> 
         delivery = await driven.send(message)
         assert delivery.confirmed, delivery.detail
         await complete(driven, 1)
-        assert driven.stub.prompts == [message]
+        assert driven.stub.prompts == [as_taken(driven, message)]
 
 
 async def test_many_short_turns_are_all_told(ground: Ground) -> None:
@@ -105,8 +126,7 @@ async def test_a_permission_is_waited_for(ground: Ground) -> None:
         await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
         await driven.reached(WAITING)
         assert COMPLETED not in {seen.status for seen in driven.seen}
-        await driven.asks()
-        await driven.press("y" if driven.codex else "1")
+        await driven.answer("y" if driven.codex else "1")
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
     assert (ground.folder / "asked.txt").exists()
@@ -119,8 +139,7 @@ async def test_a_question_is_waited_for(ground: Ground) -> None:
         await driven.send("[[ask]][[answer:asked]]")
         await driven.reached(WAITING)
         assert COMPLETED not in {seen.status for seen in driven.seen}
-        await driven.asks()
-        await driven.press("Enter")
+        await driven.answer("Enter")
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
 
@@ -166,7 +185,7 @@ async def test_an_interrupted_agent_is_at_rest_and_takes_the_next_turn(
         await driven.press("C-c" if driven.codex else "Escape")
         await driven.reached(IDLE, after=pressed)
         assert {seen.status for seen in driven.seen} <= {IDLE, PROCESSING}
-        delivery = await driven.send("next [[answer:goes on]]")
+        delivery = await send_after_interrupt(driven, "next [[answer:goes on]]")
         assert delivery.confirmed, delivery.detail
         await complete(driven, 2)
         assert driven.stub.prompts[-1] == "next [[answer:goes on]]"
@@ -192,4 +211,5 @@ async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
         )
         assert all(delivery.confirmed for delivery in deliveries)
         await driven.finished(2)
-        assert sorted(driven.stub.prompts) == sorted(sent.values())
+        expected = [as_taken(driven, message) for message in sent.values()]
+        assert sorted(driven.stub.prompts) == sorted(expected)
