@@ -26,6 +26,8 @@ KEEP_ALIVE_SECONDS = 60
 """Longer than clients keep an unused connection, so that they never use one that just closed."""
 HEAD_LIMIT = 1024 * 1024
 """Bytes of request line and headers, roughly: the parser itself would take any number."""
+DATE_SECONDS = 1.0
+"""How exact the time in answers is."""
 PROBE_SECONDS = 2.0
 PROBE_LIMIT = 64 * 1024
 
@@ -55,7 +57,22 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the caller."""
+    """A uvicorn server that waits for an event to stop, and leaves signals to the caller."""
+
+    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    async def main_loop(self) -> None:
+        """Keep the Date header right, until the event is set.
+
+        uvicorn's own loop wakes up ten times a second to see whether it is to stop.
+        """
+        while not self._stop.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DATE_SECONDS):
+                    await self._stop.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,7 +92,7 @@ async def serve(
     Stopping ends event streams at once and lets other requests finish for a few seconds.
     """
     with await bind(host, port) as listener:
-        server = Server(_configure(app))
+        server = Server(_configure(app), stop)
         watch = asyncio.create_task(_watch(server, app.state.backend, stop))
         try:
             # The socket listens already: who connects from now on is answered.

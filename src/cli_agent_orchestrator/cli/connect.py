@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.client import ApiClient, find_server, find_token
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError
@@ -30,7 +31,8 @@ def connected(environ: Mapping[str, str]) -> Iterator[ApiClient]:
         finally:
             client.close()
         return
-    from cli_agent_orchestrator.cli.serve import own_server  # heavy, and seldom needed
+    with importing():  # heavy, and seldom needed
+        from cli_agent_orchestrator.cli.serve import own_server
 
     with own_server(environ) as url, ApiClient(url, token=find_token(environ, url)) as client:
         yield client

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.pipeline.journal import Journal
@@ -56,8 +57,9 @@ def demo() -> None:
 
 
 def _run(project: Path, environ: Mapping[str, str]) -> int:
-    from cli_agent_orchestrator.cli.conduct import Order, conduct  # heavy, unlike --help
-    from cli_agent_orchestrator.cli.progress import choose_view
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.cli.conduct import Order, conduct
+        from cli_agent_orchestrator.cli.progress import choose_view
 
     settings = {
         "WD": str(project),

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 import httpx
 
-from cli_agent_orchestrator.client import IDLE_CONNECTION_SECONDS, ApiClient, find_token
+from cli_agent_orchestrator.cli.importing import importing
+from cli_agent_orchestrator.client import (
+    IDLE_CONNECTION_SECONDS,
+    ApiClient,
+    find_server,
+    find_token,
+)
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, read_int
 from cli_agent_orchestrator.errors import ApiError, OrchestratorError
@@ -101,7 +107,8 @@ def server_for(
             return client
 
         def start_own() -> str:
-            from cli_agent_orchestrator.cli.serve import own_server  # heavy, and not always needed
+            with importing():  # heavy, and not always needed
+                from cli_agent_orchestrator.cli.serve import own_server
 
             return stack.enter_context(own_server(environ))
 
@@ -113,24 +120,27 @@ def server_for(
         if config.api_given:
             client = connect(config.api)
             client.features()
-        elif (url := find_server(environ)) is not None:
+        elif (url := find_running_server(environ)) is not None:
             client = connect(url, Lifeline(succeed, SystemClock()))
         else:
             client = connect(start_own())
         yield client
 
 
-def find_server(environ: Mapping[str, str]) -> str | None:
-    """Return the address of a server that is there for us, at the default place."""
+def find_running_server(environ: Mapping[str, str]) -> str | None:
+    """Return the address of a server that lets us in: of our state folder, or at the usual port."""
     port = read_int(environ, "CAO_PORT", DEFAULT_PORT, 0)
-    if port == 0:
-        return None
-    url = f"http://localhost:{port}"
+    usual = f"http://localhost:{port}" if port else None
+    candidates = (find_server(environ), usual)
+    return next((url for url in candidates if url and _lets_us_in(url, environ)), None)
+
+
+def _lets_us_in(url: str, environ: Mapping[str, str]) -> bool:
     with ApiClient(url, token=find_token(environ, url)) as client:
         try:
             client.health()
-            # Not everybody's server lets us in.
+            # Everybody may ask for the health, also of a server that is somebody else's.
             client.list_sessions()
         except ApiError:
-            return None
-    return url
+            return False
+    return True

@@ -7,12 +7,12 @@ Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configur
 import gc
 import sys
 from importlib import import_module
-from types import ModuleType
 
 import click
 from click.shell_completion import CompletionItem
 
 from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 
 EXIT_USAGE = 2
@@ -47,7 +47,8 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(_load(module), name)
+        with importing():
+            command = getattr(import_module(f"cli_agent_orchestrator.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 
@@ -63,20 +64,6 @@ class LazyCommands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-def _load(module: str) -> ModuleType:
-    """Import a module of this package.
-
-    No garbage is collected meanwhile: there is none, and looking for it takes a tenth of the time.
-    """
-    gc.disable()
-    try:
-        return import_module(f"cli_agent_orchestrator.cli.{module}")
-    finally:
-        gc.enable()
-        # What was imported stays, so later collections need not look at it.
-        gc.freeze()
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,3 +89,6 @@ def main() -> None:
     except OrchestratorError as error:
         click.echo(f"cao: {error}", err=True)
         sys.exit(EXIT_ERROR)
+    finally:
+        # The process ends; without this it would look for garbage in all that was imported.
+        gc.freeze()

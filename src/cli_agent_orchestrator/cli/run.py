@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import RunConfig
@@ -81,8 +82,9 @@ def run(
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     130 and 143 ended by a signal.
     """
-    from cli_agent_orchestrator.cli.conduct import Order, conduct  # heavy, unlike --help
-    from cli_agent_orchestrator.cli.progress import choose_view
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.cli.conduct import Order, conduct
+        from cli_agent_orchestrator.cli.progress import choose_view
 
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
