@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
@@ -32,7 +33,7 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "runs": (runs.measure, "what a whole run adds, and what waiting costs"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-INTERRUPTED = 130
+FAILED, INTERRUPTED = 1, 130
 
 
 def main() -> int:
@@ -42,18 +43,22 @@ def main() -> int:
     facts = machine_facts()
     print("  ".join(f"{name} {value}" for name, value in facts.items()))
     found: dict[str, list[Figure]] = {}
+    code = 0
     try:
         for name in options.measures or MEASURES:
             began = time.monotonic()
-            found[name] = list(MEASURES[name][0]())
+            try:
+                found[name] = list(MEASURES[name][0]())
+            except Exception:  # one that cannot be taken must not keep the others
+                traceback.print_exc()
+                code = FAILED
             print(f"{name}: {time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}")
     except KeyboardInterrupt:
         print("interrupted; what was measured so far:")
-        return INTERRUPTED
-    finally:
-        report(found)
-        write_json(options.json, facts, found)
-    return 0
+        code = INTERRUPTED
+    report(found)
+    write_json(options.json, facts, found)
+    return code
 
 
 def read_options() -> argparse.Namespace:

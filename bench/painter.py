@@ -13,16 +13,26 @@ SPINNER = "▖▘▝▗"
 TITLE_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
+def backdrop() -> bytes:
+    """Return a screen full of text, as those of agents are after a while."""
+    rows = (
+        f"│ row {row} of what the agent has said so far, about this and that" for row in range(37)
+    )
+    return ("\x1b[H\x1b[J" + "\r\n".join(rows)).encode()
+
+
 def picture(number: int) -> bytes:
     """Return a frame of the scripted agent at work: its title, a busy row and the input box."""
     title = f"\x1b]2;{TITLE_SPINNER[number % 10]} scripted\x07"
     busy = f"{SPINNER[number % 4]} working · {number // int(HERTZ)}s · esc stops"
-    return f"{title}\x1b[H\x1b[J▌ Fix the basket\r\n{busy}\r\nscripted ❯ ".encode()
+    return f"{title}\x1b[38;1H\x1b[J{busy}\r\nscripted ❯ ".encode()
 
 
 def main() -> None:
     devices = [line.strip() for line in sys.stdin if line.strip()]
     files = [os.open(device, os.O_WRONLY | os.O_NOCTTY) for device in devices]
+    for file in files:
+        os.write(file, backdrop())
     sys.stdout.write("painting\n")
     sys.stdout.flush()
     pause = 1 / HERTZ / len(files)

@@ -45,18 +45,22 @@ def measure() -> list[Figure]:
     ]
 
 
-def _figure(name: str, seconds: list[float]) -> Figure:
-    note = f"from the command to its end; median of {len(seconds)}, best {min(seconds):.2f} s"
+def _figure(name: str, runs: list[Spent]) -> Figure:
+    seconds = [run.elapsed for run in runs]
+    cpu = statistics.median(run.cpu for run in runs)
+    note = (
+        f"from the command to its end, the agents' own time included; median of {len(runs)}, "
+        f"best {min(seconds):.2f} s; {cpu:.2f} s of CPU"
+    )
     return Figure(name, statistics.median(seconds), "s", AtMost(2), note=note)
 
 
-def _run() -> float:
-    """Return how long a run takes that brings its own server, from the command to its end."""
+def _run() -> Spent:
     with private_machine() as machine:
         return _timed_run(machine)
 
 
-def _run_with_server() -> float:
+def _run_with_server() -> Spent:
     with private_machine() as machine:
         machine.env.pop("CAO_SCRIPTED_ARGS", None)
         with machine.server() as server:
@@ -64,20 +68,20 @@ def _run_with_server() -> float:
             return _timed_run(machine)
 
 
-def _timed_run(machine: Machine) -> float:
+def _timed_run(machine: Machine) -> Spent:
     # The agent's own script passes the task after nine turns.
     machine.env.pop("CAO_SCRIPTED_ARGS", None)
     words = run_words(machine, "--json")
-    began = time.monotonic()
+    meter = Meter([], own=True)
     done = subprocess.run(
         words, env=machine.env, cwd=machine.work, capture_output=True, text=True, check=True
     )
-    seconds = time.monotonic() - began
+    spent = meter.spent()
     events = [json.loads(line) for line in done.stdout.splitlines()]
     turns = sum(event["event"] == "turn_ended" for event in events)
     if turns != TURNS:
         raise RuntimeError(f"the run took {turns} turns, not {TURNS}")
-    return seconds
+    return spent
 
 
 def run_words(machine: Machine, *options: str) -> list[str]:

@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from bench.figures import AtMost, Figure
 from bench.machine import Machine, Server, cao_words, private_machine, running
+from bench.usage import cpu_seconds
 from bench.wire import Wire, new_terminal_path
 
 AGENTS = 5
@@ -40,16 +42,18 @@ def _run(machine: Machine, words: list[str]) -> float:
 
 def _server() -> Figure:
     """Start servers on fresh state folders; each starts its tmux server, too."""
-    seconds = []
+    seconds, cpu = [], []
     for _ in range(SERVER_RUNS):
         with private_machine() as machine:
             port = _free_port()
             began = time.monotonic()
             words = [*cao_words(), "server", "--port", str(port)]
-            with running(words, machine.env, machine.work):
+            with running(words, machine.env, machine.work) as process:
                 _wait_for_answer(port)
                 seconds.append(time.monotonic() - began)
-    return _figure("server start to first answer", seconds, 1.0)
+                cpu.append(cpu_seconds(process.pid))
+    figure = _figure("server start to first answer", seconds, 1.0)
+    return replace(figure, note=f"{figure.note}; {statistics.median(cpu):.2f} s of CPU")
 
 
 def _free_port() -> int:
