@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
+from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
 from cli_agent_orchestrator.terminals.delivery import Courier
@@ -118,3 +118,18 @@ async def test_closing_waits_until_what_is_typed_is_noted_down(store: TerminalSt
     assert begun is not None
     assert begun.answer is not None
     await asyncio.wait([request])
+
+
+async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobody(
+    store: TerminalStore,
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    async with live.typing:
+        waiting = asyncio.create_task(desk.courier.deliver(live, "hello", "key"))
+        await asyncio.sleep(0)
+        desk.board.remove(live)
+        store.remove(ROW.id)
+    with pytest.raises(NotFound):
+        await waiting
+    assert desk.tmux.pastes == 0

@@ -8,6 +8,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import BadFolder, NotFound, StartError
 from cli_agent_orchestrator.models import NewTerminal
+from cli_agent_orchestrator.terminals.processes import members
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
 
@@ -130,16 +131,32 @@ async def test_exit_does_not_type_into_the_middle_of_a_message(
     assert service.sessions() == []
 
 
-async def test_a_message_that_waits_while_its_terminal_is_deleted_is_for_nobody(
-    ground: Ground,
-) -> None:
-    ground.script("[[rule]]\nmisbehave = { swallow_enter = 1000 }")
+STUBBORN = """#!/bin/sh
+[ "$1" = --version ] && exit
+set -m
+(trap "" HUP TERM; exec sleep 600) &
+echo $! > own_group
+set +m
+(trap "" HUP TERM; exec sleep 600) &
+echo $! > same_group
+printf '\u25a2 ready\\nscripted \u276f '
+exec cat
+"""
+"""Shows an input box, and runs two programs that ignore the end of their terminal."""
+
+
+async def test_what_an_agent_runs_in_its_terminal_ends_with_it(ground: Ground) -> None:
+    program = ground.work / "stubborn"
+    program.write_text(STUBBORN, encoding="utf-8")
+    program.chmod(0o755)
+    environ = {**ground.config.environ, "CAO_SCRIPTED_COMMAND": str(program)}
+    ground.config = replace(ground.config, environ=environ)
     async with ground.service() as service:
         terminal = await service.create_session(new(ground))
-        first = asyncio.create_task(service.send(terminal.id, "first", "key-1"))
-        second = asyncio.create_task(service.send(terminal.id, "second", "key-2"))
-        await asyncio.sleep(0)
+        pids = [int((ground.work / name).read_text()) for name in ("own_group", "same_group")]
+        [leader] = {os.getsid(pid) for pid in pids}
+        assert {*pids, leader} <= {*members(leader)}
         await service.delete(terminal.id)
-        assert not (await first).confirmed
-        with pytest.raises(NotFound):
-            await second
+        async with asyncio.timeout(30):
+            while members(leader):
+                await asyncio.sleep(0.01)

@@ -8,7 +8,6 @@ behind in tmux or in the store, whenever it happens.
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import secrets
 import signal
@@ -37,7 +36,7 @@ from cli_agent_orchestrator.models import (
     TerminalEvent,
 )
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals import processes, tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
@@ -57,7 +56,9 @@ LOGGER = logging.getLogger(__name__)
 QUIT_SECONDS = 5.0
 """How long an agent may take to quit when it is asked to."""
 HANG_UP_SECONDS = 2.0
-"""How long it may take to end when its terminal is closed."""
+"""How long it and what it runs may take to end when its terminal is closed."""
+LEFTOVER_LOOK = 0.05
+"""Seconds between looks for what has not ended with the agent."""
 
 SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -285,10 +286,8 @@ class TerminalService:
         """End what still runs and forget the terminal."""
         if live.pane is not None:
             with contextlib.suppress(TmuxError):
-                if live.alive:
-                    _signal_group(live, signal.SIGHUP)
-                    await self._wait_for_end(live, HANG_UP_SECONDS)
-                    _signal_group(live, signal.SIGKILL)
+                if live.alive and live.pid is not None:
+                    await self._end_programs(live, live.pid)
                 await self._tmux.close_window(live.pane)
         self._board.remove(live)
         self._signals.forget(self._event_file(live.row.id))
@@ -296,6 +295,18 @@ class TerminalService:
         if live.record is not None:
             self._signals.forget(live.record)
         await asyncio.to_thread(self._open_store.remove, live.row.id)
+
+    async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
+        """End an agent and what it runs; some ignore the end of their terminal."""
+        deadline = self._clock.monotonic() + HANG_UP_SECONDS
+        running = await asyncio.to_thread(processes.members, leader)
+        processes.send_signal(running, signal.SIGHUP)
+        await self._wait_for_end(live, HANG_UP_SECONDS)
+        while running := await asyncio.to_thread(processes.members, leader):
+            if self._clock.monotonic() >= deadline:
+                processes.send_signal(running, signal.SIGKILL)
+                return
+            await asyncio.sleep(LEFTOVER_LOOK)
 
     async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
@@ -358,10 +369,3 @@ async def _give_up(creations: Iterable[asyncio.Task[Terminal]]) -> None:
             creation.cancel()
     if ending:
         await asyncio.wait(ending)
-
-
-def _signal_group(live: LiveTerminal, number: signal.Signals) -> None:
-    """Signal the agent and what it runs; some agents ignore the end of their terminal."""
-    if live.alive and live.pid is not None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(live.pid, number)
