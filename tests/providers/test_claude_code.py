@@ -206,6 +206,12 @@ def test_a_notice_below_a_message_that_tells_of_a_failure_is_an_error(notice: st
     assert detect_status(f"❯ Go\n  ⎿ \xa0{notice}\n\n{box()}") is ERROR
 
 
+def test_a_message_whose_lines_stand_at_the_edge_is_followed_by_its_failure() -> None:
+    text = "> Do this:\nfirst one thing\nthen another\n  ⎿ \xa0API Error: 400 no\n\n"
+    assert detect_status(text + box()) is ERROR
+    assert detect_status("> Do this:\nall of it\n\n" + box()) is IDLE
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 @pytest.mark.parametrize("state", ["completed", "processing"])
 def test_narrow_screens_are_read(width: int, state: str) -> None:

@@ -153,10 +153,11 @@ def _kind_of_head(line: str, above: str, current: Kind | None) -> Kind | None:
     """Return the kind of cell that begins with a line, None if the line goes on with one.
 
     A notice is indented like text: it counts below a message, another notice or an empty line.
+    In 2.0 all lines of a message but the first stand at the edge, without a mark.
     """
     kind = next((kind for pattern, kind in HEADS if find(pattern, line)), None)
     if kind is Kind.NOTICE:
-        return kind if not above or current in (Kind.USER, Kind.NOTICE) else None
+        return kind if not above or current in (Kind.USER, Kind.NOTICE, Kind.OTHER) else None
     if kind is not None or line[:1] in ("", " "):
         return kind
     return Kind.OTHER
