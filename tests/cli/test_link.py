@@ -1,11 +1,12 @@
 """A server that was found and goes away is succeeded by one of our own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Address, Lifeline, find_server
+from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Address, Lifeline, find_running_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from tests.e2e.runs import free_port
@@ -82,22 +83,31 @@ def test_a_server_that_is_there_stays_the_one(successor: ThirdParty) -> None:
 
 
 class TestFinding:
-    def test_nothing_is_looked_for_if_any_port_will_do(self) -> None:
-        assert find_server({"CAO_PORT": "0"}) is None
+    def test_without_a_usual_port_only_the_state_folder_tells(self, tmp_path: Path) -> None:
+        environ = {"CAO_PORT": "0", "CAO_STATE_DIR": str(tmp_path)}
+        assert find_running_server(environ) is None
 
     def test_nobody_there_is_nothing_found(self, tmp_path: Path) -> None:
         environ = {"CAO_PORT": str(free_port()), "CAO_STATE_DIR": str(tmp_path)}
-        assert find_server(environ) is None
+        assert find_running_server(environ) is None
 
     def test_a_server_that_lets_us_in_is_found(self, successor: ThirdParty, tmp_path: Path) -> None:
         port = successor.url.rpartition(":")[2]
         successor.answers["/sessions"] = (200, b"[]")
         environ = {"CAO_PORT": port, "CAO_STATE_DIR": str(tmp_path)}
-        assert find_server(environ) == f"http://localhost:{port}"
+        assert find_running_server(environ) == f"http://localhost:{port}"
+
+    def test_the_server_of_our_state_folder_is_found_at_any_port(
+        self, successor: ThirdParty, tmp_path: Path
+    ) -> None:
+        successor.answers["/sessions"] = (200, b"[]")
+        (tmp_path / "server").write_text(f"{os.getpid()} {successor.url}", encoding="utf-8")
+        environ = {"CAO_PORT": "0", "CAO_STATE_DIR": str(tmp_path)}
+        assert find_running_server(environ) == successor.url
 
     def test_a_server_that_does_not_let_us_in_is_somebody_elses(
         self, successor: ThirdParty, tmp_path: Path
     ) -> None:
         port = successor.url.rpartition(":")[2]
         successor.answers["/sessions"] = (401, b'{"detail": "token missing"}')
-        assert find_server({"CAO_PORT": port, "CAO_STATE_DIR": str(tmp_path)}) is None
+        assert find_running_server({"CAO_PORT": port, "CAO_STATE_DIR": str(tmp_path)}) is None

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli_agent_orchestrator.cli.live import LiveView
 from cli_agent_orchestrator.cli.narration import Narration, Tone
-from cli_agent_orchestrator.cli.progress import JsonView, PlainView, attach_prefix
+from cli_agent_orchestrator.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import (
@@ -41,6 +41,7 @@ from cli_agent_orchestrator.pipeline.review import (
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
+PREFIX = "API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0
 TURN = Turn(Role.ANALYST_REVIEW, 1, 2)
 BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
@@ -156,15 +157,9 @@ class TestWords:
     def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
         assert words in told(event)
 
-    def test_a_server_elsewhere_is_named_in_the_command(self) -> None:
-        assert attach_prefix("http://localhost:9889") == ""
-        assert attach_prefix("http://127.0.0.1:5000") == "API=http://127.0.0.1:5000 "
-
 
 class FakeScreens:
     """A server with one screen."""
-
-    base_url = "http://127.0.0.1:5000"
 
     def __init__(self, *features: str) -> None:
         self._features = frozenset(features)
@@ -181,7 +176,7 @@ class FakeScreens:
 class TestViews:
     def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
         with PlainView(Path("/p")) as view:
-            view.connect(FakeScreens())
+            view.connect(FakeScreens(), PREFIX)
             view.tell(BEGAN)
             view.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe"))
             view.tell(handoff(EventKind.DISPATCHED))
@@ -215,7 +210,7 @@ class TestViews:
         self, capsys: pytest.CaptureFixture[str], event: RunEvent, fields: dict[str, object]
     ) -> None:
         with JsonView() as view:
-            view.connect(FakeScreens())
+            view.connect(FakeScreens(), PREFIX)
             view.tell(event)
             view.disconnect()
         (line,) = capsys.readouterr().out.splitlines()
@@ -228,7 +223,7 @@ class TestViews:
         console = Console(file=output, force_terminal=True, width=100)
         screens = FakeScreens("events")
         with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
-            view.connect(screens)
+            view.connect(screens, PREFIX)
             view.tell(RUN_BEGAN)
             view.tell(BEGAN)
             view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
@@ -248,6 +243,6 @@ class TestViews:
         console = Console(file=io.StringIO(), force_terminal=True, width=100)
         screens = FakeScreens()
         with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
-            view.connect(screens)
+            view.connect(screens, PREFIX)
             view.tell(BEGAN)
         assert not screens.looked.is_set()

@@ -178,7 +178,9 @@ class Conductor:
     def _server(self, config: RunConfig) -> Iterator[ApiClient]:
         with server_for(config, self._order.environ, self._warn) as client:
             self._interrupts.check()
-            self._view.connect(client)
+            # Without API our own commands look in the state folder, and find the same server.
+            prefix = f"API={config.api} " if config.api_given else ""
+            self._view.connect(client, prefix)
             try:
                 yield client
             finally:

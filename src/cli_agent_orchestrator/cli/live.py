@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.narration import Narration, Tone, place
-from cli_agent_orchestrator.cli.progress import Screens, attach_prefix
+from cli_agent_orchestrator.cli.progress import Screens
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
 from cli_agent_orchestrator.handoff.progress import HandoffEvent
@@ -60,8 +60,8 @@ class LiveView:
         self._ticker.join()
         self._live.stop()
 
-    def connect(self, server: Screens) -> None:
-        self._narration.attach_prefix = attach_prefix(server.base_url)
+    def connect(self, server: Screens, attach_prefix: str) -> None:
+        self._narration.attach_prefix = attach_prefix
         if EVENTS_FEATURE in server.features():
             self._server = server
 

@@ -9,16 +9,11 @@ from typing import Protocol, Self
 import click
 
 from cli_agent_orchestrator.cli.narration import Narration, fields_of
-from cli_agent_orchestrator.config import DEFAULT_API, DEFAULT_PORT
 from cli_agent_orchestrator.pipeline.events import RunEvent
-
-USUAL_ADDRESSES = (DEFAULT_API, f"http://127.0.0.1:{DEFAULT_PORT}")
 
 
 class Screens(Protocol):
     """The part of the server that can be looked at."""
-
-    base_url: str
 
     def features(self) -> frozenset[str]: ...
 
@@ -32,8 +27,11 @@ class View(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def connect(self, server: Screens) -> None:
-        """Take the server in which the agents are; it may be asked until `disconnect`."""
+    def connect(self, server: Screens, attach_prefix: str) -> None:
+        """Take the server with the agents, and what `cao attach` needs before it to find them.
+
+        The server may be asked until `disconnect`.
+        """
         ...
 
     def disconnect(self) -> None: ...
@@ -53,8 +51,8 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
 
-    def connect(self, server: Screens) -> None:
-        self._narration.attach_prefix = attach_prefix(server.base_url)
+    def connect(self, server: Screens, attach_prefix: str) -> None:
+        self._narration.attach_prefix = attach_prefix
 
     def disconnect(self) -> None:
         """Nothing is asked of the server."""
@@ -74,7 +72,7 @@ class JsonView:
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
 
-    def connect(self, server: Screens) -> None:
+    def connect(self, server: Screens, attach_prefix: str) -> None:
         """Nothing is asked of the server."""
 
     def disconnect(self) -> None:
@@ -82,11 +80,6 @@ class JsonView:
 
     def tell(self, event: RunEvent) -> None:
         click.echo(json.dumps(fields_of(event)))
-
-
-def attach_prefix(base_url: str) -> str:
-    """Return what must stand before `cao attach` so that it finds the server."""
-    return "" if base_url in USUAL_ADDRESSES else f"API={base_url} "
 
 
 def choose_view(base: Path, as_json: bool) -> View:
