@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.errors import BadFolder, NotFound, StartError
+from cli_agent_orchestrator.errors import BadFolder, InputRefused, NotFound, StartError
 from cli_agent_orchestrator.models import NewTerminal
 from cli_agent_orchestrator.terminals.processes import members
 from cli_agent_orchestrator.terminals.service import TerminalService
@@ -129,6 +129,29 @@ async def test_exit_does_not_type_into_the_middle_of_a_message(
     await service.exit(terminal.id)
     assert (await message).confirmed
     assert service.sessions() == []
+
+
+async def test_a_terminal_that_many_delete_at_once_is_gone_for_all_of_them(
+    service: TerminalService, ground: Ground
+) -> None:
+    terminal = await service.create_session(new(ground), "all")
+    await asyncio.gather(
+        service.delete(terminal.id),
+        service.exit(terminal.id),
+        service.delete_session("cao-all"),
+        service.delete(terminal.id),
+    )
+    assert service.sessions() == []
+    assert traces(ground) == ("", [])
+
+
+async def test_a_key_for_a_window_that_has_just_been_closed_is_refused(
+    service: TerminalService, ground: Ground
+) -> None:
+    terminal = await service.create_session(new(ground), "closed")
+    ground.tmux("kill-window", "-t", f"=cao-closed:={terminal.name}")
+    with pytest.raises(InputRefused):
+        await service.press(terminal.id, "Escape")
 
 
 STUBBORN = """#!/bin/sh

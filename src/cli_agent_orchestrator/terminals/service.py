@@ -22,6 +22,7 @@ from cli_agent_orchestrator.errors import (
     InputRefused,
     NotFound,
     StartError,
+    TmuxCommandError,
     TmuxError,
     UnknownName,
     UsageError,
@@ -170,7 +171,11 @@ class TerminalService:
         if key not in KEYS:
             raise UnknownName("key", key, KEYS)
         live = self._board.get(terminal_id)
-        await self._tmux.press(self._pane(live), [key])
+        try:
+            await self._tmux.press(self._pane(live), [key])
+        except TmuxCommandError as error:
+            # It ended in this very moment.
+            raise InputRefused(terminal_id, error.stderr) from error
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         """Return the whole scrollback, the last answer or the visible screen."""
@@ -283,12 +288,13 @@ class TerminalService:
                 remove_signal_file(file)
 
     async def _discard(self, live: LiveTerminal) -> None:
-        """End what still runs and forget the terminal."""
-        if live.pane is not None:
+        """End what still runs and forget the terminal; others may be doing the same."""
+        pane = live.pane
+        if pane is not None:
             with contextlib.suppress(TmuxError):
                 if live.alive and live.pid is not None:
                     await self._end_programs(live, live.pid)
-                await self._tmux.close_window(live.pane)
+                await self._tmux.close_window(pane)
         self._board.remove(live)
         self._signals.forget(self._event_file(live.row.id))
         remove_signal_file(self._event_file(live.row.id))
