@@ -70,19 +70,6 @@ async def test_a_server_that_ends_while_an_agent_starts_leaves_nothing_behind(
     assert traces(ground) == ("", [])
 
 
-async def test_a_request_that_is_given_up_twice_still_leaves_nothing_behind(
-    ground: Ground,
-) -> None:
-    ground.script(NEVER_READY)
-    async with ground.service() as service:
-        creation = asyncio.create_task(service.create_session(new(ground)))
-        await window_opened(ground)
-        creation.cancel()
-        await asyncio.sleep(0)
-    assert creation.cancelled() or creation.done()
-    assert traces(ground) == ("", [])
-
-
 async def test_an_agent_that_makes_a_folder_of_its_event_file_can_be_deleted(
     ground: Ground,
 ) -> None:

@@ -56,6 +56,16 @@ async def test_a_window_that_nobody_waits_for_is_closed_again(rig: Rig) -> None:
             pass
 
 
+async def test_a_window_that_nobody_waits_for_is_closed_even_if_the_engine_closes(rig: Rig) -> None:
+    opening = asyncio.create_task(rig.run(*LONG_SLEEP))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    await rig.tmux.close()
+    assert "tag-0" not in await rig.by_hand("list-panes", "-a", "-F", "#{@cao_id}")
+
+
 async def test_closing_a_window_ends_its_program_and_tells_nothing_more(rig: Rig) -> None:
     closed, other = await rig.run(*LONG_SLEEP), await rig.run("sh", "-c", "read x; exit 4")
     await rig.tmux.close_window(closed)

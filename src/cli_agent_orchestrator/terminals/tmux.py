@@ -96,6 +96,11 @@ class Tmux:
             with suppress(asyncio.CancelledError):
                 await self._keeper
             self._keeper = None
+        with suppress(TimeoutError):
+            # Also what a change that was given up leads to: its undoing.
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                while self._changes:
+                    await asyncio.wait(self._changes)
         connection = self._drop()
         if connection is not None:
             await connection.close()
