@@ -14,13 +14,25 @@ from types import FrameType
 from rich.console import Console
 from rich.table import Table
 
-from bench import changes, crowd, handoff, reading, repainting, requests, runs, sending, starting
+from bench import (
+    changes,
+    crowd,
+    handoff,
+    noise,
+    reading,
+    repainting,
+    requests,
+    runs,
+    sending,
+    starting,
+)
 from bench.figures import Figure, shown
 from bench.usage import machine_facts
 
 Measure = Callable[[], Iterable[Figure]]
 
 MEASURES: dict[str, tuple[Measure, str]] = {
+    "noise": (noise.measure, "how late this machine is when nothing is to be done"),
     "starting": (starting.measure, "command line, server, five agents at once"),
     "reading": (reading.measure, "CPU per screen read, 50 terminals"),
     "crowd": (crowd.measure, "50 agents at rest: CPU, memory, their signals"),
@@ -49,7 +61,7 @@ def main() -> int:
             began = time.monotonic()
             try:
                 found[name] = list(MEASURES[name][0]())
-            except Exception:  # one that cannot be taken must not keep the others
+            except Exception:  # noqa: BLE001 - one that cannot be taken must not keep the others
                 traceback.print_exc()
                 code = FAILED
             print(f"{name}: {time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}")

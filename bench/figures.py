@@ -85,7 +85,7 @@ def percentile(values: Iterable[float], percent: float) -> float:
 def latency_figures(
     name: str,
     seconds: Sequence[float],
-    targets: tuple[float | None, float | None],
+    targets: tuple[float | None, float | None] = (None, None),
     baseline: Sequence[float] = (),
 ) -> list[Figure]:
     """Return p50 and p99 of latencies in milliseconds, each with its limit if it has one."""
