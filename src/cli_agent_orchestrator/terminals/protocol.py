@@ -72,7 +72,8 @@ class Parser:
     """Turns the chunks of a control-mode stream into messages, however the stream is cut."""
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail = bytearray()
+        """The beginning of a line; it grows in place, for a line may be as long as a scrollback."""
         self._ends: dict[bytes, bool] = {}
         """The two lines that end the open block, and whether each means success."""
         self._ours = False
@@ -80,8 +81,12 @@ class Parser:
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that are complete with this chunk."""
-        lines = (self._tail + data).split(b"\n")
-        self._tail = lines.pop()
+        first, *others = data.split(b"\n")
+        self._tail += first
+        if not others:
+            return []
+        lines = [bytes(self._tail), *others]
+        self._tail = bytearray(lines.pop())
         messages: list[Message] = []
         for line in lines:
             message = self._outside(line) if self._body is None else self._inside(line, self._body)
