@@ -14,8 +14,10 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import NewTerminal, OutputMode, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.installs import FURTHER_AGENTS, install
+from tests.stubs.chat_completions import ChatStub
 from tests.stubs.gemini_content import GeminiStub
 from tests.stubs.server import Stub
 
@@ -41,6 +43,17 @@ def _gemini_cli(url: str, home: Path) -> Setup:
     return Setup(("-m", "gemini-2.5-flash"), env)
 
 
+def _copilot_cli(url: str, home: Path) -> Setup:
+    env = {
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_MODEL": "gpt-4.1",
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+    }
+    return Setup((), env)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How one agent is set up, and the keys that answer its questions."""
@@ -59,7 +72,10 @@ class Kind:
         return self.name
 
 
-KINDS = (Kind("gemini_cli", GeminiStub, _gemini_cli, has_profile=False),)
+KINDS = (
+    Kind("gemini_cli", GeminiStub, _gemini_cli, has_profile=False),
+    Kind("copilot_cli", ChatStub, _copilot_cli, has_profile=True, stop=("C-c",)),
+)
 
 
 @dataclass
@@ -99,6 +115,17 @@ class Agent:
             while not any(status in wanted for status in self.statuses):
                 self._news.clear()
                 await self._news.wait()
+
+    async def asks(self) -> None:
+        """Wait until a question is drawn: a hook tells of it before it can be answered."""
+        provider = get_provider(self.kind.name)
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                screen = await self.service.output(self.id, OutputMode.SCREEN)
+                if provider.detect_status(screen) is TerminalStatus.WAITING_USER_ANSWER:
+                    return
+                # Screens have no event of their own; the limit above is what ends the wait.
+                await asyncio.sleep(0.05)
 
     async def press(self, keys: tuple[str, ...]) -> None:
         """Press keys."""

@@ -9,6 +9,7 @@ from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.terminals.profiles import find_profile
 from tests.agents.further import KINDS, Ground, Kind, ground_of
+from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -57,10 +58,32 @@ async def test_a_permission_is_waited_for(ground: Ground) -> None:
         await agent.send("[[run:touch asked.txt]][[answer:made]]")
         await agent.reached(WAITING)
         assert COMPLETED not in agent.statuses
+        await agent.asks()
         await agent.press(agent.kind.allow)
         await agent.finished(1)
         await agent.reached(COMPLETED)
         assert (agent.work / "asked.txt").exists()
+
+
+async def test_a_question_is_waited_for(ground: Ground) -> None:
+    async with ground.agent() as agent:
+        await agent.send("[[ask]][[answer:asked]]")
+        await agent.reached(WAITING)
+        assert COMPLETED not in agent.statuses
+        await agent.asks()
+        await agent.press(("Enter",))
+        await agent.finished(1)
+        await agent.reached(COMPLETED)
+        assert await agent.answer() == "asked"
+
+
+async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
+    async with ground.agent() as agent:
+        await agent.send("[[lines:300]]")
+        await agent.finished(1)
+        await agent.reached(COMPLETED)
+        lines = [line.strip() for line in (await agent.answer()).splitlines()]
+    assert lines == numbered_lines(300).splitlines()
 
 
 async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:

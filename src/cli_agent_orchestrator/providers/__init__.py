@@ -4,6 +4,7 @@ from cli_agent_orchestrator.errors import UnknownName
 from cli_agent_orchestrator.providers import (
     claude_code,
     codex,
+    copilot_cli,
     gemini_cli,
     kiro_cli,
     q_cli,
@@ -17,6 +18,7 @@ PROVIDERS: dict[str, Provider] = {
     kiro_cli.name: kiro_cli,
     q_cli.name: q_cli,
     gemini_cli.name: gemini_cli,
+    copilot_cli.name: copilot_cli,
     scripted.name: scripted,
 }
 

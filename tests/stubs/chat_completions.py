@@ -1,0 +1,198 @@
+"""The OpenAI chat completions API as further agents use it, streaming, with their shell tool."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from .script import (
+    Ask,
+    Cut,
+    Fail,
+    Hold,
+    Limit,
+    Pause,
+    Refuse,
+    Request,
+    Responder,
+    Run,
+    Step,
+    Text,
+    Think,
+    script_from_markers,
+)
+from .server import Frame, Json, Reply, Stub, paced
+
+# <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
+STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
+REFUSALS = {
+    401: ("invalid_request_error", "Incorrect API key provided."),
+    429: ("rate_limit_exceeded", "Rate limit reached for this model."),
+}
+USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
+
+
+class ChatStub(Stub):
+    """Serves `/v1/chat/completions`; scripts come from the markers in the prompt by default.
+
+    The API key tells the agents apart.
+    """
+
+    def __init__(self, responder: Responder = script_from_markers) -> None:
+        super().__init__(ChatWire(), responder)
+
+
+class ChatWire:
+    """Requests and responses of the chat completions API."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
+        """Return what an agent asks of the model."""
+        if not path.split("?")[0].endswith("/chat/completions"):
+            return None
+        messages: list[Json] = body.get("messages", [])
+        places = _places_of_person(messages)
+        after = messages[places[-1] + 1 :] if places else []
+        tools = {
+            tool["function"]["name"]: tool["function"].get("parameters", {})
+            for tool in body.get("tools") or []
+        }
+        told = [
+            _text(item)
+            for place, item in enumerate(messages)
+            if item.get("role") in {"system", "developer", "user"} and place not in places
+        ]
+        return Request(
+            conversation=headers.get("authorization", ""),
+            system="\n\n".join(told),
+            users=tuple(re.sub(STAMP_PATTERN, "", _text(messages[place])) for place in places),
+            outputs=sum(item.get("role") == "tool" for item in after),
+            tools=tools,
+            streaming=bool(body.get("stream")),
+            side=not tools or not places,
+        )
+
+    def other(self, path: str) -> Reply:
+        """Return an empty list of models, and nothing else."""
+        if path.split("?")[0].endswith("/models"):
+            return Reply(200, {"object": "list", "data": []})
+        return Reply(404, {"error": {"message": "not here", "type": "invalid_request_error"}})
+
+    def side_answer(self, request: Request) -> tuple[Step, ...]:
+        """Return a title."""
+        return (Text("A session"),)
+
+    def refusal(self, step: Refuse | Limit) -> Reply:
+        """Return the error body of the API."""
+        code = 429 if isinstance(step, Limit) else step.status
+        kind, message = REFUSALS.get(code, ("server_error", "The server had an error."))
+        if isinstance(step, Limit):
+            kind, message = "insufficient_quota", "You exceeded your current quota."
+        error = {"type": kind, "message": message, "code": kind, "param": None}
+        return Reply(code, {"error": error})
+
+    def stream(
+        self, request: Request, steps: tuple[Step, ...]
+    ) -> Iterator[Frame | Pause | Hold | Cut]:
+        """Yield the chunks of one response."""
+        name = f"chatcmpl-{next(self._numbers)}"
+        yield _chunk(name, {"role": "assistant", "content": ""})
+        reason = "stop"
+        for step in steps:
+            match step:
+                case Cut():
+                    yield _chunk(name, {"content": "This answer breaks off"})
+                    yield step
+                    return
+                case Fail():
+                    yield Frame("", {"error": {"message": "Out of order.", "type": "server_error"}})
+                    return
+                case Run() | Ask():
+                    reason = "tool_calls"
+            for piece in self._step(step):
+                yield piece if isinstance(piece, Pause | Hold) else _chunk(name, piece)
+        last = _chunk(name, {})
+        last.data["choices"][0]["finish_reason"] = reason
+        last.data["usage"] = USAGE
+        yield last
+
+    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
+        """Return the text and the calls of the stream at once."""
+        deltas = [
+            frame.data["choices"][0]["delta"]
+            for frame in self.stream(request, steps)
+            if isinstance(frame, Frame) and "choices" in frame.data
+        ]
+        message: Json = {
+            "role": "assistant",
+            "content": "".join(delta.get("content") or "" for delta in deltas),
+        }
+        calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
+        if calls:
+            message["tool_calls"] = calls
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": "tool_calls" if calls else "stop",
+        }
+        return Reply(200, {"id": "chatcmpl-0", "choices": [choice], "usage": USAGE})
+
+    def _step(self, step: Step) -> Iterator[Json | Pause | Hold]:
+        match step:
+            case Text(text, seconds):
+                yield from _spoken("content", text, seconds)
+            case Think(seconds, text):
+                yield from _spoken("reasoning_content", text, seconds)
+            case Run(command):
+                arguments = {"command": command, "description": "Run a command"}
+                yield self._call("bash", arguments)
+            case Ask(question, choices):
+                yield self._call("ask_user", _question(question, choices))
+            case Pause() | Hold():
+                yield step
+            case _:
+                return
+
+    def _call(self, tool: str, arguments: Json) -> Json:
+        call = {
+            "index": 0,
+            "id": f"call_{next(self._numbers)}",
+            "type": "function",
+            "function": {"name": tool, "arguments": json.dumps(arguments)},
+        }
+        return {"tool_calls": [call]}
+
+
+def _chunk(name: str, delta: Json) -> Frame:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    data = {"id": name, "object": "chat.completion.chunk", "created": 1, "model": "stub"}
+    return Frame("", {**data, "choices": [choice]})
+
+
+def _spoken(kind: str, text: str, seconds: float) -> Iterator[Json | Pause]:
+    for piece in paced(text, seconds):
+        yield piece if isinstance(piece, Pause) else {kind: piece}
+
+
+def _text(message: Json) -> str:
+    content = message.get("content") or ""
+    return (
+        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    )
+
+
+def _places_of_person(messages: list[Json]) -> list[int]:
+    """Return where the person speaks: where some words of the user are stamped, only there."""
+    spoken = [
+        place for place, item in enumerate(messages) if item.get("role") == "user" and _text(item)
+    ]
+    stamped = [place for place in spoken if re.match(STAMP_PATTERN, _text(messages[place]))]
+    return stamped or spoken
+
+
+def _question(question: str, choices: tuple[str, str]) -> Json:
+    colour = {"type": "string", "title": "Choice", "enum": list(choices)}
+    schema = {"properties": {"choice": colour}, "required": ["choice"]}
+    return {"message": question, "requestedSchema": schema}
