@@ -90,6 +90,16 @@ def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) 
     assert "Timeline" not in done.output
 
 
+def test_what_agents_wrote_cannot_control_the_terminal(rig: Rig) -> None:
+    rig.server.answer = lambda asked: (
+        "RESULT: PASS\nEVIDENCE:\n- \x1b]0;title\x07" if asked.role is Role.TESTER else agree(asked)
+    )
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert "]0;title" in page
+    assert "\x1b" not in page
+
+
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:
     done = printed(tmp_path)
     assert isinstance(done.exception, RunError)

@@ -231,6 +231,13 @@ class TestSavedState:
         assert done.returncode == 3
         assert str(ready.home) in done.stderr
 
+    def test_a_saved_run_cannot_lead_to_another_machine(self, ready: Machine) -> None:
+        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": "http://192.0.2.1:1"}
+        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        assert "set API" in done.stderr
+
     @pytest.mark.tmux
     def test_another_task_than_the_saved_one_is_warned_about(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", misbehave="{ crash = 1 }")))

@@ -10,7 +10,7 @@ from pathlib import Path
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.progress import View
-from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
@@ -269,9 +269,17 @@ def _check_writable(folder: Path) -> None:
 
 
 def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
-    """Go back to the server that was named when the run began, unless one is named now."""
+    """Go back to the server that was named when the run began, unless one is named now.
+
+    A state file may have come with a cloned project, so it cannot lead to another machine.
+    """
     if config.api_given or saved.api in ("", DEFAULT_API):
         return config
+    if not is_loopback(saved.api):
+        raise ResumeError(
+            f"the saved run used the server {saved.api}: set API to that to go on with it, or "
+            "start a new run with RESUME=0"
+        )
     return replace(config, api=saved.api, api_given=True)
 
 

@@ -1,5 +1,6 @@
 """A run in a terminal: what has happened as lines, and below them what happens now."""
 
+import itertools
 import threading
 import time
 from contextlib import suppress
@@ -12,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.narration import Narration, Tone, place
+from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.progress import Screens
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
@@ -20,6 +22,7 @@ from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.pipeline.events import RunEnded, RunEvent, TurnBegan, TurnEnded
 
 REFRESH_SECONDS = 1.0
+TICKS_BETWEEN_LOOKS = 3
 SCREEN_LINES = 6
 STYLES = {
     Tone.PLAIN: "",
@@ -80,12 +83,17 @@ class LiveView:
         line = self._narration.tell(event)
         if line is not None and not isinstance(event, TurnBegan):
             when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
-            self._console.print(Text.assemble((when, "dim"), (line.text, STYLES[line.tone])))
+            self._console.print(
+                Text.assemble((when, "dim"), (printable(line.text), STYLES[line.tone]))
+            )
         self._show()
 
     def _tick(self) -> None:
-        while not self._over.wait(self._refresh_seconds):
-            self._look()
+        for tick in itertools.count():
+            if self._over.wait(self._refresh_seconds):
+                return
+            if tick % TICKS_BETWEEN_LOOKS == 0:
+                self._look()
             self._show()
 
     def _look(self) -> None:
@@ -94,7 +102,7 @@ class LiveView:
             return
         # Only a picture: whatever goes wrong, the run itself will notice.
         with suppress(OrchestratorError, RuntimeError):
-            text = server.get_output(turn.terminal_id, OutputMode.SCREEN)
+            text = printable(server.get_output(turn.terminal_id, OutputMode.SCREEN))
             self._screen = [line.rstrip() for line in text.splitlines() if line.strip()]
 
     def _show(self) -> None:

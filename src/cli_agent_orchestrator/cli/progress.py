@@ -9,6 +9,7 @@ from typing import Protocol, Self
 import click
 
 from cli_agent_orchestrator.cli.narration import Narration, fields_of
+from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.pipeline.events import RunEvent
 
 
@@ -60,7 +61,7 @@ class PlainView:
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if line is not None:
-            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {line.text}")
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {printable(line.text)}")
 
 
 class JsonView:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError
@@ -66,7 +67,7 @@ def report(as_json: bool, **options: str | None) -> None:
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
-        click.echo(markdown(found))
+        click.echo(printable(markdown(found)))
 
 
 def read_state(path: Path) -> RunState:
