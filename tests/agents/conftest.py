@@ -24,6 +24,9 @@ from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
+
+# Named twice because it is a fixture: what uses it is not seen here.
+from tests.e2e.conftest import machine as machine
 from tests.stubs import AnthropicStub, OpenAIStub
 
 STUBS: dict[str, Callable[[], OpenAIStub | AnthropicStub]] = {
