@@ -1,6 +1,7 @@
 """Whole runs with real agents: `cao run` as a user starts it, only the model is a stub."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +10,7 @@ import pytest
 from cli_agent_orchestrator.client import ApiClient, find_token
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
+from tests.agents.conftest import PATIENCE
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
 from tests.agents.team import Team
@@ -111,8 +113,11 @@ def _answer_dialogs(client: ApiClient, asked: list[str]) -> None:
             continue
         asked.append(event.terminal_id)
         # Codex tells that it is going to ask up to a second before it does.
+        deadline = time.monotonic() + PATIENCE
         while not _is_asking(client.get_output(event.terminal_id, OutputMode.SCREEN)):
-            pass
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
         client.press_key(event.terminal_id, "y")
 
 
