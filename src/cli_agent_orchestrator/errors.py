@@ -11,6 +11,7 @@
     ├── NotFound (LookupError)          no terminal or session of that name
     ├── InputRefused                    the terminal cannot take input now
     ├── StartError                      an agent could not be started
+    │   └── ProgramEnded                its program ended before it could be given work
     ├── ServerConflict                  another server owns the state folder or the port
     ├── TmuxError
     │   ├── TmuxMissing                 tmux is not installed or too old
@@ -116,6 +117,10 @@ class StartError(OrchestratorError):
         self.provider = provider
         self.reason = reason
         self.last_screen = last_screen
+
+
+class ProgramEnded(StartError):
+    """The agent's program ended before it could be given work."""
 
 
 class ServerConflict(OrchestratorError):

@@ -11,7 +11,7 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.delivery import Courier
+from cli_agent_orchestrator.terminals.delivery import Courier, complete
 from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
@@ -133,3 +133,22 @@ async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobod
     with pytest.raises(NotFound):
         await waiting
     assert desk.tmux.pastes == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "completes", "pasted"),
+    [
+        ("see @notes", "@", "see @notes "),
+        ("use $skill", "$@", "use $skill "),
+        ("@notes", "@", "@notes "),
+        ("see @notes\n", "@", "see @notes\n"),
+        ("mail a@b", "@", "mail a@b"),
+        ("use $skill", "@", "use $skill"),
+        ("see @notes", "", "see @notes"),
+        ("é", "@", "é"),
+    ],
+)
+def test_only_a_last_word_that_would_be_completed_gets_a_blank(
+    message: str, completes: str, pasted: str
+) -> None:
+    assert complete(message.encode(), completes) == pasted.encode()

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.terminals.sending import (
     LOOK_SECONDS,
     MAX_CLEARS,
     MAX_PRESSES,
+    REDRAW_SECONDS,
     Action,
     Clear,
     Confirmed,
@@ -58,6 +59,13 @@ def test_nothing_is_typed_when_no_input_box_is_in_sight() -> None:
 
 def test_nothing_is_typed_into_a_dead_terminal() -> None:
     assert isinstance(after(Sending(), Look(0, ERROR, "", alive=False)), Refuse)
+
+
+def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
+    sending, action = advance(Sending(since=10), Look(10.1, IDLE, "sent before"))
+    assert isinstance(action, LookAgain)
+    assert after(sending, Look(10.2, IDLE, "")) == Paste()
+    assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
 
 
 def test_what_a_person_left_in_the_box_is_neither_merged_nor_removed() -> None:

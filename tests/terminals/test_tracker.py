@@ -86,7 +86,7 @@ def test_an_old_contradiction_goes_to_whom_the_table_names(
 
 def test_a_session_record_says_nothing_of_approvals_so_the_dialog_on_screen_counts() -> None:
     track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    assert judge(with_screen(track, WAITING, 12), 12).status is WAITING
+    assert judge(with_screen(track, WAITING, 13), 13).status is WAITING
 
 
 def test_streaming_without_a_busy_mark_is_still_processing() -> None:
@@ -128,6 +128,13 @@ def test_the_hook_of_the_start_that_comes_after_the_first_prompt_says_nothing() 
     assert judge(with_signal(working, SignalKind.READY, 10.2), 10.3).status is PROCESSING
     finished = with_signal(working, SignalKind.FINISHED, 11)
     assert judge(with_signal(finished, SignalKind.READY, 11.1), 11.2).status is COMPLETED
+
+
+def test_a_failure_in_the_record_stands_against_a_hook_that_calls_it_an_end() -> None:
+    failed = with_signal(Track(), SignalKind.FAILED, 10, Source.RECORD)
+    assert judge(with_signal(failed, SignalKind.FINISHED, 10.2), 10.3).status is ERROR
+    working = with_signal(failed, SignalKind.SUBMITTED, 10.5)
+    assert judge(with_signal(working, SignalKind.FINISHED, 10.9), 11).status is COMPLETED
 
 
 def test_an_interrupt_that_the_stream_reports_as_idle_counts() -> None:

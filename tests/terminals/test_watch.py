@@ -62,16 +62,26 @@ def test_more_output_before_the_look_settles_nothing_new(watch: Watch) -> None:
     assert watch.next_at() == 5.0 + LEADING_EDGE
 
 
-def test_the_next_look_waits_for_the_interval(watch: Watch) -> None:
-    watch.output("%1", 5.0)
-    look(watch, 5.01)
-    assert watch.output("%1", 5.05) == pytest.approx(5.26)
+def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: Watch) -> None:
+    now, pauses = 5.0, []
+    for _ in range(6):
+        watch.output("%1", now)
+        due = watch.next_at()
+        assert due is not None
+        pauses.append(due - now)
+        look(watch, due)
+        now = due
+    assert pauses == pytest.approx([LEADING_EDGE, 0.03, 0.06, 0.12, 0.24, 0.25])
 
 
 def test_after_quiet_the_leading_edge_is_back(watch: Watch) -> None:
     watch.output("%1", 5.0)
     look(watch, 5.01)
+    watch.output("%1", 5.02)
+    look(watch, 5.04)
     assert watch.output("%1", 9.0) == 9.0 + LEADING_EDGE
+    look(watch, 9.01)
+    assert watch.output("%1", 9.02) == pytest.approx(9.04)
 
 
 def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: Watch) -> None:

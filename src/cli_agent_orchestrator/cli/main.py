@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
+from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 
 EXIT_USAGE = 2
@@ -84,10 +85,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except UsageError as error:
-        click.echo(f"cao: {error}", err=True)
+        click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_USAGE)
     except OrchestratorError as error:
-        click.echo(f"cao: {error}", err=True)
+        click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_ERROR)
     finally:
         # The process ends; without this it would look for garbage in all that was imported.

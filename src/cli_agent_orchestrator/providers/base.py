@@ -114,8 +114,8 @@ class Provider(Protocol):
     """tmux key names that make an agent at rest quit, pressed one after the other."""
     clear_keys: tuple[str, ...]
     """tmux key names that empty the input box."""
-    paste_suffix: str
-    """Pasted behind every message, for an agent that does something else at its end."""
+    completes: str
+    """What words begin with that it would complete at the end of a message, for an Enter."""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""
 

@@ -42,8 +42,8 @@ install_hint = "npm install -g @anthropic-ai/claude-code"
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each pair takes a line and the line end before it. Ctrl-C would quit if it were pressed twice.
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
-# Behind a blank there is nothing to complete: with `@notes` at the end, Enter would choose a file.
-paste_suffix = " "
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
 

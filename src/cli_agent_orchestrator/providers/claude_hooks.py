@@ -83,6 +83,8 @@ def read_line(line: str) -> AgentSignal | None:
             return _read_hook(event, fields)
         case {"isSidechain": True}:
             return None
+        case {"isApiErrorMessage": True, "message": {"content": [{"text": str(text)}, *_]}}:
+            return AgentSignal(SignalKind.FAILED, text)
         case {"type": "user", "message": {"content": [{"text": str(text)}, *_]}}:
             stopped = text.startswith(INTERRUPTED_TEXT)
             return AgentSignal(SignalKind.INTERRUPTED, text) if stopped else None

@@ -42,9 +42,8 @@ exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each takes a line or the line end before it. Ctrl-C would quit if the composer were empty.
 clear_keys: tuple[str, ...] = ("C-u",) * 32
 
-# A message that ends in `$word` or `@word` would open a list that takes the Enter for itself; Codex
-# cuts white space off both ends of a message.
-paste_suffix = " "
+# `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
+completes = "$@"
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
 

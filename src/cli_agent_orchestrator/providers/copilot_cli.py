@@ -44,9 +44,8 @@ install_hint = "npm install -g @github/copilot"
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
 # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
-# A message that ends in `@word` would open a list of files that takes the Enter for itself;
-# Copilot cuts white space off the end of a message.
-paste_suffix = " "
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
 # It is not kept open.
 record_pattern = ""
 

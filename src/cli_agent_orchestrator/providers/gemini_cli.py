@@ -39,9 +39,8 @@ install_hint = "npm install -g @google/gemini-cli"
 exit_keys: tuple[str, ...] = ("C-c",) * 3
 # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
-# A message that ends in `@word` would open a list of files that takes the Enter for itself; Gemini
-# CLI cuts white space off the end of a message.
-paste_suffix = " "
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
 record_pattern = ""
 
 # ◇  Ready (my-project)

@@ -20,7 +20,7 @@ program = "kiro-cli"
 install_hint = "See kiro.dev/cli for how to install it, then log in once with `kiro-cli login`."
 exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
-paste_suffix = ""
+completes = ""
 record_pattern = ""
 
 CLASSIC_SINCE = (2, 0)

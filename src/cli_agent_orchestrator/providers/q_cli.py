@@ -9,7 +9,7 @@ program = "q"
 install_hint = "Q CLI has become Kiro CLI: see kiro.dev/cli, and use the provider kiro_cli."
 exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
-paste_suffix = ""
+completes = ""
 record_pattern = ""
 
 

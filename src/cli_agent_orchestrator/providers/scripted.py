@@ -30,7 +30,7 @@ program = "python"
 install_hint = "the scripted agent is part of this package; only its Python interpreter is needed"
 exit_keys: tuple[str, ...] = ("C-u", "C-d")
 clear_keys: tuple[str, ...] = ("C-u",)
-paste_suffix = ""
+completes = ""
 record_pattern = ""
 
 MODULE = "cli_agent_orchestrator.scripted_agent"

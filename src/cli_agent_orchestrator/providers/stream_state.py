@@ -37,9 +37,11 @@ def read_states(data: bytes) -> tuple[list[AgentSignal], bytes]:
 
 def _unfinished(data: bytes) -> bytes:
     """Return the beginning of a report that goes on in the next piece."""
-    start = data.rfind(b"\x1b]")
-    if start < 0:
-        return b"\x1b" if data.endswith(b"\x1b") else b""
-    rest = data[start:]
-    is_report = rest.startswith(START) or START.startswith(rest)
-    return rest if is_report and len(rest) <= MAX_REPORT else b""
+    begun = data.rfind(START)
+    if begun >= 0:
+        rest = data[begun:]
+        return rest if len(rest) <= MAX_REPORT else b""
+    for length in range(len(START) - 1, 0, -1):
+        if data.endswith(START[:length]):
+            return START[:length]
+    return b""

@@ -37,6 +37,13 @@ class _Letter:
     """May anything of it have reached the agent?"""
 
 
+def complete(data: bytes, completes: str) -> bytes:
+    """Return what to paste: with a blank behind a last word that the agent would complete."""
+    last_word = data.rsplit(maxsplit=1)[-1]
+    ends_in_it = data.endswith(last_word) and last_word[:1].decode("utf-8", "ignore") in completes
+    return data + b" " if completes and ends_in_it else data
+
+
 class Courier:
     """Delivers one message at a time to each terminal."""
 
@@ -110,7 +117,7 @@ class Courier:
             return Delivery(False, f"it is not known what became of the message: {error}")
 
     async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
-        state = Sending(own_leftover=live.leftover)
+        state = Sending(since=self._board.now(), own_leftover=live.leftover)
         entered_at = 0.0
         while True:
             changed = live.changed
@@ -142,8 +149,8 @@ class Courier:
         before = live.leftover
         live.leftover = letter.typed = True
         try:
-            suffix = live.provider.paste_suffix.encode()
-            await self._tmux.paste(live.pane or "", letter.data + suffix)
+            data = complete(letter.data, live.provider.completes)
+            await self._tmux.paste(live.pane or "", data)
         except TmuxCommandError:
             live.leftover, letter.typed = before, False
             raise

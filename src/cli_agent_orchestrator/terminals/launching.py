@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.errors import BadFolder, StartError
+from cli_agent_orchestrator.errors import BadFolder, ProgramEnded, StartError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers.base import (
     Dialog,
@@ -113,7 +113,7 @@ class Launcher:
         answered: dict[str, int] = {}
         while True:
             if not live.alive:
-                raise StartError(live.row.provider, live.verdict.reason, live.text)
+                raise ProgramEnded(live.row.provider, live.verdict.reason, live.text)
             dialog = live.provider.startup_dialog(live.text)
             if dialog is not None:
                 await self._answer(live, dialog, answered)

@@ -18,6 +18,8 @@ from enum import Enum, auto
 
 from cli_agent_orchestrator.models import TerminalStatus
 
+REDRAW_SECONDS = 2.0
+"""How long a text that was sent before may still be seen in the input box."""
 BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 ENTER_SECONDS = 1.0
@@ -57,7 +59,8 @@ class Sending:
     """A message on its way."""
 
     phase: Phase = Phase.CHECKING
-    since: float = 0.0
+    since: float = -REDRAW_SECONDS
+    """When this phase began."""
     presses: int = 0
     clears: int = 0
     own_leftover: bool = False
@@ -136,6 +139,9 @@ def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
         return sending, Refuse("its input box is not in sight")
     if not look.draft:
         return replace(sending, phase=Phase.PASTED, since=look.now), Paste()
+    left = sending.since + REDRAW_SECONDS - look.now
+    if left > 0:
+        return sending, LookAgain(min(left, LOOK_SECONDS))
     if not sending.own_leftover:
         return sending, Refuse("there is unsent text in its input box; send or clear it first")
     if sending.clears == MAX_CLEARS:

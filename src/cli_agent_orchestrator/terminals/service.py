@@ -21,6 +21,7 @@ from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import (
     InputRefused,
     NotFound,
+    ProgramEnded,
     StartError,
     TmuxCommandError,
     TmuxError,
@@ -54,6 +55,7 @@ from cli_agent_orchestrator.terminals.tracker import Source
 
 LOGGER = logging.getLogger(__name__)
 
+START_ATTEMPTS = 2
 QUIT_SECONDS = 5.0
 """How long an agent may take to quit when it is asked to."""
 HANG_UP_SECONDS = 2.0
@@ -85,6 +87,7 @@ class TerminalService:
         self._signals = SignalFiles(clock)
         self._events = config.state_dir / "events"
         self._searches: set[asyncio.Task[None]] = set()
+        self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
         self._store: TerminalStore | None = None
@@ -99,15 +102,19 @@ class TerminalService:
             self._events.mkdir(mode=0o700, exist_ok=True)
             self._signals.start()
             await self._adopt(store)
+            self._adopted = True
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Let go of tmux and the store; the agents go on."""
+        """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
         for search in self._searches:
             search.cancel()
         await _give_up(self._creations)
+        if self._adopted and not list(self._board):
+            with contextlib.suppress(TmuxError):
+                await self._tmux.kill_server()
         await self._tmux.close()
         if self._courier is not None:
             await self._courier.close()
@@ -215,7 +222,7 @@ class TerminalService:
 
     async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""
-        creation = asyncio.create_task(self._start_agent(session_name, new))
+        creation = asyncio.create_task(self._start_within(START_ATTEMPTS, session_name, new))
         self._creations[creation] = session_name
         creation.add_done_callback(self._creations.pop)
         try:
@@ -225,6 +232,18 @@ class TerminalService:
             if own is None or own.cancelling():
                 raise
             raise StartError(new.provider, "its session was deleted meanwhile") from None
+
+    async def _start_within(self, attempts: int, session_name: str, new: NewTerminal) -> Terminal:
+        """Start an agent, once more if its program ended by itself.
+
+        Several Codexes that start at the same time may quarrel over a database of theirs.
+        """
+        for _ in range(attempts - 1):
+            try:
+                return await self._start_agent(session_name, new)
+            except ProgramEnded:
+                continue
+        return await self._start_agent(session_name, new)
 
     async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
         store = self._open_store

@@ -21,8 +21,10 @@ from enum import StrEnum
 from cli_agent_orchestrator.models import Evidence, Explanation, TerminalStatus
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 
-SCREEN_LAG = 1.0
-"""Seconds a screen may be behind a signal: the longest interval between two captures."""
+SCREEN_LAG = 2.5
+"""Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
+SAME_MOMENT = 1.0
+"""Seconds within which two signals speak of the same end of a turn."""
 
 
 class Source(StrEnum):
@@ -53,7 +55,7 @@ HOLD_SECONDS = {
     Source.HOOK: 15.0,
     Source.RECORD: 60.0,
     Source.STREAM: 60.0,
-    Source.SUBMISSION: 2.0,
+    Source.SUBMISSION: 2.5,
 }
 
 
@@ -124,6 +126,8 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         return track
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
         return track
+    if signal.kind is SignalKind.FINISHED and _has_just_failed(track, at):
+        return track
     return replace(track, signal=evidence)
 
 
@@ -132,6 +136,14 @@ def _has_begun(track: Track) -> bool:
     return track.signal is not None or (
         track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
     )
+
+
+def _has_just_failed(track: Track, at: float) -> bool:
+    """Has its record just told of a failure? Some versions end such a turn like any other."""
+    last = track.signal
+    if last is None or (last.source, last.status) != (Source.RECORD, _ERROR):
+        return False
+    return at - last.at <= SAME_MOMENT
 
 
 def observe_submission(track: Track, detail: str, at: float) -> Track:

@@ -3,8 +3,9 @@
 The rules:
 
 - The first output of a quiet pane is looked at 10 ms later; what a program writes in one go is then
-  complete. After a look the next one comes an interval later at the earliest, however much is
-  written. So a spinner that never rests is reported steadily, and nothing is lost at its end.
+  complete. After a look the next one comes a pause later at the earliest, however much is written:
+  30 ms, then twice as long each time, up to the interval. So what is drawn in a few goes is known
+  soon, a spinner that never rests is reported steadily, and nothing is lost at its end.
 - The interval is a quarter of a second, and grows with the number of busy panes up to one second.
 - A pane is busy when it wrote three times within an interval. tmux is then asked to say nothing
   more of it (its program does not notice), and it is looked at every interval, until a look shows
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from math import inf
 
 LEADING_EDGE = 0.010
+FIRST_PAUSE = 0.030
 SHORTEST_INTERVAL = 0.25
 LONGEST_INTERVAL = 1.0
 BUSY_PANES_PER_SECOND = 200
@@ -43,6 +45,8 @@ class Work:
 class _Pane:
     pausable: bool
     looked: float = -inf
+    pause: float = 0.0
+    """The least time from the last look to the next."""
     due: float | None = None
     asked: bool = False
     outputs: int = 0
@@ -62,7 +66,7 @@ class Watch:
 
     @property
     def interval(self) -> float:
-        """The least time between two looks at one pane."""
+        """The least time between two looks at a pane that does not rest."""
         return self._interval
 
     def add(self, pane: str, *, pausable: bool = True) -> None:
@@ -93,7 +97,9 @@ class Watch:
     def _settle(self, state: _Pane, now: float) -> float | None:
         if state.due is not None:
             return None
-        state.due = max(now + LEADING_EDGE, state.looked + self._interval)
+        if now - state.looked > self._interval:
+            state.pause = 0.0
+        state.due = max(now + LEADING_EDGE, state.looked + state.pause)
         return state.due
 
     def take_pauses(self) -> tuple[str, ...]:
@@ -112,6 +118,7 @@ class Watch:
             if state.paused and state.still:
                 resume.append(pane)
                 state.paused = state.busy = False
+            state.pause = min(max(2 * state.pause, FIRST_PAUSE), self._interval)
             state.looked, state.due = now, None
             state.asked, state.outputs = True, 0
         self._interval = self._fitting_interval(now)
