@@ -39,9 +39,9 @@ class _Letter:
 
 def complete(data: bytes, completes: str) -> bytes:
     """Return what to paste: with a blank behind a last word that the agent would complete."""
-    last_word = data.rsplit(maxsplit=1)[-1]
-    ends_in_it = data.endswith(last_word) and last_word[:1].decode("utf-8", "ignore") in completes
-    return data + b" " if completes and ends_in_it else data
+    last_word = data.decode().rsplit(maxsplit=1)[-1]
+    would_be_completed = last_word[0] in completes and data.endswith(last_word.encode())
+    return data + b" " if would_be_completed else data
 
 
 class Courier:
