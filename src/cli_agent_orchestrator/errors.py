@@ -13,6 +13,7 @@
     ├── StartError                      an agent could not be started
     │   └── ProgramEnded                its program ended before it could be given work
     ├── ServerConflict                  another server owns the state folder or the port
+    ├── StoreError                      the server's store cannot be read or written
     ├── TmuxError
     │   ├── TmuxMissing                 tmux is not installed or too old
     │   ├── TmuxCommandError            tmux refused a command
@@ -21,6 +22,7 @@
     │   ├── ApiUnreachable              no answer: the request was not received, or nobody knows
     │   └── ApiRefused                  the server answered with an error
     ├── HandoffError (RuntimeError)     a turn ended without a reply
+    │   └── NoResponseFile              the agent came to rest and wrote no response file
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
     └── RunError                        a run cannot start or go on
         ├── RunLocked                   another run works in the same folder
@@ -127,6 +129,10 @@ class ServerConflict(OrchestratorError):
     """Another server owns the state folder or the port."""
 
 
+class StoreError(OrchestratorError):
+    """The store cannot be read or written: a full disk, a damaged file."""
+
+
 class TmuxError(OrchestratorError):
     """Something about tmux."""
 
@@ -173,6 +179,15 @@ class ApiRefused(ApiError):
 
 class HandoffError(OrchestratorError, RuntimeError):
     """A turn ended without a reply."""
+
+
+class NoResponseFile(HandoffError):
+    """The agent came to rest and did not write its response file."""
+
+    def __init__(self, text: str, started: bool) -> None:
+        super().__init__(text)
+        self.started = started
+        """Was the agent seen at work since the prompt was sent?"""
 
 
 class HandoffTimeout(OrchestratorError, TimeoutError):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError
-from cli_agent_orchestrator.handoff.dispatch import NoResponseFile
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError, NoResponseFile
 from cli_agent_orchestrator.handoff.mailbox import Change, StatusSignal, WakeSignal
 from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import HandoffError
-from cli_agent_orchestrator.handoff.dispatch import NoResponseFile
+from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
 from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
 from cli_agent_orchestrator.models import Delivery, TerminalStatus

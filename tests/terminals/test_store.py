@@ -13,14 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ServerConflict
+from cli_agent_orchestrator.errors import ServerConflict, StoreError
 from cli_agent_orchestrator.models import Delivery
-from cli_agent_orchestrator.terminals.store import (
-    Begun,
-    StoreError,
-    TerminalRow,
-    TerminalStore,
-)
+from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout
+from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
 from cli_agent_orchestrator.handoff.delivery import Handover, Letter, Messenger
 from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
@@ -57,15 +57,6 @@ class Agents(Protocol):
     def events(self, after: str | None = None) -> Iterator[TerminalEvent]: ...
 
     def close_events(self) -> None: ...
-
-
-class NoResponseFile(HandoffError):
-    """The agent came to rest and did not write its response file."""
-
-    def __init__(self, text: str, started: bool) -> None:
-        super().__init__(text)
-        self.started = started
-        """Was the agent seen at work since the prompt was sent?"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cli_agent_orchestrator.errors import OrchestratorError, ServerConflict
+from cli_agent_orchestrator.errors import ServerConflict, StoreError
 from cli_agent_orchestrator.models import Delivery
 
 SCHEMA = """
@@ -66,10 +66,6 @@ class Begun:
 
     digest: str
     answer: Delivery | None
-
-
-class StoreError(OrchestratorError):
-    """The store cannot be read or written: a full disk, a damaged file."""
 
 
 class TerminalStore:
