@@ -64,6 +64,7 @@ def test_nothing_is_typed_into_a_dead_terminal() -> None:
 def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
     sending, action = advance(Sending(since=10), Look(10.1, IDLE, "sent before"))
     assert isinstance(action, LookAgain)
+    assert isinstance(after(sending, Look(10.15, IDLE, None)), LookAgain)
     assert after(sending, Look(10.2, IDLE, "")) == Paste()
     assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
 

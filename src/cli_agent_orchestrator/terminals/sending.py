@@ -19,7 +19,7 @@ from enum import Enum, auto
 from cli_agent_orchestrator.models import TerminalStatus
 
 REDRAW_SECONDS = 2.0
-"""How long a text that was sent before may still be seen in the input box."""
+"""How long the input box may be hidden, or show what was sent before, while it is redrawn."""
 BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 ENTER_SECONDS = 1.0
@@ -135,13 +135,13 @@ def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
         return sending, Refuse("its program has ended")
     if look.status in REFUSALS:
         return sending, Refuse(REFUSALS[look.status])
-    if look.draft is None:
-        return sending, Refuse("its input box is not in sight")
-    if not look.draft:
+    if look.draft == "":
         return replace(sending, phase=Phase.PASTED, since=look.now), Paste()
     left = sending.since + REDRAW_SECONDS - look.now
     if left > 0:
         return sending, LookAgain(min(left, LOOK_SECONDS))
+    if look.draft is None:
+        return sending, Refuse("its input box is not in sight")
     if not sending.own_leftover:
         return sending, Refuse("there is unsent text in its input box; send or clear it first")
     if sending.clears == MAX_CLEARS:

@@ -112,8 +112,12 @@ class Tmux:
         self._drop()
         with suppress(TmuxGone, TimeoutError):
             async with asyncio.timeout(GOODBYE_TIMEOUT):
-                await connection.send(["kill-server"])
+                where = command("display-message", "-p", "#{socket_path}")
+                [socket] = await connection.send([where])
+                connection.tell(["kill-server"])
                 await connection.wait_ended()
+                # tmux itself leaves the file behind.
+                Path(socket.text).unlink(missing_ok=True)
         await connection.close()
         await self.close()
 
