@@ -73,7 +73,9 @@ class Signals:
             return
         fields = {"event": event.value} | ({} if message is None else {"message": message})
         with suppress(OSError):
-            file = os.open(self._event_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            # Without waiting: a pipe that nobody reads would hold the agent for ever.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+            file = os.open(self._event_file, flags, 0o600)
             try:
                 os.write(file, json.dumps(fields).encode() + b"\n")
             finally:
