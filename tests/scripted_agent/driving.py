@@ -115,7 +115,10 @@ class TmuxAgent:
 
     @property
     def exit_code(self) -> int | None:
-        dead, code = self._show("#{pane_dead} #{pane_dead_status}").partition(" ")[::2]
+        server, dead, code = self._show("#{pid}:#{pane_dead}:#{pane_dead_status}").split(":")
+        if not code:
+            # tmux 3.3a sometimes misses the end of a child until the next one.
+            os.kill(int(server), signal.SIGCHLD)
         return int(code) if dead == "1" and code else None
 
     def screen(self) -> str:
