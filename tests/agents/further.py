@@ -54,19 +54,34 @@ def _copilot_cli(url: str, home: Path) -> Setup:
     return Setup((), env)
 
 
+def _opencode(url: str, home: Path) -> Setup:
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    stub = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
+        "models": {"m1": {"name": "M1"}},
+    }
+    settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
+    (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
+    return Setup((), {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one agent is set up, and the keys that answer its questions."""
+    """How one agent is set up, and how it differs from the others."""
 
     name: str
     stub: Callable[[], Stub]
     setup: Callable[[str, Path], Setup]
     has_profile: bool
     """Can it be given a profile?"""
-    allow: tuple[str, ...] = ("Enter",)
-    """What allows it to run a command once."""
-    stop: tuple[str, ...] = ("Escape",)
+    stop: str = "Escape"
     """What stops its turn."""
+    stops_after: str = ""
+    """What it shows when it wants that key once more."""
+    refusal: int = 401
+    """An HTTP status after which it gives up."""
 
     def __str__(self) -> str:
         return self.name
@@ -74,7 +89,8 @@ class Kind:
 
 KINDS = (
     Kind("gemini_cli", GeminiStub, _gemini_cli, has_profile=False),
-    Kind("copilot_cli", ChatStub, _copilot_cli, has_profile=True, stop=("C-c",)),
+    Kind("copilot_cli", ChatStub, _copilot_cli, has_profile=True, stop="C-c"),
+    Kind("opencode", ChatStub, _opencode, has_profile=True, stops_after="esc again", refusal=400),
 )
 
 
@@ -118,19 +134,25 @@ class Agent:
 
     async def asks(self) -> None:
         """Wait until a question is drawn: a hook tells of it before it can be answered."""
-        provider = get_provider(self.kind.name)
+        status = get_provider(self.kind.name).detect_status
+        await self._see(lambda screen: status(screen) is TerminalStatus.WAITING_USER_ANSWER)
+
+    async def _see(self, wanted: Callable[[str], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
-            while True:
-                screen = await self.service.output(self.id, OutputMode.SCREEN)
-                if provider.detect_status(screen) is TerminalStatus.WAITING_USER_ANSWER:
-                    return
+            while not wanted(await self.service.output(self.id, OutputMode.SCREEN)):
                 # Screens have no event of their own; the limit above is what ends the wait.
                 await asyncio.sleep(0.05)
 
-    async def press(self, keys: tuple[str, ...]) -> None:
-        """Press keys."""
-        for key in keys:
-            await self.service.press(self.id, key)
+    async def press(self, key: str) -> None:
+        """Press a key."""
+        await self.service.press(self.id, key)
+
+    async def stop(self) -> None:
+        """Stop the turn as a person does."""
+        await self.press(self.kind.stop)
+        if self.kind.stops_after:
+            await self._see(lambda screen: self.kind.stops_after in screen)
+            await self.press(self.kind.stop)
 
     async def answer(self) -> str:
         """Return the last answer."""

@@ -26,6 +26,7 @@ from .server import Frame, Json, Reply, Stub, paced
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
 REFUSALS = {
+    400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
     429: ("rate_limit_exceeded", "Rate limit reached for this model."),
 }
@@ -111,7 +112,7 @@ class ChatWire:
                     return
                 case Run() | Ask():
                     reason = "tool_calls"
-            for piece in self._step(step):
+            for piece in self._step(request, step):
                 yield piece if isinstance(piece, Pause | Hold) else _chunk(name, piece)
         last = _chunk(name, {})
         last.data["choices"][0]["finish_reason"] = reason
@@ -139,7 +140,7 @@ class ChatWire:
         }
         return Reply(200, {"id": "chatcmpl-0", "choices": [choice], "usage": USAGE})
 
-    def _step(self, step: Step) -> Iterator[Json | Pause | Hold]:
+    def _step(self, request: Request, step: Step) -> Iterator[Json | Pause | Hold]:
         match step:
             case Text(text, seconds):
                 yield from _spoken("content", text, seconds)
@@ -148,8 +149,10 @@ class ChatWire:
             case Run(command):
                 arguments = {"command": command, "description": "Run a command"}
                 yield self._call("bash", arguments)
-            case Ask(question, choices):
-                yield self._call("ask_user", _question(question, choices))
+            case Ask() if "question" in request.tools:
+                yield self._call("question", _questions(step))
+            case Ask():
+                yield self._call("ask_user", _form(step))
             case Pause() | Hold():
                 yield step
             case _:
@@ -192,7 +195,14 @@ def _places_of_person(messages: list[Json]) -> list[int]:
     return stamped or spoken
 
 
-def _question(question: str, choices: tuple[str, str]) -> Json:
-    colour = {"type": "string", "title": "Choice", "enum": list(choices)}
-    schema = {"properties": {"choice": colour}, "required": ["choice"]}
-    return {"message": question, "requestedSchema": schema}
+def _form(step: Ask) -> Json:
+    """Return a question as Copilot takes it."""
+    choice = {"type": "string", "title": "Choice", "enum": list(step.choices)}
+    schema = {"properties": {"choice": choice}, "required": ["choice"]}
+    return {"message": step.question, "requestedSchema": schema}
+
+
+def _questions(step: Ask) -> Json:
+    """Return a question as OpenCode takes it."""
+    options = [{"label": choice, "description": f"{choice}, then"} for choice in step.choices]
+    return {"questions": [{"header": "Choice", "question": step.question, "options": options}]}

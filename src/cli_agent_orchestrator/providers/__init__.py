@@ -7,6 +7,7 @@ from cli_agent_orchestrator.providers import (
     copilot_cli,
     gemini_cli,
     kiro_cli,
+    opencode,
     q_cli,
     scripted,
 )
@@ -19,6 +20,7 @@ PROVIDERS: dict[str, Provider] = {
     q_cli.name: q_cli,
     gemini_cli.name: gemini_cli,
     copilot_cli.name: copilot_cli,
+    opencode.name: opencode,
     scripted.name: scripted,
 }
 
