@@ -204,6 +204,10 @@ def test_a_draft_is_told_from_a_placeholder(case: str, expected: str | None) -> 
     assert drafted(case) == expected
 
 
+def test_a_draft_may_be_the_last_thing_on_the_screen() -> None:
+    assert gemini_cli.draft(f"{RULE}\n > line a\n   line b\n") == "line a\nline b"
+
+
 @pytest.mark.parametrize(
     ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "how to sign in")]
 )

@@ -301,6 +301,11 @@ def last_answer(scrollback: str) -> str:
     return dedent_cell([said[-1].head, *said[-1].body], 2).strip() if said else ""
 
 
+APPROVAL_MODES = {
+    Permissions.WORKSPACE: "yolo",
+    Permissions.FULL: "yolo",
+    Permissions.ASK: "default",
+}
 ALLOWED_TOOLS_UNTIL = (1,)
 """From this version on there is no option that allows single tools."""
 OWN_APPROVAL_FLAGS = {"--approval-mode", "-y", "--yolo"}
@@ -313,14 +318,9 @@ def launch(request: LaunchRequest) -> Launch:
     command without asking; nothing holds a command back. `full` skips every question; `ask` leaves
     them all to a person.
     """
-    flags: tuple[str, ...]
-    match request.permissions:
-        case Permissions.WORKSPACE if () < request.version < ALLOWED_TOOLS_UNTIL:
-            flags = ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command")
-        case Permissions.WORKSPACE | Permissions.FULL:
-            flags = ("--approval-mode", "yolo")
-        case Permissions.ASK:
-            flags = ("--approval-mode", "default")
+    flags: tuple[str, ...] = ("--approval-mode", APPROVAL_MODES[request.permissions])
+    if request.permissions is Permissions.WORKSPACE and () < request.version < ALLOWED_TOOLS_UNTIL:
+        flags = ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command")
     if any(argument.split("=")[0] in OWN_APPROVAL_FLAGS for argument in request.args):
         flags = ()
     return Launch((request.program, "--skip-trust", *flags, *request.args))
