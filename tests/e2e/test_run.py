@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -259,5 +260,7 @@ class TestMisbehaviour:
 
 def wait_for_window(machine: Machine) -> None:
     """Wait until the first agent is being started."""
+    deadline = time.monotonic() + 60
     while not agents_left(machine):
+        assert time.monotonic() < deadline
         os.sched_yield()

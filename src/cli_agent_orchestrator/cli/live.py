@@ -21,8 +21,8 @@ from cli_agent_orchestrator.handoff.progress import HandoffEvent
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.pipeline.events import RunEnded, RunEvent, TurnBegan, TurnEnded
 
-REFRESH_SECONDS = 1.0
-TICKS_BETWEEN_LOOKS = 3
+REFRESH_SECONDS = 2.0
+TICKS_BETWEEN_LOOKS = 2
 SCREEN_LINES = 6
 STYLES = {
     Tone.PLAIN: "",

@@ -55,7 +55,7 @@ HOLD_SECONDS = {
     Source.HOOK: 15.0,
     Source.RECORD: 60.0,
     Source.STREAM: 60.0,
-    Source.SUBMISSION: 2.5,
+    Source.SUBMISSION: 5.0,
 }
 
 
