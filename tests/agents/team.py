@@ -12,7 +12,7 @@ ROLES = {
     "programmer_review": "programmer_review",
     "test_result": "tester",
 }
-# cat > /work/.tmp/agent-responses/test_result.md <<'CAO_RESPONSE_END'
+# cat > /project/.tmp/agent-responses/test_result.md <<'CAO_RESPONSE_END'
 FILE_PATTERN = r"^cat > .*/(?P<name>\w+)\.md'? <<'"
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 MARKER_PATTERN = r"\[\[(\w+)(?::(.*?))?\]\]"
 INSTRUCTION_HEADING = "RESPONSE FILE INSTRUCTION"
-# cat > '/work/.tmp/agent-responses/tester_result.md' <<'CAO_RESPONSE_END'
+# cat > '/project/.tmp/agent-responses/tester_result.md' <<'CAO_RESPONSE_END'
 HEREDOC_PATTERN = r"cat > .* <<'(?P<end>\w+)'"
 MISLEADING_WORDS = (
     "The service is running and working; I was exploring, thinking and executing.\n\n"
