@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Machine
+from tests.e2e.conftest import CAO, Machine
 
 pytestmark = pytest.mark.tmux
 
@@ -223,3 +223,27 @@ def test_ctrl_c_ends_the_server_and_the_agents_go_on(machine: Machine) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(20) == 0
     assert len(machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split()) >= 1
+
+
+def test_attach_shows_the_agent_in_a_real_tmux(machine: Machine) -> None:
+    with machine.server("--no-auth") as server:
+        terminal = call(
+            "POST",
+            f"{server.url}/sessions",
+            provider="scripted",
+            agent_profile="tester",
+            working_directory=str(machine.work),
+        )
+        # The person's own terminal is a tmux as well, as it often is.
+        environ = [word for item in machine.env.items() for word in ("-e", "=".join(item))]
+        size = ["-x", "150", "-y", "50"]
+        attach = [*CAO, "attach", terminal["id"][:8]]
+        machine.tmux("new-session", "-d", "-s", "person", *size, *environ, *attach)
+        person = ["-t", "=person:"]
+        wait_until(lambda: "scripted ❯" in machine.tmux("capture-pane", "-p", *person))
+        machine.tmux("send-keys", *person, "typed by a person", "Enter")
+        own = f"{server.url}/terminals/{terminal['id']}"
+        wait_until(lambda: call("GET", own)["status"] == "completed")
+        assert "typed by a person" in call("GET", f"{own}/output", mode="full")["output"]
+        agent = f"={terminal['session_name']}:"
+        assert machine.tmux("display-message", "-p", "-t", agent, "#{window_width}") == "120"
