@@ -52,7 +52,7 @@ def attach(terminal: str) -> None:
     socket = read_server_config(os.environ).tmux_socket
     target = f"={found['session_name']}:={found['name']}"
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    # The size stays as it is: agents draw less, and are harder to read, in a small window.
+    # Among several who look at it, nobody's small terminal makes the agent's window smaller.
     try:
         os.execvpe(
             "tmux", ["tmux", "-u", "-L", socket, "attach", "-f", "ignore-size", "-t", target], env
