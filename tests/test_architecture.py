@@ -49,6 +49,7 @@ PURE = [
     "pipeline/prompts.py",
     "pipeline/reply.py",
     "pipeline/task.py",
+    "cli/remarks.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",

@@ -56,6 +56,7 @@ def test_with_tmux_and_an_agent_a_run_is_possible(desk: Desk) -> None:
     desk.install_tmux()
     desk.install("codex", "echo codex-cli 0.166.0")
     assert desk.findings()["agent codex"].detail.startswith("0.166.0, ")
+    assert "tried" not in desk.findings()["agent codex"].detail
     assert desk.is_ready()
 
 
@@ -103,7 +104,55 @@ def test_an_old_agent_is_not_asked_what_it_would_take_for_work(desk: Desk) -> No
 
 def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     desk.install("codex", "exit 1")
+    assert desk.findings()["agent codex"].state is State.NOTE
     assert "version unknown" in desk.findings()["agent codex"].detail
+
+
+def test_an_agent_that_is_newer_than_any_that_was_tried_is_noted(desk: Desk) -> None:
+    desk.install("codex", "echo codex-cli 9.0.0")
+    finding = desk.findings()["agent codex"]
+    assert finding.state is State.NOTE
+    assert finding.detail.startswith("9.0.0, ")
+    assert "newer than any that was tried (0.101.0 to " in finding.detail
+    assert "never as idle" in finding.advice
+
+
+def test_an_agent_that_is_older_than_any_that_was_tried_is_noted(desk: Desk) -> None:
+    desk.install("codex", "echo codex-cli 0.50.0")
+    assert desk.findings()["agent codex"].state is State.NOTE
+    assert "older than any" in desk.findings()["agent codex"].detail
+
+
+def test_an_agent_that_was_never_tried_is_noted(desk: Desk) -> None:
+    desk.install("kiro-cli", "echo kiro-cli 2.4.1")
+    assert desk.findings()["agent kiro_cli"].state is State.NOTE
+    assert "recordings" in desk.findings()["agent kiro_cli"].detail
+
+
+def test_a_version_and_a_login_that_want_attention_are_both_told(desk: Desk) -> None:
+    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 9.0.0")
+    finding = desk.findings()["agent codex"]
+    assert "newer than any" in finding.detail
+    assert finding.detail.endswith("not logged in")
+    unknown, login = finding.advice.splitlines()
+    assert "`unknown`" in unknown
+    assert "log in" in login
+
+
+def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
+    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 9.0.0")
+    done = subprocess.run(
+        [sys.executable, "-m", "cli_agent_orchestrator", "doctor"],
+        env=desk.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    [row] = [row for row, line in enumerate(lines) if "agent codex" in line]
+    assert lines[row].startswith("note ")
+    assert [line.strip()[0] for line in lines[row + 1 : row + 3]] == ["→", "→"]
+    assert lines[row + 3].strip()[0] != "→"
 
 
 def test_a_free_port_is_fine(desk: Desk) -> None:

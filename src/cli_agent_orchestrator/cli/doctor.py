@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,14 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.environment import read_server_config
+from cli_agent_orchestrator.cli.remarks import (
+    Program,
+    find_version,
+    login_question,
+    remarks_on_login,
+    remarks_on_version,
+    version_words,
+)
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing
@@ -29,12 +36,6 @@ IMPORT_NAME = "cli_agent_orchestrator"
 BUILT_IN = "scripted"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
-
-LOGIN_QUESTIONS = {
-    # agent: (first version that knows the question, the question); older ones might take it as work
-    "codex": ((0, 101), ("login", "status")),
-    "claude_code": ((2, 1, 105), ("auth", "status")),
-}
 
 
 class State(StrEnum):
@@ -53,7 +54,7 @@ class Finding:
     state: State
     detail: str
     advice: str = ""
-    """What to do about it."""
+    """What to do about it, one thing a line."""
     needed: bool = False
     """Is a run impossible without it?"""
 
@@ -116,29 +117,28 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
     if provider.name == BUILT_IN:
         return Finding(subject, State.OK, "built in, for the demo and dry runs")
     wanted = config.provider(provider.name).command or provider.program
-    program = shutil.which(Path(wanted).expanduser(), path=environ.get("PATH"))
+    program = shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
     if program is None:
         return Finding(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
-    said = _ask([program, "--version"], environ)
-    version = _version(said[1])
-    detail = f"{'.'.join(map(str, version)) or 'version unknown'}, {program}"
-    return _with_login(Finding(subject, State.OK, detail), provider.name, program, version, environ)
+    version = find_version(_ask([program, "--version"], environ)[1])
+    question = login_question(provider.name, version)
+    logged_in = _ask([program, *question], environ)[0] == 0 if question else None
+    return describe_agent(provider, Program(program, version, logged_in))
 
 
-def _with_login(
-    finding: Finding,
-    name: str,
-    program: str,
-    version: tuple[int, ...],
-    environ: Mapping[str, str],
-) -> Finding:
-    if name not in LOGIN_QUESTIONS or version < LOGIN_QUESTIONS[name][0]:
-        return finding
-    code, _ = _ask([program, *LOGIN_QUESTIONS[name][1]], environ)
-    if code == 0:
-        return Finding(finding.subject, State.OK, f"{finding.detail}, logged in")
-    advice = f"start {program} once and log in, unless it works with a key of its own"
-    return Finding(finding.subject, State.NOTE, f"{finding.detail}, not logged in", advice)
+def describe_agent(provider: Provider, found: Program) -> Finding:
+    """Say all that is to be known about an agent that is installed."""
+    remarks = [
+        *remarks_on_version(found.version, provider.tried_versions),
+        *remarks_on_login(found),
+    ]
+    advice = [remark.advice for remark in remarks if remark.advice]
+    return Finding(
+        f"agent {provider.name}",
+        State.NOTE if advice else State.OK,
+        ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
+        "\n".join(advice),
+    )
 
 
 def _port(config: ServerConfig) -> Finding:
@@ -214,17 +214,12 @@ def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, s
     return answer.returncode, answer.stdout.decode("utf-8", "replace")
 
 
-def _version(text: str) -> tuple[int, ...]:
-    found = re.search(r"\d+(?:\.\d+)+", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
-
-
 def _line(finding: Finding) -> str:
     mark = str(finding.state)
     if finding.state is State.MISSING:
         mark = "MISSING" if finding.needed else "no"
-    advice = f"\n{'':9}{'':20}→ {finding.advice}" if finding.advice else ""
-    return f"{mark:<9}{finding.subject:<20}{finding.detail}{advice}"
+    advice = [f"\n{'':9}{'':20}→ {line}" for line in finding.advice.splitlines()]
+    return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"
 
 
 def _conclusion(possible: bool, findings: Sequence[Finding]) -> str:

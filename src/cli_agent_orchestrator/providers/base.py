@@ -118,6 +118,8 @@ class Provider(Protocol):
     """What words begin with that it would complete at the end of a message, for an Enter."""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""
+    tried_versions: tuple[tuple[int, ...], ...]
+    """Versions whose screens and signals were tried."""
 
     def launch(self, request: LaunchRequest) -> Launch:
         """Return the command and environment that start the agent with its profile."""

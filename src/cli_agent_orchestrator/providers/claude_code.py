@@ -46,6 +46,12 @@ clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 completes = "@"
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
+tried_versions: tuple[tuple[int, ...], ...] = (
+    (1, 0, 100),
+    (2, 0, 67),
+    (2, 1, 105),
+    (2, 1, 325),
+)
 
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 BUSY_FOOTER_PATTERN = r"(?:^ +|· )esc to interr"

@@ -46,6 +46,12 @@ clear_keys: tuple[str, ...] = ("C-u",) * 32
 completes = "$@"
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
+tried_versions: tuple[tuple[int, ...], ...] = (
+    (0, 101, 0),
+    (0, 125, 0),
+    (0, 149, 1),
+    (0, 166, 0),
+)
 
 # • Working (3s • esc to interrupt)        • Exploring
 ACTIVE_WORK_UI_PATTERN = r"esc to interrupt|•\s+Exploring\b"

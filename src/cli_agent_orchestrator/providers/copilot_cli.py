@@ -48,6 +48,7 @@ clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 completes = "@"
 # It is not kept open.
 record_pattern = ""
+tried_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
 
 PLUGIN = Path(__file__).with_name("copilot_plugin")
 

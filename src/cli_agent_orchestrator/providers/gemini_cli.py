@@ -42,6 +42,7 @@ clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 record_pattern = ""
+tried_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
 
 # ◇  Ready (my-project)
 TITLE_REST_PATTERN = r"^◇ "

@@ -22,6 +22,8 @@ exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
 completes = ""
 record_pattern = ""
+# Its screens are known from public recordings.
+tried_versions: tuple[tuple[int, ...], ...] = ()
 
 CLASSIC_SINCE = (2, 0)
 """The version that made the newer interface the default."""

@@ -46,6 +46,7 @@ clear_keys: tuple[str, ...] = ("C-w",) * 64
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 record_pattern = ""
+tried_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
 
 PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
 

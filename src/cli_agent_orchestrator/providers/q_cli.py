@@ -11,6 +11,8 @@ exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
 completes = ""
 record_pattern = ""
+# Its screens are known from public recordings.
+tried_versions: tuple[tuple[int, ...], ...] = ()
 
 
 def launch(request: LaunchRequest) -> Launch:

@@ -32,6 +32,8 @@ exit_keys: tuple[str, ...] = ("C-u", "C-d")
 clear_keys: tuple[str, ...] = ("C-u",)
 completes = ""
 record_pattern = ""
+# It comes with this package: there is no other version of it.
+tried_versions: tuple[tuple[int, ...], ...] = ()
 
 MODULE = "cli_agent_orchestrator.scripted_agent"
 

@@ -1,0 +1,86 @@
+"""What is to be said about an agent that is installed: its version, and whether it is logged in."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LOGIN_QUESTIONS = {
+    # agent: (first version that knows the question, the question); older ones might take it as work
+    "codex": ((0, 101), ("login", "status")),
+    "claude_code": ((2, 1, 105), ("auth", "status")),
+}
+
+SCREEN_ADVICE = (
+    "a screen that is not recognised is shown as `unknown`, never as idle; "
+    "`cao explain ID` says why"
+)
+SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the program of an agent told about itself."""
+
+    path: str
+    version: tuple[int, ...]
+    """Empty if it could not be read."""
+    logged_in: bool | None
+    """None if it cannot be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to know about an agent."""
+
+    text: str
+    advice: str = ""
+    """What it means for the user; empty if all is well."""
+
+
+def find_version(text: str) -> tuple[int, ...]:
+    """Return the first version number in what a program says, empty if there is none."""
+    found = re.search(r"\d{1,9}(?:\.\d{1,9})+", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def version_words(version: tuple[int, ...]) -> str:
+    """Return a version as people write it."""
+    return ".".join(map(str, version)) or "version unknown"
+
+
+def login_question(name: str, version: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the arguments that ask an agent whether it is logged in, none if it cannot tell."""
+    since, question = LOGIN_QUESTIONS.get(name, ((), ()))
+    return question if version >= since else ()
+
+
+def remarks_on_version(
+    version: tuple[int, ...], tried: tuple[tuple[int, ...], ...]
+) -> Iterator[Remark]:
+    """Say whether a version lies outside of those that were tried.
+
+    What differs from the newest of them only behind MAJOR.MINOR counts as tried.
+    """
+    if not tried:
+        text = "no version of it was tried; its screens are known from recordings only"
+        yield Remark(text, SCREEN_ADVICE)
+        return
+    oldest, newest = min(tried), max(tried)
+    span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))
+    if not version:
+        yield Remark(f"perhaps none that was tried ({span})", SIGNAL_ADVICE)
+    elif version[:2] == newest[:2]:
+        return
+    elif version > newest:
+        yield Remark(f"newer than any that was tried ({span})", SIGNAL_ADVICE)
+    elif version < oldest[: len(version)]:
+        yield Remark(f"older than any that was tried ({span})", SIGNAL_ADVICE)
+
+
+def remarks_on_login(found: Program) -> Iterator[Remark]:
+    """Say whether an agent is logged in, if that is known."""
+    if found.logged_in:
+        yield Remark("logged in")
+    elif found.logged_in is not None:
+        advice = f"start {found.path} once and log in, unless it works with a key of its own"
+        yield Remark("not logged in", advice)
