@@ -12,8 +12,13 @@ from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
+from cli_agent_orchestrator.models import TerminalStatus
 
 EXIT_UNCONFIRMED = 3
+UNKNOWN_ADVICE = (
+    "Nothing is typed into it. `cao attach {id}` shows it; "
+    "`cao doctor` says whether its version was tried."
+)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
@@ -126,11 +131,13 @@ def explain(terminal: str, as_json: bool) -> None:
         click.echo(json.dumps(why, indent=2))
         return
     click.echo(f"{found['id']} ({found['name']}, {found['provider']}) is {why['status']}")
-    click.echo(f"  because of {why['reason']}")
+    click.echo(f"  reason: {why['reason']}")
     for piece in why["evidence"]:
         age = max(0.0, time.time() - piece["at"])
         says = (piece["status"] or "nothing").replace("_", " ")
         click.echo(f"  {age:8.1f} s ago  {piece['source']:<15} {says:<20} {piece['detail']}")
+    if why["status"] == TerminalStatus.UNKNOWN:
+        click.echo(UNKNOWN_ADVICE.format(id=found["id"]))
 
 
 def all_terminals(client: ApiClient) -> list[dict[str, Any]]:

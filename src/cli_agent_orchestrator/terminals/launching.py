@@ -62,6 +62,18 @@ def check_folder(folder: str | None) -> str:
     return resolved
 
 
+def why_not_ready(live: LiveTerminal, seconds: float) -> str:
+    """Say what kept an agent from being given work in time, and what to do about it."""
+    screen = live.track.screen
+    shows = screen.detail if screen is not None and live.text.strip() else "is empty"
+    return (
+        f"it was not ready after {seconds:g} seconds: its screen {shows}. "
+        "`cao doctor` says whether its version was tried, "
+        f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
+        "if it only needs longer, raise CAO_START_SECONDS"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """All that is needed to open an agent's window."""
@@ -123,7 +135,7 @@ class Launcher:
                 return
             left = deadline - self.clock.monotonic()
             if left <= 0:
-                reason = f"it was not ready after {self.config.start_seconds:g} seconds"
+                reason = why_not_ready(live, self.config.start_seconds)
                 raise StartError(live.row.provider, reason, live.text)
             asks = seen is TerminalStatus.WAITING_USER_ANSWER
             changed = await wait_for_change(
@@ -180,5 +192,5 @@ def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(rb"\d+(?:\.\d+)+", answer.stdout)
+    found = re.search(rb"\d{1,9}(?:\.\d{1,9})+", answer.stdout)
     return tuple(int(part) for part in found[0].split(b".")) if found else ()

@@ -1,0 +1,40 @@
+"""A Codex of a version that does not exist yet: it tells it, and paints what it is given."""
+
+import sys
+from pathlib import Path
+
+VERSION = "9.0.0"
+
+KNOWN_LOOKS = Path(__file__).parent / "providers" / "screens" / "codex" / "idle"
+IDLE_LOOK = (KNOWN_LOOKS / "0.166.0-idle_fresh_trusted.txt").read_text(encoding="utf-8")
+"""A screen of today's Codex, at rest."""
+NEW_LOOK = """\
+  ╔═ session 4711 ═══════════════════════════════════════════╗
+  ║ What shall we build today?                               ║
+  ║                                                          ║
+  ║ ⌨  Describe it here                                      ║
+  ╚══════════════════════════════════════════════════════════╝
+    F1 help   F2 plan   F10 leave
+"""
+"""A screen that nothing is known of."""
+
+PROGRAM = """\
+#!{python} -IS
+import sys
+
+if "--version" in sys.argv:
+    print("codex-cli {version}")
+else:
+    for screen in {screens!r}:
+        sys.stdout.buffer.write(b"\\x1b[2J\\x1b[H" + screen)
+        sys.stdout.buffer.flush()
+        sys.stdin.readline()
+"""
+
+
+def write_future_codex(path: Path, *screens: str) -> None:
+    """Write a program that shows these screens one after the other, at each Enter the next."""
+    painted = [screen.rstrip().encode() for screen in screens]
+    program = PROGRAM.format(python=sys.executable, version=VERSION, screens=painted)
+    path.write_text(program, encoding="utf-8")
+    path.chmod(0o755)
