@@ -1,0 +1,58 @@
+"""A screen that shows nothing of an agent's interface is unknown, never idle."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers import PROVIDERS
+from cli_agent_orchestrator.providers.base import Provider
+from tests.providers.test_screens import CAPTURES, SCREENS
+
+MARKS = "›❯>•◦■●⏺⎿○◎◉·✢✳✶✻✽✦✕✗ℹ▸⬝┃╹▢▣▧▨▌│┆∙▒▖▘▝▗" + "".join(map(chr, range(0x2800, 0x2900)))
+"""What the agents draw their interfaces with."""
+NEW_MARKS = str.maketrans(dict.fromkeys("›❯>*!┃", "»"))
+"""Every sign that an input box is known by, drawn in another way."""
+
+# Letter by letter: `st.text` would take the agents' own phrases from our modules.
+letters = st.characters(exclude_categories=("Cc", "Cs"), exclude_characters=MARKS)
+lines = st.lists(letters, max_size=30).map("".join)
+near_misses = st.sampled_from(
+    [
+        *("Ready", "idle", "completed", "Done.", "Working…", "Thinking...", "error: no", "failed"),
+        *("$ make test", "» Ask me", "λ ", "100% left", "? for shortcuts", "(esc)", "[y/n]"),
+        *("─" * 40, "╭" + "─" * 40 + "╮", "╰" + "─" * 40 + "╯", "╔════╗", "1. Yes", "  2. No"),
+    ]
+)
+screens = st.lists(lines | near_misses, max_size=40).map("\n".join)
+host_names = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True)
+at_rest = st.sampled_from(["Ready", "◇  Ready (app)", "✳ Claude Code", "scripted"])
+titles = st.none() | host_names | at_rest
+
+every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS)
+
+
+@every_provider
+@settings(deadline=None)
+@given(screen=screens, title=titles)
+def test_a_screen_without_any_mark_is_unknown(
+    provider: Provider, screen: str, title: str | None
+) -> None:
+    assert provider.detect_status(screen, title) is TerminalStatus.UNKNOWN
+    assert provider.startup_dialog(screen) is None
+
+
+@every_provider
+def test_the_screen_of_another_agent_is_never_at_rest(provider: Provider) -> None:
+    foreign = [file for file in CAPTURES if file.relative_to(SCREENS).parts[0] != provider.name]
+    statuses = {provider.detect_status(file.read_text(encoding="utf-8")) for file in foreign}
+    assert TerminalStatus.UNKNOWN in statuses
+    assert not any(status.at_rest for status in statuses)
+
+
+@every_provider
+def test_an_agent_that_draws_its_input_box_anew_is_never_at_rest(provider: Provider) -> None:
+    for file in CAPTURES:
+        if file.relative_to(SCREENS).parts[0] == provider.name:
+            text = file.read_text(encoding="utf-8").translate(NEW_MARKS)
+            assert not provider.detect_status(text).at_rest, file
