@@ -52,6 +52,12 @@ def agent_environment(
             return _codex(installed, stub_url, home)
         case "claude_code":
             return _claude_code(installed, stub_url, home, working_directory)
+        case "gemini_cli":
+            return _gemini_cli(installed, stub_url, home)
+        case "copilot_cli":
+            return _copilot_cli(installed, stub_url, home)
+        case "opencode":
+            return _opencode(installed, stub_url, home)
         case _:
             raise ValueError(f"there is no setup for {agent!r}")
 
@@ -101,7 +107,7 @@ def _claude_code(
         "CLAUDE_CONFIG_DIR": str(folder),
         "ANTHROPIC_BASE_URL": stub_url,
         "ANTHROPIC_API_KEY": KEY,
-        "CLAUDE_CODE_MAX_RETRIES": "2",
+        "CLAUDE_CODE_MAX_RETRIES": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
@@ -109,3 +115,38 @@ def _claude_code(
         "IS_SANDBOX": "1",
     }
     return AgentSetup(installed, (), env)
+
+
+def _gemini_cli(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+    folder = home / ".gemini"
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    env = {"HOME": str(home), "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": stub_url}
+    return AgentSetup(installed, ("-m", "gemini-2.5-flash"), env)
+
+
+def _copilot_cli(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+    home.mkdir(parents=True, exist_ok=True)
+    env = {
+        "HOME": str(home),
+        "COPILOT_PROVIDER_BASE_URL": f"{stub_url}/v1",
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_MODEL": "gpt-4.1",
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+    }
+    return AgentSetup(installed, (), env)
+
+
+def _opencode(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True, exist_ok=True)
+    stub = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{stub_url}/v1", "apiKey": KEY},
+        "models": {"m1": {"name": "M1"}},
+    }
+    settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
+    (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
+    return AgentSetup(installed, (), {"HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1"})

@@ -1,5 +1,6 @@
 """What every further agent must do in a real terminal: turns, questions, failures, and the end."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.terminals.profiles import find_profile
-from tests.agents.further import KINDS, Ground, Kind, ground_of
+from tests.agents.driving import FURTHER_KINDS, Driven, Ground, Kind, ground_of
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -20,22 +21,35 @@ ERROR = TerminalStatus.ERROR
 IDLE = TerminalStatus.IDLE
 
 
-@pytest.fixture(params=KINDS, ids=str)
+@pytest.fixture(params=FURTHER_KINDS, ids=str)
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     kind: Kind = request.param
     with ground_of(kind, tmp_path) as ground:
         yield ground
 
 
+async def send(agent: Driven, message: str) -> float:
+    """Send a message, see it confirmed, and return from when on its turn is told."""
+    begun = time.monotonic()
+    delivery = await agent.send(message)
+    assert delivery.confirmed, delivery.detail
+    return begun
+
+
+async def complete(agent: Driven, turn: int) -> None:
+    """Wait until a turn is over and told to be."""
+    end = await agent.finished(turn)
+    await agent.reached(COMPLETED, after=end)
+
+
 async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
     async with ground.agent() as agent:
         for turn, prompt in enumerate(["one", "two\n\nlines of it", "a long\n" * 200], start=1):
             message = f"{prompt} [[slow:1]][[answer:number {turn}]]"
-            await agent.send(message)
-            await agent.finished(turn)
-            await agent.reached(COMPLETED)
-            assert agent.statuses == [PROCESSING, COMPLETED], agent.told
-            assert await agent.answer() == f"number {turn}"
+            begun = await send(agent, message)
+            await complete(agent, turn)
+            assert agent.told_since(begun) == [PROCESSING, COMPLETED], agent.seen
+            assert await agent.last_answer() == f"number {turn}"
             # One of them leaves a space behind a paste.
             assert [said.rstrip() for said in agent.stub.prompts[turn - 1 :]] == [message]
 
@@ -43,92 +57,85 @@ async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
 async def test_a_command_runs_and_its_turn_is_one_turn(ground: Ground) -> None:
     async with ground.agent() as agent:
         target = agent.work / "the answer.md"
-        await agent.send(
+        begun = await send(
+            agent,
             "Do it. [[respond:It's `done`, $HOME stays.]]\n\nRESPONSE FILE INSTRUCTION\n"
             f"Run this:\ncat > '{target}' <<'CAO_RESPONSE_END'\n"
-            "<your complete final response>\nCAO_RESPONSE_END"
+            "<your complete final response>\nCAO_RESPONSE_END",
         )
-        await agent.finished(1)
-        await agent.reached(COMPLETED)
-        assert agent.statuses == [PROCESSING, COMPLETED], agent.told
+        await complete(agent, 1)
+        assert agent.told_since(begun) == [PROCESSING, COMPLETED], agent.seen
     assert target.read_text(encoding="utf-8") == "It's `done`, $HOME stays.\n"
 
 
 async def test_a_permission_is_waited_for(ground: Ground) -> None:
     async with ground.agent(permissions="ask") as agent:
-        await agent.send("[[run:touch asked.txt]][[answer:made]]")
+        begun = await send(agent, "[[run:touch asked.txt]][[answer:made]]")
         await agent.reached(WAITING)
-        assert COMPLETED not in agent.statuses
-        await agent.asks()
-        await agent.press("Enter")
-        await agent.finished(1)
-        await agent.reached(COMPLETED)
+        assert COMPLETED not in agent.told_since(begun)
+        await agent.answer(agent.kind.manners.allow)
+        await complete(agent, 1)
         assert (agent.work / "asked.txt").exists()
 
 
 async def test_a_question_is_waited_for(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send("[[ask]][[answer:asked]]")
+        begun = await send(agent, "[[ask]][[answer:asked]]")
         await agent.reached(WAITING)
-        assert COMPLETED not in agent.statuses
-        await agent.asks()
-        await agent.press("Enter")
-        await agent.finished(1)
-        await agent.reached(COMPLETED)
-        assert await agent.answer() == "asked"
+        assert COMPLETED not in agent.told_since(begun)
+        await agent.answer("Enter")
+        await complete(agent, 1)
+        assert await agent.last_answer() == "asked"
 
 
 async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send("[[lines:300]]")
-        await agent.finished(1)
-        await agent.reached(COMPLETED)
-        lines = [line.strip() for line in (await agent.answer()).splitlines()]
+        await send(agent, "[[lines:300]]")
+        await complete(agent, 1)
+        lines = [line.strip() for line in (await agent.last_answer()).splitlines()]
     assert lines == numbered_lines(300).splitlines()
 
 
 async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send("[[words]]")
-        await agent.finished(1)
-        await agent.reached(COMPLETED)
-        assert agent.statuses[-1] is COMPLETED
+        begun = await send(agent, "[[words]]")
+        await complete(agent, 1)
+        assert agent.told_since(begun)[-1] is COMPLETED
 
 
 async def test_a_refused_turn_is_an_error_and_the_next_one_works(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send(f"please [[http:{agent.kind.refusal}]]")
+        await send(agent, f"please [[http:{agent.kind.manners.refusal}]]")
         await agent.reached(ERROR)
-        await agent.send("again [[answer:better]]")
-        await agent.finished(2)
-        await agent.reached(COMPLETED)
-        assert await agent.answer() == "better"
+        await send(agent, "again [[answer:better]]")
+        await complete(agent, 2)
+        assert await agent.last_answer() == "better"
 
 
 async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send("[[hold:never]]")
+        await send(agent, "[[hold:never]]")
         await agent.started(1)
         await agent.reached(PROCESSING)
-        await agent.stop()
-        await agent.reached(IDLE, COMPLETED)
+        stopped = await agent.stop()
+        await agent.reached(IDLE, COMPLETED, after=stopped)
         agent.stub.release("never")
 
 
 async def test_the_profile_reaches_the_model(ground: Ground) -> None:
-    if not ground.kind.has_profile:
+    if not ground.kind.manners.has_profile:
         pytest.skip(f"nothing carries a profile to {ground.kind}")
     async with ground.agent() as agent:
-        await agent.send("hello")
+        await send(agent, "hello")
         await agent.finished(1)
         assert find_profile("tester", []).prompt.strip() in agent.stub.turns[0].system
 
 
 async def test_an_agent_quits_when_it_is_asked_to(ground: Ground) -> None:
     async with ground.agent() as agent:
-        await agent.send("hello")
+        await send(agent, "hello")
         await agent.reached(COMPLETED)
-        await agent.service.exit(agent.id)
+        await agent.service.exit(agent.terminal.id)
         with pytest.raises(NotFound):
-            agent.service.terminal(agent.id)
-        assert agent.told[-1].kind == "removed"
+            agent.service.terminal(agent.terminal.id)
+        assert agent.seen[-1].kind == "removed"

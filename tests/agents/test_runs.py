@@ -10,7 +10,7 @@ import pytest
 from cli_agent_orchestrator.client import ApiClient, find_token
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
-from tests.agents.conftest import PATIENCE
+from tests.agents.driving import PATIENCE
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
 from tests.agents.team import Team

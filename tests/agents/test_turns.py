@@ -1,16 +1,12 @@
 """Turns of every kind with real agents: what is told about them is what the model did."""
 
 import asyncio
-import contextlib
-import random
-import time
 
 import pytest
 
-from cli_agent_orchestrator.errors import InputRefused
-from cli_agent_orchestrator.models import Delivery, NewTerminal, OutputMode, TerminalStatus
+from cli_agent_orchestrator.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.terminals.profiles import find_profile
-from tests.agents.conftest import PATIENCE, Driven, Ground
+from tests.agents.driving import Driven, Ground, hard_text
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -22,18 +18,6 @@ WAITING = TerminalStatus.WAITING_USER_ANSWER
 ERROR = TerminalStatus.ERROR
 
 TROUBLES = ["http:401", "http:429", "http:500", "http:529", "limit", "fail", "cut"]
-LETTERS = "abcdefghij ABC 0123456789\n\t.,;äöü€漢字🙂\"'`$\\{}()"
-
-
-def letters(count: int) -> str:
-    """Return a text of this length with everything in it that is hard to deliver."""
-    chosen = random.Random(count).choices(LETTERS, k=count)
-    return "x" + "".join(chosen)[1:-1] + "." if count > 1 else "x"
-
-
-def as_taken(driven: Driven, message: str) -> str:
-    """Return a message as the agent takes it: Claude Code turns a pasted tab into spaces."""
-    return message if driven.codex else message.replace("\t", "    ")
 
 
 async def complete(driven: Driven, turn: int) -> None:
@@ -42,20 +26,6 @@ async def complete(driven: Driven, turn: int) -> None:
     await driven.reached(COMPLETED, after=end)
     start = driven.stub.turns[turn - 1].started
     assert driven.told_between(start, end) <= {PROCESSING}
-
-
-async def send_after_interrupt(driven: Driven, message: str) -> Delivery:
-    """Send a message where the interrupted one may be back in the input box.
-
-    Claude Code puts it there when no answer had begun; it is a person's text then, and sending
-    is refused until it is cleared.
-    """
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(InputRefused):
-                return await driven.send(message)
-            await driven.press("C-u")
-            await asyncio.sleep(0.1)
 
 
 async def test_the_profile_reaches_the_model(ground: Ground) -> None:
@@ -68,12 +38,12 @@ async def test_the_profile_reaches_the_model(ground: Ground) -> None:
 
 @pytest.mark.parametrize("size", [1, 300, 999, 5_000, 200_000])
 async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> None:
-    message = letters(size)
+    message = hard_text(size)
     async with ground.agent() as driven:
         delivery = await driven.send(message)
         assert delivery.confirmed, delivery.detail
         await complete(driven, 1)
-        assert driven.stub.prompts == [as_taken(driven, message)]
+        assert driven.stub.prompts == [driven.as_taken(message)]
 
 
 async def test_many_short_turns_are_all_told(ground: Ground) -> None:
@@ -82,8 +52,7 @@ async def test_many_short_turns_are_all_told(ground: Ground) -> None:
             delivery = await driven.send(f"turn {turn} [[answer:number {turn}]]")
             assert delivery.confirmed, delivery.detail
             await complete(driven, turn)
-            last = await driven.service.output(driven.terminal.id, OutputMode.LAST)
-            assert last.strip() == f"number {turn}"
+            assert await driven.last_answer() == f"number {turn}"
         assert len(driven.stub.prompts) == 8
 
 
@@ -91,8 +60,7 @@ async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.send("[[lines:2000]]")
         await complete(driven, 1)
-        last = await driven.service.output(driven.terminal.id, OutputMode.LAST)
-    assert last.strip() == numbered_lines(2000)
+        assert await driven.last_answer() == numbered_lines(2000)
 
 
 async def test_an_agent_that_streams_is_at_work(ground: Ground) -> None:
@@ -126,7 +94,7 @@ async def test_a_permission_is_waited_for(ground: Ground) -> None:
         await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
         await driven.reached(WAITING)
         assert COMPLETED not in {seen.status for seen in driven.seen}
-        await driven.answer("y" if driven.codex else "1")
+        await driven.answer(driven.kind.manners.allow)
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
     assert (ground.folder / "asked.txt").exists()
@@ -180,12 +148,10 @@ async def test_an_interrupted_agent_is_at_rest_and_takes_the_next_turn(
         if moment == "in the answer":
             await driven.shows("The first part.")
         await driven.reached(PROCESSING)
-        pressed = time.monotonic()
-        # Older versions of Codex do not hear Esc while they stream.
-        await driven.press("C-c" if driven.codex else "Escape")
+        pressed = await driven.stop()
         await driven.reached(IDLE, after=pressed)
         assert {seen.status for seen in driven.seen} <= {IDLE, PROCESSING}
-        delivery = await send_after_interrupt(driven, "next [[answer:goes on]]")
+        delivery = await driven.send_over_draft("next [[answer:goes on]]")
         assert delivery.confirmed, delivery.detail
         await complete(driven, 2)
         assert driven.stub.prompts[-1] == "next [[answer:goes on]]"
@@ -205,11 +171,11 @@ async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
         first = driven.terminal
         new = NewTerminal(driven.kind.agent, "programmer", str(driven.work))
         second = await driven.service.create_terminal(first.session_name, new)
-        sent = {first.id: "one " + letters(3_000), second.id: "two " + letters(4_000)}
+        sent = {first.id: "one " + hard_text(3_000), second.id: "two " + hard_text(4_000)}
         deliveries = await asyncio.gather(
             *(driven.service.send(terminal, message) for terminal, message in sent.items())
         )
         assert all(delivery.confirmed for delivery in deliveries)
         await driven.finished(2)
-        expected = [as_taken(driven, message) for message in sent.values()]
+        expected = [driven.as_taken(message) for message in sent.values()]
         assert sorted(driven.stub.prompts) == sorted(expected)

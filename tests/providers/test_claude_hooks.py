@@ -218,7 +218,7 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
         ({"hook_event_name": "Notification", "notification_type": "idle_prompt"}, None),
         ({"hook_event_name": "Notification", "message": "Claude is waiting for you"}, None),
         ({"hook_event_name": "Notification"}, None),
-        ({"hook_event_name": "Stop"}, AgentSignal(SignalKind.FINISHED, "Stop")),
+        ({"hook_event_name": "Stop"}, AgentSignal(SignalKind.STOPPED, "Stop")),
         (
             {"hook_event_name": "StopFailure", "last_assistant_message": "API Error: 529 busy"},
             AgentSignal(SignalKind.FAILED, "StopFailure: API Error: 529 busy"),
@@ -249,10 +249,25 @@ def test_the_session_record_tells_of_an_interruption() -> None:
     assert claude_code.read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, text)
 
 
+def test_the_session_record_has_the_answer() -> None:
+    said = {"type": "text", "text": "The test passes now.\n\nAll of it."}
+    line = json.dumps({"type": "assistant", "message": {"content": [said]}})
+    expected = AgentSignal(SignalKind.ANSWERED, "an answer", answer=said["text"])
+    assert claude_code.read_signal(line) == expected
+
+
 @pytest.mark.parametrize(
     "line",
     [
         record([{"type": "text", "text": "[Request interrupted by user]"}], isSidechain=True),
+        json.dumps({"type": "assistant", "message": {"content": [{"type": "tool_use"}]}}),
+        json.dumps(
+            {
+                "type": "assistant",
+                "isSidechain": True,
+                "message": {"content": [{"type": "text", "text": "A helper says."}]},
+            }
+        ),
         record("[Request interrupted by user] is what I typed"),
         record([{"type": "text", "text": "Fix it"}]),
         record([{"type": "tool_result", "content": "[Request interrupted by user]"}]),

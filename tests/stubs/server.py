@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for item in self.desk.wire.stream(request, steps):
             if isinstance(item, Cut):
-                self.close_connection = True
+                self._hang_up()
                 return False
             if isinstance(item, Frame):
                 self.handed_over = time.monotonic()
@@ -261,13 +261,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a response in one piece: agents ask so when a stream has failed them."""
         self._wait_through(steps)
         if any(isinstance(step, Cut) for step in steps):
-            self.close_connection = True
+            self._hang_up()
             return False
         if any(isinstance(step, Fail) for step in steps):
             self._send_reply(self.desk.wire.refusal(Refuse(500)))
             return False
         self._send_reply(self.desk.wire.whole(request, steps))
         return True
+
+    def _hang_up(self) -> None:
+        self.handed_over = time.monotonic()
+        self.close_connection = True
 
     def _wait_through(self, steps: tuple[Step, ...]) -> None:
         for step in steps:

@@ -12,6 +12,7 @@ from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
     HOLD_SECONDS,
+    RECORD_LAG,
     SCREEN_LAG,
     STATUS_OF_SIGNAL,
     Source,
@@ -27,6 +28,7 @@ WAITING = TerminalStatus.WAITING_USER_ANSWER
 ERROR = TerminalStatus.ERROR
 UNKNOWN = TerminalStatus.UNKNOWN
 
+TELLING = [kind for kind in SignalKind if kind in STATUS_OF_SIGNAL]
 SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
 
 
@@ -53,12 +55,12 @@ def test_without_signals_the_screen_decides(status: TerminalStatus) -> None:
     assert judge(with_screen(Track(), status, 1), 1).status is status
 
 
-@pytest.mark.parametrize("kind", list(SignalKind))
+@pytest.mark.parametrize("kind", TELLING)
 def test_without_a_screen_the_signal_decides(kind: SignalKind) -> None:
-    assert judge(with_signal(Track(), kind, 1), 1).status is STATUS_OF_SIGNAL[kind]
+    assert judge(with_signal(Track(), kind, 1), 1 + RECORD_LAG).status is STATUS_OF_SIGNAL[kind]
 
 
-@pytest.mark.parametrize("kind", list(SignalKind))
+@pytest.mark.parametrize("kind", [kind for kind in TELLING if kind is not SignalKind.STOPPED])
 @pytest.mark.parametrize("screen", list(TerminalStatus))
 def test_a_fresh_signal_is_believed_before_the_screen_follows(
     kind: SignalKind, screen: TerminalStatus
@@ -67,7 +69,7 @@ def test_a_fresh_signal_is_believed_before_the_screen_follows(
     assert judge(track, 10.01).status is STATUS_OF_SIGNAL[kind]
 
 
-@pytest.mark.parametrize("kind", list(SignalKind))
+@pytest.mark.parametrize("kind", TELLING)
 @pytest.mark.parametrize("screen", list(TerminalStatus))
 @pytest.mark.parametrize("source", SPEAKING)
 def test_an_old_contradiction_goes_to_whom_the_table_names(
@@ -128,6 +130,62 @@ def test_the_hook_of_the_start_that_comes_after_the_first_prompt_says_nothing() 
     assert judge(with_signal(working, SignalKind.READY, 10.2), 10.3).status is PROCESSING
     finished = with_signal(working, SignalKind.FINISHED, 11)
     assert judge(with_signal(finished, SignalKind.READY, 11.1), 11.2).status is COMPLETED
+
+
+def test_a_turn_that_stopped_is_work_until_the_record_tells_how() -> None:
+    stopped = with_signal(Track(), SignalKind.STOPPED, 10)
+    assert judge(stopped, 10.1).status is PROCESSING
+    assert judge(stopped, 10 + RECORD_LAG).status is COMPLETED
+    answered = with_signal(stopped, SignalKind.ANSWERED, 10.2, Source.RECORD)
+    assert judge(answered, 10.2).status is COMPLETED
+    failed = with_signal(stopped, SignalKind.FAILED, 10.2, Source.RECORD)
+    assert judge(failed, 10.2).status is ERROR
+
+
+def test_a_turn_that_stopped_after_its_answer_was_recorded_is_finished_at_once() -> None:
+    track = with_signal(Track(), SignalKind.ANSWERED, 9, Source.RECORD)
+    assert judge(with_signal(track, SignalKind.STOPPED, 10), 10).status is COMPLETED
+
+
+@pytest.mark.parametrize("work", [SignalKind.WORKING, SignalKind.SUBMITTED])
+def test_what_was_said_before_more_work_is_not_the_answer(work: SignalKind) -> None:
+    track = with_signal(Track(), SignalKind.ANSWERED, 8, Source.RECORD)
+    track = with_signal(with_signal(track, work, 9), SignalKind.STOPPED, 10)
+    assert judge(track, 10.1).status is PROCESSING
+
+
+def test_a_message_is_taken_although_the_hook_of_the_start_comes_between() -> None:
+    track = with_signal(Track(), SignalKind.READY, 10.2)
+    track = tracker.observe_submission(track, "the input box is empty again", at=10.0)
+    assert judge(track, 10.3).status is PROCESSING
+
+
+def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:
+    track = with_signal(Track(), SignalKind.FINISHED, 10.2)
+    track = tracker.observe_submission(track, "the input box is empty again", at=10.0)
+    assert judge(track, 10.3).status is COMPLETED
+
+
+def with_title(track: Track, status: TerminalStatus, title: TerminalStatus | None) -> Track:
+    said = Evidence(Source.TITLE, title, "x", 11) if title else None
+    seen = Evidence(Source.SCREEN, status, "x", 11)
+    return tracker.observe_screen(track, seen, said, changed=True)
+
+
+@pytest.mark.parametrize("title", [None, IDLE])
+def test_a_title_that_told_of_work_before_tells_of_rest_by_its_silence(
+    title: TerminalStatus | None,
+) -> None:
+    track = with_signal(Track(), SignalKind.SUBMITTED, 10)
+    worked = with_title(track, PROCESSING, PROCESSING)
+    stopped = with_title(worked, IDLE, title)
+    assert judge(stopped, 11 + SCREEN_LAG - 0.1).status is PROCESSING
+    assert judge(stopped, 11 + SCREEN_LAG).status is IDLE
+
+
+def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
+    track = with_title(with_signal(Track(), SignalKind.SUBMITTED, 10), IDLE, None)
+    assert judge(track, 11 + SCREEN_LAG).status is PROCESSING
 
 
 def test_a_failure_in_the_record_stands_against_a_hook_that_calls_it_an_end() -> None:

@@ -13,7 +13,8 @@ so ours print nothing.
     2.1.78    StopFailure
 
 No hook tells of Esc. The session record does, if something of an answer was there: it names the
-interruption in the place of a prompt. All else it has comes 0.1 to 0.3 seconds after the hooks.
+interruption in the place of a prompt. Before 2.1 a turn that failed stops like any other, and no
+hook carries an answer: the record has both, within milliseconds of the hook.
 """
 
 import json
@@ -85,6 +86,8 @@ def read_line(line: str) -> AgentSignal | None:
             return None
         case {"isApiErrorMessage": True, "message": {"content": [{"text": str(text)}, *_]}}:
             return AgentSignal(SignalKind.FAILED, text)
+        case {"type": "assistant", "message": {"content": [{"type": "text", "text": str(text)}]}}:
+            return AgentSignal(SignalKind.ANSWERED, "an answer", answer=text)
         case {"type": "user", "message": {"content": [{"text": str(text)}, *_]}}:
             stopped = text.startswith(INTERRUPTED_TEXT)
             return AgentSignal(SignalKind.INTERRUPTED, text) if stopped else None
@@ -104,8 +107,10 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return AgentSignal(SignalKind.WAITING, _with(event, fields.get("tool_name")))
         case "Notification":
             return _read_notification(fields)
-        case "Stop":
+        case "Stop" if _ANSWER in fields:
             return AgentSignal(SignalKind.FINISHED, event, answer=_text(fields, _ANSWER))
+        case "Stop":  # before 2.1, also of a turn that failed
+            return AgentSignal(SignalKind.STOPPED, event)
         case "StopFailure":
             return AgentSignal(SignalKind.FAILED, _with(event, _text(fields, _ANSWER)))
         case "SessionEnd" if fields.get("reason") not in ENDS_THAT_GO_ON:

@@ -8,7 +8,8 @@ The rules, in this order:
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
    it must have stood still first. A busy agent repaints, so stillness is what tells a signal
    that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex
-   shows no busy mark while it streams).
+   shows no busy mark while it streams). A title that tells of work tells of rest by its silence:
+   then the screen need not stand still.
 4. Without any signal the screen decides.
 5. What neither knows is `unknown`, never idle.
 
@@ -25,6 +26,8 @@ SCREEN_LAG = 2.5
 """Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
 SAME_MOMENT = 1.0
 """Seconds within which two signals speak of the same end of a turn."""
+RECORD_LAG = 0.5
+"""Seconds after the end of a turn within which the session record tells how it ended."""
 
 
 class Source(StrEnum):
@@ -45,6 +48,7 @@ STATUS_OF_SIGNAL = {
     SignalKind.WORKING: TerminalStatus.PROCESSING,
     SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
     SignalKind.FINISHED: TerminalStatus.COMPLETED,
+    SignalKind.STOPPED: TerminalStatus.COMPLETED,
     SignalKind.INTERRUPTED: TerminalStatus.IDLE,
     SignalKind.FAILED: TerminalStatus.ERROR,
     SignalKind.ENDED: TerminalStatus.ERROR,
@@ -100,12 +104,18 @@ class Track:
 
     signal: Evidence | None = None
     """The newest signal of the agent's own, or our confirmed submission."""
+    settles_at: float = 0.0
+    """When that signal counts; until then the agent is still at work."""
+    answered: bool = False
+    """Has the session record an answer, since the agent was last seen at work?"""
     screen: Evidence | None = None
     """What the screen said when it was last read."""
     screen_changed_at: float = 0.0
     """When the screen's text last changed."""
     title: Evidence | None = None
     """What the pane's title says; the screen's evidence has it folded in."""
+    title_worked_at: float | None = None
+    """When the title last told of work; None if it never did: not every version has one."""
     end: Evidence | None = None
     """How the program ended."""
 
@@ -121,14 +131,29 @@ class Verdict:
 
 def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
     """Fold in a signal of the agent's own; one that is old news changes nothing."""
+    if signal.kind is SignalKind.ANSWERED:
+        return replace(track, answered=True, settles_at=min(track.settles_at, at))
     evidence = Evidence(source, STATUS_OF_SIGNAL[signal.kind], signal.detail, at)
     if track.signal is not None and track.signal.at > at:
+        if source is Source.SUBMISSION and _is_start(track.signal):
+            return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
         return track
-    if signal.kind is SignalKind.FINISHED and _has_just_failed(track, at):
+    if signal.kind in (SignalKind.FINISHED, SignalKind.STOPPED) and _has_just_failed(track, at):
         return track
-    return replace(track, signal=evidence)
+    waits_for_record = signal.kind is SignalKind.STOPPED and not track.answered
+    return replace(
+        track,
+        signal=evidence,
+        settles_at=at + RECORD_LAG if waits_for_record else at,
+        answered=track.answered and evidence.status is not _PROCESSING,
+    )
+
+
+def _is_start(signal: Evidence) -> bool:
+    """Is it the hook of the agent's start? It may come after the first Enter."""
+    return (signal.source, signal.status) == (Source.HOOK, _IDLE)
 
 
 def _has_begun(track: Track) -> bool:
@@ -160,8 +185,13 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         signal=None if fulfilled else track.signal,
         screen=seen,
         title=title,
+        title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
         screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
     )
+
+
+def _tells_of_work(title: Evidence | None) -> bool:
+    return title is not None and title.status is _PROCESSING
 
 
 def observe_end(track: Track, detail: str, at: float) -> Track:
@@ -175,6 +205,10 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_ERROR, track.end.detail)
     if track.signal is None or track.signal.status is None:
         return _by_screen(track)
+    if now < track.settles_at:
+        return Verdict(
+            _PROCESSING, f"{_says(track.signal)}; how is not known yet", track.settles_at
+        )
     if track.screen is None or track.screen.status is None:
         return Verdict(track.signal.status, _says(track.signal))
     return _weigh(track, track.signal, track.screen, now)
@@ -197,11 +231,18 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         return Verdict(signal.status, _says(signal))
     holds_until = signal.at + SCREEN_LAG
     if winner is Winner.STILL_SCREEN:
-        still_since = max(signal.at, track.screen_changed_at)
-        holds_until = still_since + HOLD_SECONDS[Source(signal.source)]
+        holds_until = _still_enough_at(track, signal)
     if now < holds_until:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _still_enough_at(track: Track, signal: Evidence) -> float:
+    """Return from when on a screen at rest wins over a signal of work."""
+    if track.title_worked_at is not None and not _tells_of_work(track.title):
+        return max(signal.at, track.title_worked_at) + SCREEN_LAG
+    still_since = max(signal.at, track.screen_changed_at)
+    return still_since + HOLD_SECONDS[Source(signal.source)]
 
 
 def _says(evidence: Evidence) -> str:

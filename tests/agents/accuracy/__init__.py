@@ -1,0 +1,1 @@
+"""How often is a told status wrong? Measured on real agents, whose model says what is true."""

@@ -1,0 +1,107 @@
+"""What counts as a mistake, on timelines that are made up."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.models import TerminalStatus
+from tests.agents.accuracy.score import Mistake, Score, Span, Told, Truth, score
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
+
+TURN = Truth(sent=10, end=20, rest=COMPLETED, until=25)
+QUESTION = Truth(sent=10, end=20, rest=COMPLETED, until=25, asks=Span(12, 15))
+RIGHT = [Told(0, IDLE), Told(9.9, PROCESSING), Told(20.5, COMPLETED)]
+RIGHT_QUESTION = [*RIGHT[:2], Told(12.25, WAITING), Told(15.5, PROCESSING), *RIGHT[2:]]
+
+
+def mistakes(truth: Truth, *told: Told, grace: float = 0.0) -> set[Mistake]:
+    return set(score(truth, sorted(told, key=lambda entry: entry.at), grace).mistakes)
+
+
+def test_a_turn_that_is_told_rightly_has_no_mistake_and_a_delay() -> None:
+    assert score(TURN, RIGHT) == Score(delay=0.5)
+
+
+def test_a_question_that_is_told_rightly_has_two_delays() -> None:
+    assert score(QUESTION, RIGHT_QUESTION) == Score(delay=0.5, asked_delay=0.25)
+
+
+def test_rest_in_the_middle_of_work_is_false_however_short() -> None:
+    for status, mistake in (
+        (COMPLETED, Mistake.FALSE_FINISHED),
+        (IDLE, Mistake.FALSE_IDLE),
+        (ERROR, Mistake.FALSE_FAILED),
+        (WAITING, Mistake.FALSE_WAITING),
+        (TerminalStatus.UNKNOWN, Mistake.UNKNOWN),
+    ):
+        found = mistakes(TURN, *RIGHT, Told(15, status), Told(15.001, PROCESSING))
+        assert found == {mistake}
+
+
+def test_what_was_told_before_the_message_counts_until_something_else_is_told() -> None:
+    late = [Told(0, IDLE), Told(10.3, PROCESSING), Told(20.5, COMPLETED)]
+    assert mistakes(TURN, *late) == {Mistake.FALSE_IDLE}
+    assert mistakes(TURN, *late, grace=0.5) == set()
+
+
+def test_an_end_that_is_told_too_early_is_false_and_has_no_delay() -> None:
+    early = [*RIGHT[:2], Told(19, COMPLETED)]
+    assert score(TURN, early) == Score(frozenset({Mistake.FALSE_FINISHED}))
+
+
+def test_a_failed_turn_that_is_called_finished_first_is_false() -> None:
+    failed = Truth(sent=10, end=20, rest=ERROR, until=25)
+    found = mistakes(failed, *RIGHT[:2], Told(20.1, COMPLETED), Told(20.4, ERROR))
+    assert found == {Mistake.FALSE_FINISHED}
+
+
+def test_an_end_that_is_never_told_is_missed() -> None:
+    assert mistakes(TURN, *RIGHT[:2]) == {Mistake.MISSED_END}
+
+
+def test_work_after_the_end_is_false() -> None:
+    found = mistakes(TURN, *RIGHT, Told(21, PROCESSING), Told(22, COMPLETED))
+    assert found == {Mistake.FALSE_WORKING}
+
+
+def test_a_question_that_is_not_told_is_missed() -> None:
+    assert mistakes(QUESTION, *RIGHT) == {Mistake.MISSED_WAITING}
+
+
+def test_a_question_that_is_taken_back_is_missed() -> None:
+    found = mistakes(QUESTION, *RIGHT[:2], Told(13, WAITING), Told(14, PROCESSING), RIGHT[2])
+    assert found == {Mistake.MISSED_WAITING}
+
+
+def test_a_question_that_is_taken_back_and_told_again_is_false_working() -> None:
+    found = mistakes(QUESTION, *RIGHT_QUESTION, Told(13, PROCESSING), Told(13.5, WAITING))
+    assert found == {Mistake.FALSE_WORKING}
+
+
+def test_a_turn_that_is_over_before_its_sending_is_confirmed_is_judged_by_its_end() -> None:
+    quick = Truth(sent=10.5, end=10, rest=COMPLETED, until=12)
+    assert score(quick, [Told(0, IDLE), Told(9.9, PROCESSING), Told(10.25, COMPLETED)]) == Score(
+        delay=0.25
+    )
+
+
+@given(
+    st.lists(st.builds(Told, st.floats(0, 30), st.sampled_from(list(TerminalStatus))), max_size=12)
+)
+def test_only_the_right_story_is_without_mistake(told: list[Told]) -> None:
+    told.sort(key=lambda entry: entry.at)
+    before = [entry.status for entry in told if entry.at <= 10][-1:]
+    during = [entry.status for entry in told if 10 < entry.at < 20]
+    after = [entry.status for entry in told if 20 <= entry.at < 25]
+    works = before == [PROCESSING] and set(during) <= {PROCESSING}
+    while after and after[0] is PROCESSING:
+        after.pop(0)
+    if score(TURN, told).mistakes:
+        assert not (works and after and set(after) == {COMPLETED})
+    else:
+        assert set(before + during) <= {PROCESSING}
+        assert set(after) == {COMPLETED}

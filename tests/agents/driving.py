@@ -1,0 +1,309 @@
+"""A real agent in a real terminal, with a stub for a model: how it is started, told and watched."""
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import InputRefused, NotFound
+from cli_agent_orchestrator.models import (
+    Delivery,
+    NewTerminal,
+    OutputMode,
+    Terminal,
+    TerminalStatus,
+)
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.installs import AGENTS, FURTHER_AGENTS
+from tests.agents.setups import agent_environment
+from tests.stubs import AnthropicStub, OpenAIStub
+from tests.stubs.chat_completions import ChatStub
+from tests.stubs.gemini_content import GeminiStub
+from tests.stubs.server import Stub
+
+PATIENCE = 60.0
+"""Upper limit of every wait, in seconds; waits end by what they wait for."""
+REPEAT_SECONDS = 3.0
+"""After how long a person presses a key again that did not help."""
+LOOK_SECONDS = 0.02
+"""Between looks at a screen: screens have no event of their own."""
+LETTERS = "abcdefghij ABC 0123456789\n\t.,;äöü€漢字🙂\"'`$\\{}()"
+"""Everything that is hard to deliver."""
+
+
+def hard_text(size: int) -> str:
+    """Return a text of so many bytes that is hard to deliver, the same for each size."""
+    chosen = random.Random(size).choices(LETTERS, k=size)
+    middle = "".join(chosen).encode()[: max(0, size - 2)].decode(errors="ignore")
+    # Agents may trim the ends.
+    missing = size - 1 - len(middle.encode())
+    return "x" + middle + "." * missing
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How a person deals with one agent, and what model it talks to."""
+
+    stub: Callable[[], Stub]
+    allow: str
+    """The key that allows what it asks for."""
+    stop: str = "Escape"
+    """The key that stops its turn."""
+    stops_after: str = ""
+    """What it shows when it wants that key once more."""
+    has_profile: bool = True
+    """Can it be given a profile?"""
+    refusal: int = 401
+    """An HTTP status after which it gives up."""
+
+
+MANNERS = {
+    # Older versions of Codex do not hear Esc while they stream.
+    "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
+    "claude_code": Manners(AnthropicStub, allow="1"),
+    "gemini_cli": Manners(GeminiStub, allow="Enter", has_profile=False),
+    "copilot_cli": Manners(ChatStub, allow="Enter", stop="C-c"),
+    "opencode": Manners(ChatStub, allow="Enter", stops_after="esc again", refusal=400),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An agent in one version."""
+
+    agent: str
+    version: str
+
+    @property
+    def manners(self) -> Manners:
+        return MANNERS[self.agent]
+
+    def __str__(self) -> str:
+        return f"{self.agent}-{self.version}"
+
+
+KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
+FURTHER_KINDS = [
+    Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A status as the event stream told it."""
+
+    status: TerminalStatus
+    reason: str
+    at: float
+    """In the time of `time.monotonic()`, as the stub's ledger has it."""
+    kind: str = "status"
+
+
+@dataclass
+class Driven:
+    """One agent in its terminal, with everything that was seen of it."""
+
+    kind: Kind
+    stub: Stub
+    service: TerminalService
+    terminal: Terminal
+    work: Path
+    seen: list[Seen] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def as_taken(self, message: str) -> str:
+        """Return a message as the agent takes it: Claude Code makes spaces of a pasted tab."""
+        return message.replace("\t", "    ") if self.kind.agent == "claude_code" else message
+
+    async def send(self, message: str) -> Delivery:
+        """Send a message."""
+        return await self.service.send(self.terminal.id, message)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys."""
+        for key in keys:
+            await self.service.press(self.terminal.id, key)
+
+    async def started(self, turn: int) -> None:
+        """Wait until the model got the request of this turn, counted from 1."""
+        await asyncio.to_thread(self.stub.wait_for_turns, turn, PATIENCE)
+
+    async def finished(self, turn: int) -> float:
+        """Wait until the model's last byte of this turn is sent; return when that was."""
+        done = await asyncio.to_thread(self.stub.wait_for_finish, turn, PATIENCE)
+        assert done.finished is not None
+        return done.finished
+
+    async def reached(
+        self, *statuses: TerminalStatus, after: float = 0.0, within: float = PATIENCE
+    ) -> Seen:
+        """Wait for one of these statuses to be told, not before a given time."""
+        async with asyncio.timeout(within):
+            while True:
+                for seen in self.seen:
+                    if seen.at >= after and seen.status in statuses:
+                        return seen
+                self._news.clear()
+                await self._news.wait()
+
+    async def shows(self, text: str) -> None:
+        """Wait until a text is on the screen."""
+        await self._see(lambda screen: text in screen)
+
+    async def asks(self) -> None:
+        """Wait until a question is drawn: a signal may tell of it before it can be answered."""
+        await self._see(self._is_question)
+
+    def _is_question(self, screen: str) -> bool:
+        status = get_provider(self.kind.agent).detect_status(screen)
+        return status is TerminalStatus.WAITING_USER_ANSWER
+
+    async def answer(self, key: str) -> float:
+        """Answer the dialog on the screen, as a person would who sees whether it helped.
+
+        Returns when the key was pressed that did. Codex draws no dialog within a second of a key
+        press, and what is pressed before a dialog listens is lost.
+        """
+        await self.asks()
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                pressed = time.monotonic()
+                await self.press(key)
+                with suppress(TimeoutError):
+                    await self._see(lambda screen: not self._is_question(screen), REPEAT_SECONDS)
+                    return pressed
+
+    async def stop(self) -> float:
+        """Stop the turn as a person does; return when the key was pressed that does it."""
+        manners = self.kind.manners
+        if manners.stops_after:
+            await self.press(manners.stop)
+            await self.shows(manners.stops_after)
+        pressed = time.monotonic()
+        await self.press(manners.stop)
+        return pressed
+
+    async def send_over_draft(self, message: str) -> Delivery:
+        """Send a message where the one that was stopped may be back in the input box.
+
+        Claude Code puts it there when no answer had begun; it is a person's text then, and
+        sending is refused until it is cleared.
+        """
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with suppress(InputRefused):
+                    return await self.send(message)
+                await self.press("C-u")
+                await asyncio.sleep(0.1)
+
+    async def last_answer(self) -> str:
+        """Return what the agent said last."""
+        return (await self.service.output(self.terminal.id, OutputMode.LAST)).strip()
+
+    def told_between(self, start: float, end: float) -> set[TerminalStatus]:
+        """Return the statuses told in a stretch of time."""
+        return {seen.status for seen in self.seen if start <= seen.at < end}
+
+    def told_since(self, start: float) -> list[TerminalStatus]:
+        """Return the statuses told from a time on, in their order."""
+        return [seen.status for seen in self.seen if seen.at >= start]
+
+    async def listen(self) -> None:
+        """Note every status of the terminal until cancelled."""
+        async for event in self.service.subscribe():
+            if event.terminal_id == self.terminal.id:
+                now = time.monotonic()
+                self.seen.append(Seen(event.status, event.reason, now, event.kind))
+                self._news.set()
+
+    async def _see(self, wanted: Callable[[str], bool], within: float = PATIENCE) -> None:
+        async with asyncio.timeout(within):
+            while not wanted(await self.service.output(self.terminal.id, OutputMode.SCREEN)):
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+@dataclass
+class Ground:
+    """Where the agents of one test live."""
+
+    kind: Kind
+    stub: Stub
+    folder: Path
+
+    @asynccontextmanager
+    async def agent(
+        self, permissions: str = "full", profile: str = "tester"
+    ) -> AsyncIterator[Driven]:
+        """Start an agent and note what is told about it."""
+        service = TerminalService(self.config(permissions), SystemClock())
+        await service.start()
+        try:
+            new = NewTerminal(self.kind.agent, profile, str(self.work))
+            terminal = await service.create_session(new)
+            driven = Driven(self.kind, self.stub, service, terminal, self.work)
+            listening = asyncio.create_task(driven.listen())
+            try:
+                yield driven
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
+                # Not left to the end of tmux: some agents outlive their terminal.
+                with suppress(NotFound):
+                    await service.delete(terminal.id)
+        finally:
+            await service.close()
+
+    @property
+    def work(self) -> Path:
+        """The agents' working directory."""
+        return self.folder / "work.d"
+
+    @property
+    def socket(self) -> str:
+        """The name of the private tmux socket."""
+        return ServerConfig.from_env({"CAO_STATE_DIR": str(self.folder / "state")}).tmux_socket
+
+    def config(self, permissions: str) -> ServerConfig:
+        """Return the settings of a server whose agents talk to the stub."""
+        self.work.mkdir(exist_ok=True)
+        setup = agent_environment(
+            self.kind.agent, self.kind.version, self.stub.url, self.folder / "home", self.work
+        )
+        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+        environ = {name: os.environ[name] for name in kept if name in os.environ}
+        environ |= setup.server_environ()
+        environ |= {
+            "CAO_STATE_DIR": str(self.folder / "state"),
+            "CAO_CONFIG_DIR": str(self.folder / "config"),
+            "AGENT_PERMISSIONS": permissions,
+        }
+        return ServerConfig.from_env(environ)
+
+
+@contextmanager
+def ground_of(kind: Kind, folder: Path) -> Iterator[Ground]:
+    """Make a place for an agent; in the end nothing of it runs any more."""
+    with kind.manners.stub() as stub:
+        ground = Ground(kind, stub, folder)
+        try:
+            yield ground
+        finally:
+            end_tmux(ground.socket)
+
+
+def end_tmux(socket: str) -> None:
+    """End the tmux server of a private socket, if there is one, and remove the socket."""
+    words = ["tmux", "-L", socket]
+    asked = [*words, "display-message", "-p", "#{socket_path}"]
+    path = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+    subprocess.run([*words, "kill-server"], capture_output=True)
+    if path:
+        Path(path).unlink(missing_ok=True)
