@@ -251,6 +251,7 @@ class Ground:
             driven = Driven(self.kind, self.stub, service, terminal, self.work)
             listening = asyncio.create_task(driven.listen())
             try:
+                await driven.reached(*TerminalStatus)  # how it is before anything is done
                 yield driven
             finally:
                 listening.cancel()

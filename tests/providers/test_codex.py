@@ -160,8 +160,8 @@ def test_the_patterns_are_plain_strings_with_the_parts_that_are_promised() -> No
         "■ something failed\n",
     ],
 )
-def test_codex_without_a_composer_is_processing(screen: str) -> None:
-    assert detect_status(screen) is PROCESSING
+def test_codex_without_a_composer_and_a_sign_of_work_is_unknown(screen: str) -> None:
+    assert detect_status(screen) is UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def test_an_answer_whose_head_has_scrolled_away_is_completed() -> None:
 
 
 @pytest.mark.parametrize("screen", [BANNER, " > Fix it\n\n✦ I will look at it.\n"])
-def test_gemini_without_an_input_box_is_processing(screen: str) -> None:
-    assert detect_status(screen) is PROCESSING
+def test_gemini_without_an_input_box_and_a_sign_of_work_is_unknown(screen: str) -> None:
+    assert detect_status(screen) is UNKNOWN
 
 
 @pytest.mark.parametrize(

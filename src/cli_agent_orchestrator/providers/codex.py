@@ -3,7 +3,7 @@
 Only the form and the place of a line count, never its words: an answer may quote any sign of the
 interface without changing the status. The newest turn is what stands between the last message of
 the user and the composer; in it, a row that only a working Codex draws means work, and a failure
-counts if nothing follows it. What shows Codex but no composer is work, too.
+counts if nothing follows it. Without a composer and a sign of work nothing can be said.
 
 While an answer streams, the screen of every version looks like a finished one: the title tells.
 """
@@ -81,8 +81,6 @@ TITLE_REST_PATTERN = r"^Ready$"
 class Screen:
     """What can be seen of Codex."""
 
-    recognised: bool
-    """There is anything of Codex at all."""
     asks: bool
     """A dialog stands in the composer's place."""
     ready: bool
@@ -98,12 +96,10 @@ class Screen:
         composer = None if asks else composer_row(lines)
         cells = split_cells(lines[:composer])
         turn = last_turn(cells)
-        working = is_working(turn)
         return cls(
-            recognised=asks or working or composer is not None or any(map(is_of_codex, cells)),
             asks=asks,
             ready=composer is not None,
-            working=working,
+            working=is_working(turn),
             failed=has_failed(turn),
             replied=has_reply(turn, asked=len(turn) < len(cells)),
         )
@@ -117,10 +113,10 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         return TerminalStatus.WAITING_USER_ANSWER
     if told is TerminalStatus.PROCESSING:
         return TerminalStatus.PROCESSING
-    if not seen.recognised:
-        return TerminalStatus.UNKNOWN
-    if seen.working or not seen.ready:
+    if seen.working:
         return TerminalStatus.PROCESSING
+    if not seen.ready:
+        return TerminalStatus.UNKNOWN
     if seen.failed:
         return TerminalStatus.ERROR
     return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
@@ -133,11 +129,6 @@ def title_status(title: str) -> TerminalStatus | None:
     if find(TITLE_BUSY_PATTERN, title):
         return TerminalStatus.PROCESSING
     return TerminalStatus.IDLE if find(TITLE_REST_PATTERN, title) else None
-
-
-def is_of_codex(cell: Cell) -> bool:
-    """Does only Codex draw a cell like this?"""
-    return cell.kind not in (Kind.NOTE, Kind.TEXT, Kind.REST)
 
 
 def last_turn(cells: Sequence[Cell]) -> list[Cell]:

@@ -112,8 +112,6 @@ class Cell:
 class Screen:
     """What can be seen of Gemini CLI."""
 
-    recognised: bool
-    """There is anything of Gemini CLI at all."""
     asks: bool
     """A dialog stands in the place of the input box."""
     ready: bool
@@ -135,7 +133,6 @@ class Screen:
         marks = [cell for cell in turn if is_outcome(cell)]
         last = marks[-1] if marks else Cell("")
         return cls(
-            recognised=asks or box is not None or any(map(is_of_gemini, cells)),
             asks=asks,
             ready=box is not None,
             # A message that came during the start is neither queued nor shown for a moment.
@@ -154,10 +151,10 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         return TerminalStatus.WAITING_USER_ANSWER
     if told is TerminalStatus.PROCESSING:
         return TerminalStatus.PROCESSING
-    if not seen.recognised:
-        return TerminalStatus.UNKNOWN
-    if seen.working or not seen.ready:
+    if seen.working:
         return TerminalStatus.PROCESSING
+    if not seen.ready:
+        return TerminalStatus.UNKNOWN
     if seen.failed:
         return TerminalStatus.ERROR
     if seen.interrupted:
