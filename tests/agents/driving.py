@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.errors import InputRefused, NotFound
+from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import (
     Delivery,
     NewTerminal,
@@ -190,19 +190,6 @@ class Driven:
         pressed = time.monotonic()
         await self.press(manners.stop)
         return pressed
-
-    async def send_over_draft(self, message: str) -> Delivery:
-        """Send a message where the one that was stopped may be back in the input box.
-
-        Claude Code puts it there when no answer had begun; it is a person's text then, and
-        sending is refused until it is cleared.
-        """
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                with suppress(InputRefused):
-                    return await self.send(message)
-                await self.press("C-u")
-                await asyncio.sleep(0.1)
 
     async def last_answer(self) -> str:
         """Return what the agent said last."""

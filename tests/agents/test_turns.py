@@ -151,7 +151,7 @@ async def test_an_interrupted_agent_is_at_rest_and_takes_the_next_turn(
         pressed = await driven.stop()
         await driven.reached(IDLE, after=pressed)
         assert {seen.status for seen in driven.seen} <= {IDLE, PROCESSING}
-        delivery = await driven.send_over_draft("next [[answer:goes on]]")
+        delivery = await driven.send("next [[answer:goes on]]")
         assert delivery.confirmed, delivery.detail
         await complete(driven, 2)
         assert driven.stub.prompts[-1] == "next [[answer:goes on]]"

@@ -252,8 +252,15 @@ def test_the_session_record_tells_of_an_interruption() -> None:
 def test_the_session_record_has_the_answer() -> None:
     said = {"type": "text", "text": "The test passes now.\n\nAll of it."}
     line = json.dumps({"type": "assistant", "message": {"content": [said]}})
-    expected = AgentSignal(SignalKind.ANSWERED, "an answer", answer=said["text"])
+    expected = AgentSignal(SignalKind.ANSWERED, "answered", answer=said["text"])
     assert claude_code.read_signal(line) == expected
+
+
+def test_the_session_record_has_the_error_in_the_place_of_an_answer() -> None:
+    said = {"type": "text", "text": "API Error: 529 overloaded"}
+    fields = {"type": "assistant", "isApiErrorMessage": True, "message": {"content": [said]}}
+    expected = AgentSignal(SignalKind.ERRED, said["text"])
+    assert claude_code.read_signal(json.dumps(fields)) == expected
 
 
 @pytest.mark.parametrize(

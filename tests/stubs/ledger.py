@@ -15,7 +15,7 @@ class Turn:
     conversation: str
     prompt: str
     """The person's text, exactly as it arrived."""
-    system: str
+    system: str = field(repr=False)
     script: Script
     started: float
     """When the first request of the turn had come in."""

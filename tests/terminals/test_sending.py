@@ -1,5 +1,7 @@
 """A message is pasted, submitted and confirmed by the rules at the top of sending.py."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +82,13 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
         assert action == Clear()
     assert isinstance(after(sending, Look(0, IDLE, "left over")), Refuse)
     assert after(sending, Look(0, IDLE, "")) == Paste()
+
+
+def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
+    look = Look(0, IDLE, "fix the\n  long line", last_message="fix the long line\n")
+    assert after(Sending(), look) == Clear()
+    edited = replace(look, draft="fix the long line, please")
+    assert isinstance(after(Sending(), edited), Refuse)
 
 
 def test_enter_waits_until_the_text_is_in_the_box() -> None:

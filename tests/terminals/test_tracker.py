@@ -28,7 +28,8 @@ WAITING = TerminalStatus.WAITING_USER_ANSWER
 ERROR = TerminalStatus.ERROR
 UNKNOWN = TerminalStatus.UNKNOWN
 
-TELLING = [kind for kind in SignalKind if kind in STATUS_OF_SIGNAL]
+RECORDED = [SignalKind.ANSWERED, SignalKind.ERRED]
+TELLING = [kind for kind in SignalKind if kind not in RECORDED]
 SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
 
 
@@ -138,13 +139,27 @@ def test_a_turn_that_stopped_is_work_until_the_record_tells_how() -> None:
     assert judge(stopped, 10 + RECORD_LAG).status is COMPLETED
     answered = with_signal(stopped, SignalKind.ANSWERED, 10.2, Source.RECORD)
     assert judge(answered, 10.2).status is COMPLETED
-    failed = with_signal(stopped, SignalKind.FAILED, 10.2, Source.RECORD)
+    failed = with_signal(stopped, SignalKind.ERRED, 10.2, Source.RECORD)
     assert judge(failed, 10.2).status is ERROR
 
 
-def test_a_turn_that_stopped_after_its_answer_was_recorded_is_finished_at_once() -> None:
-    track = with_signal(Track(), SignalKind.ANSWERED, 9, Source.RECORD)
-    assert judge(with_signal(track, SignalKind.STOPPED, 10), 10).status is COMPLETED
+@pytest.mark.parametrize(
+    ("said", "status"), [(SignalKind.ANSWERED, COMPLETED), (SignalKind.ERRED, ERROR)]
+)
+def test_a_turn_that_stopped_after_the_record_told_how_is_over_at_once(
+    said: SignalKind, status: TerminalStatus
+) -> None:
+    track = with_signal(Track(), said, 9, Source.RECORD)
+    assert judge(with_signal(track, SignalKind.STOPPED, 10), 10).status is status
+
+
+@pytest.mark.parametrize("said", RECORDED)
+@pytest.mark.parametrize("kind", [kind for kind in TELLING if kind is not SignalKind.STOPPED])
+def test_what_the_record_has_changes_nothing_where_a_hook_tells_how_a_turn_ended(
+    said: SignalKind, kind: SignalKind
+) -> None:
+    track = with_signal(with_signal(Track(), kind, 10), said, 10.2, Source.RECORD)
+    assert judge(track, 10.3).status is STATUS_OF_SIGNAL[kind]
 
 
 @pytest.mark.parametrize("work", [SignalKind.WORKING, SignalKind.SUBMITTED])
@@ -186,13 +201,6 @@ def test_a_title_that_told_of_work_before_tells_of_rest_by_its_silence(
 def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
     track = with_title(with_signal(Track(), SignalKind.SUBMITTED, 10), IDLE, None)
     assert judge(track, 11 + SCREEN_LAG).status is PROCESSING
-
-
-def test_a_failure_in_the_record_stands_against_a_hook_that_calls_it_an_end() -> None:
-    failed = with_signal(Track(), SignalKind.FAILED, 10, Source.RECORD)
-    assert judge(with_signal(failed, SignalKind.FINISHED, 10.2), 10.3).status is ERROR
-    working = with_signal(failed, SignalKind.SUBMITTED, 10.5)
-    assert judge(with_signal(working, SignalKind.FINISHED, 10.9), 11).status is COMPLETED
 
 
 def test_an_interrupt_that_the_stream_reports_as_idle_counts() -> None:

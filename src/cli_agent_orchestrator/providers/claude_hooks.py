@@ -14,7 +14,8 @@ so ours print nothing.
 
 No hook tells of Esc. The session record does, if something of an answer was there: it names the
 interruption in the place of a prompt. Before 2.1 a turn that failed stops like any other, and no
-hook carries an answer: the record has both, within milliseconds of the hook.
+hook carries an answer: the record has both, within milliseconds of the hook. In 2.1 it has them a
+while later, when the next turn may have begun.
 """
 
 import json
@@ -85,9 +86,9 @@ def read_line(line: str) -> AgentSignal | None:
         case {"isSidechain": True}:
             return None
         case {"isApiErrorMessage": True, "message": {"content": [{"text": str(text)}, *_]}}:
-            return AgentSignal(SignalKind.FAILED, text)
+            return AgentSignal(SignalKind.ERRED, text)
         case {"type": "assistant", "message": {"content": [{"type": "text", "text": str(text)}]}}:
-            return AgentSignal(SignalKind.ANSWERED, "an answer", answer=text)
+            return AgentSignal(SignalKind.ANSWERED, "answered", answer=text)
         case {"type": "user", "message": {"content": [{"text": str(text)}, *_]}}:
             stopped = text.startswith(INTERRUPTED_TEXT)
             return AgentSignal(SignalKind.INTERRUPTED, text) if stopped else None

@@ -60,6 +60,8 @@ class LiveTerminal:
     exit_code: int | None = None
     leftover: bool = False
     """May a message of ours that was not confirmed still be in the input box?"""
+    last_message: str = ""
+    """What was pasted last: agents may put it back into the input box."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever types into it."""
     decay: asyncio.TimerHandle | None = None

@@ -151,6 +151,7 @@ class Courier:
         try:
             data = complete(letter.data, live.provider.completes)
             await self._tmux.paste(live.pane or "", data)
+            live.last_message = letter.data.decode()
         except TmuxCommandError:
             live.leftover, letter.typed = before, False
             raise
@@ -166,4 +167,4 @@ class Courier:
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
         taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
-        return Look(self._board.now(), status, draft, taken, live.alive)
+        return Look(self._board.now(), status, draft, taken, live.alive, live.last_message)

@@ -4,7 +4,7 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
 
 1. Nothing is typed unless the agent is at rest (or failed, but alive) and its input box is in
    sight. Text that a person left in the box is not ours to merge with or to remove; what an
-   earlier message of ours left there is cleared first.
+   earlier message of ours left there, or the agent put back there, is cleared first.
 2. Enter is pressed only after the pasted text is seen in the box: a paste that is still being
    read swallows it.
 3. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
@@ -52,6 +52,8 @@ class Look:
     taken: str | None = None
     """The agent's own signal that it took the message, since the first Enter."""
     alive: bool = True
+    last_message: str = ""
+    """What was pasted last, whatever became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +144,16 @@ def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
         return sending, LookAgain(min(left, LOOK_SECONDS))
     if look.draft is None:
         return sending, Refuse("its input box is not in sight")
-    if not sending.own_leftover:
+    if not (sending.own_leftover or is_same_text(look.draft, look.last_message)):
         return sending, Refuse("there is unsent text in its input box; send or clear it first")
     if sending.clears == MAX_CLEARS:
         return sending, Refuse("unsent text in its input box could not be cleared")
     return replace(sending, clears=sending.clears + 1), Clear()
+
+
+def is_same_text(draft: str, message: str) -> bool:
+    """Is a draft this message? A box breaks lines where it likes."""
+    return "".join(draft.split()) == "".join(message.split())
 
 
 def _submit(sending: Sending, look: Look) -> tuple[Sending, Action]:

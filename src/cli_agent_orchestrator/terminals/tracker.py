@@ -24,8 +24,6 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 
 SCREEN_LAG = 2.5
 """Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
-SAME_MOMENT = 1.0
-"""Seconds within which two signals speak of the same end of a turn."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
 
@@ -49,6 +47,8 @@ STATUS_OF_SIGNAL = {
     SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
     SignalKind.FINISHED: TerminalStatus.COMPLETED,
     SignalKind.STOPPED: TerminalStatus.COMPLETED,
+    SignalKind.ANSWERED: TerminalStatus.COMPLETED,
+    SignalKind.ERRED: TerminalStatus.ERROR,
     SignalKind.INTERRUPTED: TerminalStatus.IDLE,
     SignalKind.FAILED: TerminalStatus.ERROR,
     SignalKind.ENDED: TerminalStatus.ERROR,
@@ -104,10 +104,10 @@ class Track:
 
     signal: Evidence | None = None
     """The newest signal of the agent's own, or our confirmed submission."""
-    settles_at: float = 0.0
-    """When that signal counts; until then the agent is still at work."""
-    answered: bool = False
-    """Has the session record an answer, since the agent was last seen at work?"""
+    open_end: bool = False
+    """Does that signal leave open how the turn ended?"""
+    said: Evidence | None = None
+    """The answer or error that the session record has, since the agent was last seen at work."""
     screen: Evidence | None = None
     """What the screen said when it was last read."""
     screen_changed_at: float = 0.0
@@ -131,23 +131,20 @@ class Verdict:
 
 def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
     """Fold in a signal of the agent's own; one that is old news changes nothing."""
-    if signal.kind is SignalKind.ANSWERED:
-        return replace(track, answered=True, settles_at=min(track.settles_at, at))
     evidence = Evidence(source, STATUS_OF_SIGNAL[signal.kind], signal.detail, at)
+    if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
+        return replace(track, said=evidence)
     if track.signal is not None and track.signal.at > at:
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
         return track
-    if signal.kind in (SignalKind.FINISHED, SignalKind.STOPPED) and _has_just_failed(track, at):
-        return track
-    waits_for_record = signal.kind is SignalKind.STOPPED and not track.answered
     return replace(
         track,
         signal=evidence,
-        settles_at=at + RECORD_LAG if waits_for_record else at,
-        answered=track.answered and evidence.status is not _PROCESSING,
+        open_end=signal.kind is SignalKind.STOPPED,
+        said=None if evidence.status is _PROCESSING else track.said,
     )
 
 
@@ -161,14 +158,6 @@ def _has_begun(track: Track) -> bool:
     return track.signal is not None or (
         track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
     )
-
-
-def _has_just_failed(track: Track, at: float) -> bool:
-    """Has its record just told of a failure? Some versions end such a turn like any other."""
-    last = track.signal
-    if last is None or (last.source, last.status) != (Source.RECORD, _ERROR):
-        return False
-    return at - last.at <= SAME_MOMENT
 
 
 def observe_submission(track: Track, detail: str, at: float) -> Track:
@@ -203,15 +192,17 @@ def judge(track: Track, now: float) -> Verdict:
     """Return the status, by the rules at the top of this module."""
     if track.end is not None:
         return Verdict(_ERROR, track.end.detail)
-    if track.signal is None or track.signal.status is None:
+    signal = track.signal
+    if signal is None or signal.status is None:
         return _by_screen(track)
-    if now < track.settles_at:
-        return Verdict(
-            _PROCESSING, f"{_says(track.signal)}; how is not known yet", track.settles_at
-        )
+    if track.open_end and track.said is not None:
+        signal = replace(track.said, at=signal.at)
+    elif track.open_end and now < signal.at + RECORD_LAG:
+        reason = f"{_says(signal)}; how it ended is not known yet"
+        return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
     if track.screen is None or track.screen.status is None:
-        return Verdict(track.signal.status, _says(track.signal))
-    return _weigh(track, track.signal, track.screen, now)
+        return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
+    return _weigh(track, signal, track.screen, now)
 
 
 def _by_screen(track: Track) -> Verdict:

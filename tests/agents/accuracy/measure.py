@@ -158,8 +158,7 @@ class Measurement:
         message = kind.message(number)
         begun = time.monotonic()
         try:
-            send = driven.send_over_draft if kind.course is Course.STOP else driven.send
-            delivery = await send(message)
+            delivery = await driven.send(message)
             sent = time.monotonic()
             await driven.started(turns + 1)
             truth = await _take(driven, kind, number, Sent(sent, turns))
