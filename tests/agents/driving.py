@@ -224,6 +224,8 @@ class Ground:
     kind: Kind
     stub: Stub
     folder: Path
+    trusted: bool = True
+    """Has a person said before that the agent may work in this folder?"""
 
     @asynccontextmanager
     async def agent(
@@ -263,7 +265,11 @@ class Ground:
         """Return the settings of a server whose agents talk to the stub."""
         self.work.mkdir(exist_ok=True)
         setup = agent_environment(
-            self.kind.agent, self.kind.version, self.stub.url, self.folder / "home", self.work
+            self.kind.agent,
+            self.kind.version,
+            self.stub.url,
+            self.folder / "home",
+            self.work if self.trusted else None,
         )
         kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
         environ = {name: os.environ[name] for name in kept if name in os.environ}

@@ -43,15 +43,18 @@ class AgentSetup:
 
 
 def agent_environment(
-    agent: str, version: str, stub_url: str, home: Path, working_directory: Path
+    agent: str, version: str, stub_url: str, home: Path, trusted: Path | None
 ) -> AgentSetup:
-    """Install an agent, fill its home and return how it is started against a stub."""
+    """Install an agent, fill its home and return how it is started against a stub.
+
+    `trusted` is the folder that a person has said yes to before, where the agent keeps such a note.
+    """
     installed = install(agent, version)
     match agent:
         case "codex":
             return _codex(installed, stub_url, home)
         case "claude_code":
-            return _claude_code(installed, stub_url, home, working_directory)
+            return _claude_code(installed, stub_url, home, trusted)
         case "gemini_cli":
             return _gemini_cli(installed, stub_url, home)
         case "copilot_cli":
@@ -86,19 +89,20 @@ def _codex(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
 
 
 def _claude_code(
-    installed: Installed, stub_url: str, home: Path, working_directory: Path
+    installed: Installed, stub_url: str, home: Path, trusted: Path | None
 ) -> AgentSetup:
     folder = home / ".claude"
     folder.mkdir(parents=True, exist_ok=True)
     # It leaves folders behind where it finds a place for them.
     temporary = home / "tmp"
     temporary.mkdir(exist_ok=True)
+    projects = {str(trusted): {"hasTrustDialogAccepted": True, "allowedTools": []}}
     past_the_dialogs = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "bypassPermissionsModeAccepted": True,
         "customApiKeyResponses": {"approved": [KEY_END], "rejected": []},
-        "projects": {str(working_directory): {"hasTrustDialogAccepted": True, "allowedTools": []}},
+        "projects": projects if trusted else {},
     }
     (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
     env = {

@@ -36,6 +36,14 @@ async def test_the_profile_reaches_the_model(ground: Ground) -> None:
     assert find_profile("tester", []).prompt.strip() in told
 
 
+async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) -> None:
+    ground.trusted = False
+    async with ground.agent() as driven:
+        assert driven.told_since(0) == [IDLE]
+        await driven.send("[[answer:trusted]]")
+        await complete(driven, 1)
+
+
 @pytest.mark.parametrize("size", [1, 300, 999, 5_000, 200_000])
 async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> None:
     message = hard_text(size)

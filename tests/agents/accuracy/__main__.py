@@ -79,6 +79,7 @@ async def measure(kind: Kind, turns: int, prompts: int) -> None:
         tempfile.TemporaryDirectory(prefix="accuracy-") as folder,
         ground_of(kind, Path(folder)) as ground,
     ):
+        ground.trusted = False  # so that every start has a question to pass
         measurement = Measurement(ground, report)
         for turn_kind in turn_kinds(kind):
             count = share(turn_kind, turns)
