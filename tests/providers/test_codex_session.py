@@ -186,6 +186,10 @@ def record(kind: str, **payload: object) -> str:
             AgentSignal(SignalKind.FINISHED, "task_complete without a message"),
         ),
         (
+            record("task_complete", last_agent_message=None),
+            AgentSignal(SignalKind.STOPPED, "task_complete without a message"),
+        ),
+        (
             record("task_complete", last_agent_message=None, error={"message": "401"}),
             AgentSignal(SignalKind.FAILED, "task_complete: 401"),
         ),
@@ -213,8 +217,6 @@ def test_the_session_record_tells_what_happened(line: str, expected: AgentSignal
         '{"type": "session_meta", "payload": {"id": "1"}}',
         record("token_count"),
         record("item_completed", item={"type": "AgentMessage"}),
-        # up to 0.125 a failed turn ends like this, too
-        record("task_complete", last_agent_message=None),
     ],
 )
 def test_a_line_that_does_not_tell_is_no_signal(line: str) -> None:

@@ -1,6 +1,7 @@
 """The status is folded from signals and screens by the rules at the top of tracker.py."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -92,6 +93,27 @@ def test_a_session_record_says_nothing_of_approvals_so_the_dialog_on_screen_coun
     assert judge(with_screen(track, WAITING, 13), 13).status is WAITING
 
 
+@pytest.mark.parametrize("source", SPEAKING)
+def test_a_question_that_comes_up_after_a_signal_is_believed_at_once(source: Source) -> None:
+    track = with_signal(with_screen(Track(), IDLE, 9), SignalKind.WORKING, 10, source)
+    assert judge(with_screen(track, WAITING, 10.1), 10.1).status is WAITING
+
+
+@pytest.mark.parametrize("source", SPEAKING)
+def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(source: Source) -> None:
+    track = with_signal(with_screen(Track(), WAITING, 9), SignalKind.WORKING, 10, source)
+    seen_again = Evidence(Source.SCREEN, WAITING, "x", 10.1)
+    track = replace(track, screen=seen_again)
+    assert judge(track, 10.1).status is PROCESSING
+    assert judge(track, 10 + SCREEN_LAG).status is WAITING
+
+
+def test_an_error_that_comes_up_is_believed_at_once_where_screens_are_drawn_in_time() -> None:
+    for source, expected in ((Source.RECORD, ERROR), (Source.HOOK, PROCESSING)):
+        track = with_signal(with_screen(Track(), IDLE, 9), SignalKind.WORKING, 10, source)
+        assert judge(with_screen(track, ERROR, 10.1), 10.1).status is expected
+
+
 def test_streaming_without_a_busy_mark_is_still_processing() -> None:
     track = with_signal(Track(), SignalKind.SUBMITTED, 10)
     for second in range(11, 300):
@@ -151,6 +173,18 @@ def test_a_turn_that_stopped_after_the_record_told_how_is_over_at_once(
 ) -> None:
     track = with_signal(Track(), said, 9, Source.RECORD)
     assert judge(with_signal(track, SignalKind.STOPPED, 10), 10).status is status
+
+
+def test_a_turn_that_stopped_has_failed_if_the_screen_shows_an_error() -> None:
+    stopped = with_signal(with_screen(Track(), ERROR, 9), SignalKind.STOPPED, 10)
+    assert judge(stopped, 10).status is ERROR
+    answered = with_signal(stopped, SignalKind.ANSWERED, 10.1, Source.RECORD)
+    assert judge(answered, 10.1).status is COMPLETED
+
+
+def test_a_stop_after_a_failure_is_that_of_the_same_turn() -> None:
+    failed = with_signal(Track(), SignalKind.FAILED, 10, Source.RECORD)
+    assert with_signal(failed, SignalKind.STOPPED, 10.1, Source.RECORD) == failed
 
 
 @pytest.mark.parametrize("said", RECORDED)

@@ -81,7 +81,7 @@ class SignalKind(Enum):
     WAITING = "waiting"
     FINISHED = "finished"
     STOPPED = "stopped"
-    """The turn is over; whether it finished or failed, the session record tells."""
+    """The turn is over; whether it finished or failed, the session record or the screen tells."""
     ANSWERED = "answered"
     """The session record has an answer; the turn may go on."""
     ERRED = "erred"

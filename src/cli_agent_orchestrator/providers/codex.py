@@ -238,8 +238,8 @@ def _event(line: str) -> dict[str, Any]:  # whatever JSON holds
             return {}
 
 
-def _end_of_turn(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
-    """Tell a finished turn from a failed one, None if the record does not say.
+def _end_of_turn(event: dict[str, Any]) -> AgentSignal:  # whatever JSON holds
+    """Tell a finished turn from a failed one, as far as the record says.
 
     Before 0.149 a failed turn and one without a last message end alike, and neither has a
     `started_at`: an `error` before it, or the screen, has to tell.
@@ -252,7 +252,7 @@ def _end_of_turn(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON 
         case {"started_at": _}:
             return AgentSignal(SignalKind.FINISHED, "task_complete without a message")
         case _:
-            return None
+            return AgentSignal(SignalKind.STOPPED, "task_complete without a message")
 
 
 PERMISSION_FLAGS = {

@@ -6,7 +6,8 @@ The rules, in this order:
 2. The newest of the agent's own signals (hook, session record, stream state, our own confirmed
    submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
-   it must have stood still first. A busy agent repaints, so stillness is what tells a signal
+   it must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it
+   came up after the signal. A busy agent repaints, so stillness is what tells a signal
    that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex
    shows no busy mark while it streams). A title that tells of work tells of rest by its silence:
    then the screen need not stand still.
@@ -97,6 +98,12 @@ CONTRADICTIONS = {
     (_ERROR, _PROCESSING): Winner.SCREEN,
 }
 
+NEWS = {
+    # (who said that the agent works, what the screen says since then): believed at once.
+    *((source, _WAITING) for source in Source),  # a question is never drawn late
+    (Source.RECORD, _ERROR),  # Codex draws in time; old versions record no failure
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Track:
@@ -112,6 +119,8 @@ class Track:
     """What the screen said when it was last read."""
     screen_changed_at: float = 0.0
     """When the screen's text last changed."""
+    screen_says_since: float = 0.0
+    """Since when the screen says what it says."""
     title: Evidence | None = None
     """What the pane's title says; the screen's evidence has it folded in."""
     title_worked_at: float | None = None
@@ -138,6 +147,8 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
+    if signal.kind is SignalKind.STOPPED and track.signal and track.signal.status is _ERROR:
+        return track  # it is the turn that failed
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
         return track
     return replace(
@@ -169,6 +180,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     fulfilled = track.signal is not None and track.signal.source == Source.SUBMISSION
     fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
+    news = track.screen is None or track.screen.status is not seen.status
     return replace(
         track,
         signal=None if fulfilled else track.signal,
@@ -176,6 +188,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         title=title,
         title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
         screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
+        screen_says_since=seen.at if news else track.screen_says_since,
     )
 
 
@@ -195,14 +208,25 @@ def judge(track: Track, now: float) -> Verdict:
     signal = track.signal
     if signal is None or signal.status is None:
         return _by_screen(track)
-    if track.open_end and track.said is not None:
-        signal = replace(track.said, at=signal.at)
+    how = _how_it_ended(track)
+    if how is not None:
+        signal = replace(how, at=signal.at)
     elif track.open_end and now < signal.at + RECORD_LAG:
         reason = f"{_says(signal)}; how it ended is not known yet"
         return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
     if track.screen is None or track.screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, track.screen, now)
+
+
+def _how_it_ended(track: Track) -> Evidence | None:
+    """Return what tells how a turn ended, if the signal of its end leaves that open."""
+    if not track.open_end:
+        return None
+    if track.said is not None:
+        return track.said
+    failed = track.screen is not None and track.screen.status is _ERROR
+    return track.screen if failed else None
 
 
 def _by_screen(track: Track) -> Verdict:
@@ -223,9 +247,16 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     holds_until = signal.at + SCREEN_LAG
     if winner is Winner.STILL_SCREEN:
         holds_until = _still_enough_at(track, signal)
-    if now < holds_until:
+    if now < holds_until and not _is_news(track, signal, screen):
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
+    """Does the screen say something that came up after the signal and is to be believed?"""
+    if signal.status is not _PROCESSING or (signal.source, screen.status) not in NEWS:
+        return False
+    return track.screen_says_since > signal.at
 
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:

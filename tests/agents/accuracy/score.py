@@ -124,19 +124,28 @@ def _judge_end(
     truth: Truth, told: Sequence[Told], before: set[TerminalStatus], caught_up: float
 ) -> set[Mistake]:
     """The end takes a moment to be told, but then it stays told."""
-    statuses = _within(told, Span(max(truth.end, caught_up), truth.until))
-    if truth.rest not in statuses:
-        return {Mistake.MISSED_END} | _false(statuses, before)
-    told_once = statuses.index(truth.rest)
-    return _false(statuses[:told_once], before) | _false(statuses[told_once:], {truth.rest})
+    delay = _first(told, Span(truth.end, truth.until), truth.rest)
+    if delay is None and _at(told, truth.end) is not truth.rest:
+        late = _within(told, Span(max(truth.end, caught_up), truth.until))
+        return {Mistake.MISSED_END} | _false(late, before)
+    known = truth.end + (delay or 0.0)
+    early = _within(told, Span(max(truth.end, caught_up), known))
+    return _false(early, before) | _false(_within(told, Span(known, truth.until)), {truth.rest})
 
 
 def _within(told: Sequence[Told], span: Span) -> list[TerminalStatus]:
     """Return the statuses that held in a span, among them the one that held at its start."""
     if span.start >= span.end:
         return []
-    before = [entry.status for entry in told if entry.at <= span.start]
-    return before[-1:] + [entry.status for entry in told if span.start < entry.at < span.end]
+    held = _at(told, span.start)
+    later = [entry.status for entry in told if span.start < entry.at < span.end]
+    return [held, *later] if held else later
+
+
+def _at(told: Sequence[Told], moment: float) -> TerminalStatus | None:
+    """Return the status that held at a moment."""
+    before = [entry.status for entry in told if entry.at <= moment]
+    return before[-1] if before else None
 
 
 def _false(statuses: Iterable[TerminalStatus], right: set[TerminalStatus]) -> set[Mistake]:
@@ -145,8 +154,7 @@ def _false(statuses: Iterable[TerminalStatus], right: set[TerminalStatus]) -> se
 
 def _first(told: Sequence[Told], span: Span, wanted: TerminalStatus) -> float | None:
     """Return how long after a span's start a status was first told; None if it held by then."""
-    before = [entry.status for entry in told if entry.at <= span.start]
-    if before and before[-1] is wanted:
+    if _at(told, span.start) is wanted:
         return None
     for entry in told:
         if span.start < entry.at < span.end and entry.status is wanted:

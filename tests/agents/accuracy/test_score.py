@@ -63,6 +63,14 @@ def test_an_end_that_is_never_told_is_missed() -> None:
     assert mistakes(TURN, *RIGHT[:2]) == {Mistake.MISSED_END}
 
 
+def test_a_turn_shorter_than_the_grace_is_judged_by_its_end_alone() -> None:
+    quick = Truth(sent=10, end=10.1, rest=COMPLETED, until=10.4)
+    late = [Told(0, IDLE), Told(10.2, COMPLETED)]
+    assert mistakes(quick, *late, grace=0.5) == set()
+    assert mistakes(quick, *late) == {Mistake.FALSE_IDLE}
+    assert mistakes(quick, late[0], grace=0.5) == {Mistake.MISSED_END}
+
+
 def test_work_after_the_end_is_false() -> None:
     found = mistakes(TURN, *RIGHT, Told(21, PROCESSING), Told(22, COMPLETED))
     assert found == {Mistake.FALSE_WORKING}
