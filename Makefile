@@ -18,6 +18,9 @@ test: $(READY) tmux ## Run all tests
 test-agents: $(READY) tmux node ## Drive real Codex and Claude Code (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
 
+accuracy: $(READY) tmux node ## Measure how true the status is, on the same agents (an hour); writes docs/accuracy.md
+	$(BIN)/python -m tests.agents.accuracy
+
 check: $(READY) ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,4 +46,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-agents check bench format tmux node clean
+.PHONY: help demo test test-agents accuracy check bench format tmux node clean
