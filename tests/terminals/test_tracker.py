@@ -232,6 +232,23 @@ def test_a_title_that_told_of_work_before_tells_of_rest_by_its_silence(
     assert judge(stopped, 11 + SCREEN_LAG).status is IDLE
 
 
+def test_a_message_that_the_agent_has_not_confirmed_may_be_ahead_of_its_title() -> None:
+    worked = with_title(Track(), PROCESSING, PROCESSING)
+    rested = with_title(with_signal(worked, SignalKind.FINISHED, 11), COMPLETED, None)
+    track = tracker.observe_submission(rested, "the input box is empty again", 20)
+    assert judge(track, 20 + SCREEN_LAG).status is PROCESSING
+    assert judge(track, 20 + HOLD_SECONDS[Source.SUBMISSION]).status is COMPLETED
+
+
+def test_the_explanation_names_what_told_how_an_open_end_was() -> None:
+    track = with_signal(Track(), SignalKind.ERRED, 9, Source.RECORD)
+    pieces = tracker.explain(with_signal(track, SignalKind.STOPPED, 10), 10).evidence
+    assert [(piece.source, piece.status) for piece in pieces] == [
+        (Source.HOOK, COMPLETED),
+        (Source.RECORD, ERROR),
+    ]
+
+
 def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
     track = with_title(with_signal(Track(), SignalKind.SUBMITTED, 10), IDLE, None)
     assert judge(track, 11 + SCREEN_LAG).status is PROCESSING

@@ -4,13 +4,14 @@ The rules, in this order:
 
 1. A program that has ended is in `error`; nothing else can be said about it.
 2. The newest of the agent's own signals (hook, session record, stream state, our own confirmed
-   submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow.
+   submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow. One
+   that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
    it must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it
-   came up after the signal. A busy agent repaints, so stillness is what tells a signal
-   that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex
-   shows no busy mark while it streams). A title that tells of work tells of rest by its silence:
-   then the screen need not stand still.
+   came up after the signal. A busy agent repaints, so stillness is what tells a signal that got
+   lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows no busy
+   mark while it streams). A title that tells of work tells of rest by its silence: then the screen
+   need not stand still.
 4. Without any signal the screen decides.
 5. What neither knows is `unknown`, never idle.
 
@@ -261,7 +262,8 @@ def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:
     """Return from when on a screen at rest wins over a signal of work."""
-    if track.title_worked_at is not None and not _tells_of_work(track.title):
+    confirmed = signal.source != Source.SUBMISSION  # by the agent, whose title is in time then
+    if confirmed and track.title_worked_at is not None and not _tells_of_work(track.title):
         return max(signal.at, track.title_worked_at) + SCREEN_LAG
     still_since = max(signal.at, track.screen_changed_at)
     return still_since + HOLD_SECONDS[Source(signal.source)]
@@ -274,6 +276,7 @@ def _says(evidence: Evidence) -> str:
 def explain(track: Track, now: float) -> Explanation:
     """Return the verdict with every piece of evidence behind it, newest first."""
     verdict = judge(track, now)
-    pieces = (track.end, track.signal, track.title, track.screen)
+    said = track.said if track.open_end else None
+    pieces = (track.end, track.signal, said, track.title, track.screen)
     known = sorted((piece for piece in pieces if piece), key=lambda piece: -piece.at)
     return Explanation(verdict.status, verdict.reason, tuple(known))

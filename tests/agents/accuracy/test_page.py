@@ -1,0 +1,76 @@
+"""The page of figures, made of results that are made up."""
+
+from dataclasses import asdict, replace
+
+from tests.agents.accuracy.kinds import TURN_KINDS, share, turn_kinds
+from tests.agents.accuracy.measure import LARGEST, PromptResult, TurnResult, prompt_sizes
+from tests.agents.accuracy.page import Saw, page, shortcomings
+from tests.agents.accuracy.score import Mistake, Score
+from tests.agents.driving import KINDS, hard_text
+
+RIGHT = TurnResult("finished", "short answer", Score(delay=0.02), Score(delay=0.2))
+WRONG = frozenset({Mistake.FALSE_FINISHED})
+LIED = TurnResult("streaming", "list", Score(delay=0.03), Score(WRONG))
+PROMPT = PromptResult(200_000, 0.2, presses=2)
+
+
+def saw(*turns: TurnResult, prompts: tuple[PromptResult, ...] = (PROMPT,)) -> Saw:
+    return Saw(
+        "codex",
+        "1.2.3",
+        "a machine",
+        screens=7,
+        turns=[asdict(turn) for turn in turns],
+        prompts=[asdict(prompt) for prompt in prompts],
+    )
+
+
+def test_the_page_has_what_signals_and_what_screens_told() -> None:
+    text = page([saw(RIGHT, LIED)])
+    assert "| codex 1.2.3 | **signals** | 2 | 7 | 0 | 0 | 0 | 0 | 0 | 20 / 30 | – | 0 |" in text
+    assert "|  | screen alone |  |  | 1 | 0 | 0 | 0 | 0 | 200 / 200 | – |  |" in text
+    assert "| codex 1.2.3 | 1 | 0 | 1 | 200 / 200 |" in text
+    assert "| streaming | list | 1 | 0 | 30 / 30 | 1: false finished 1 |" in text
+
+
+def test_what_the_screen_alone_gets_wrong_is_no_shortcoming() -> None:
+    assert list(shortcomings([saw(RIGHT, LIED)])) == []
+
+
+def test_every_shortcoming_is_named() -> None:
+    late = replace(RIGHT, signals=Score(delay=0.6))
+    lied = replace(RIGHT, signals=Score(WRONG))
+    stuck = replace(RIGHT, trouble="TimeoutError", sending="2 arrived")
+    lost = replace(PROMPT, failure="0 arrived")
+    assert list(shortcomings([saw(late, lied, stuck, prompts=(lost, PROMPT))])) == [
+        "codex 1.2.3: false finished in 1 turns",
+        "codex 1.2.3: 1 turns could not be measured",
+        "codex 1.2.3: 1 messages of turns not delivered once and exactly",
+        "codex 1.2.3: 1 of 2 prompts not delivered",
+        "codex 1.2.3: end of a turn known after 600 ms (p99)",
+    ]
+
+
+def test_the_turns_of_a_state_are_shared_out_among_its_kinds() -> None:
+    for state in {kind.state for kind in TURN_KINDS}:
+        shares = [share(kind, 100) for kind in TURN_KINDS if kind.state == state]
+        assert 100 <= sum(shares) <= 100 + len(shares)
+
+
+def test_every_agent_is_asked_for_every_state_it_knows() -> None:
+    states = {str(kind): {turn.state for turn in turn_kinds(kind)} for kind in KINDS}
+    every = {turn.state for turn in TURN_KINDS}
+    assert states.pop("codex-0.101.0") == every - {"waiting: question"}
+    assert all(own == every for own in states.values())
+
+
+def test_prompts_have_every_size_once() -> None:
+    sizes = prompt_sizes(500)
+    assert (len(sizes), min(sizes), max(sizes)) == (500, 1, LARGEST)
+
+
+def test_a_hard_text_has_its_size_and_ends_that_nobody_trims() -> None:
+    for size in (1, 2, 3, 7, 100, 4_999, LARGEST):
+        text = hard_text(size)
+        assert len(text.encode()) == size
+        assert text == text.strip()
