@@ -15,10 +15,10 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no accou
 test: $(READY) tmux ## Run all tests
 	$(BIN)/python -m pytest -m "not agents" -n 4 --dist loadgroup
 
-test-agents: $(READY) tmux node ## Drive real Codex and Claude Code (from npm) against stub models
+test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
 
-accuracy: $(READY) tmux node ## Measure how true the status is, on the same agents (an hour); writes docs/accuracy.md
+accuracy: agents ## Measure how true the status is, on the same agents (an hour); writes docs/accuracy.md
 	$(BIN)/python -m tests.agents.accuracy
 
 check: $(READY) ## Lint, format and types
@@ -33,6 +33,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+agents: $(READY) tmux node
+	@$(BIN)/python -m tests.agents.installs
+
 tmux: ## Install tmux if it is missing
 	@sh scripts/need-tmux.sh
 
@@ -46,4 +49,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-agents accuracy check bench format tmux node clean
+.PHONY: help demo test test-agents accuracy check bench format agents tmux node clean

@@ -1,13 +1,16 @@
 """Installs pinned real agent programs into the project's cache, each version in its own folder.
 
+`python -m tests.agents.installs` installs them all, and says which it had to take instead.
 `npm install` reports success also where a version has no build for this platform, so a program
 counts as installed only when it tells its version. Where it cannot, the nearest version that can is
 taken, and the note says so.
 """
 
+import functools
 import json
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,6 +75,7 @@ class NoSuchVersion(InstallError):
     """npm does not have this version."""
 
 
+@functools.cache
 def install(name: str, version: str, cache: Path = CACHE) -> Installed:
     """Return a running program of this version, or else of the nearest, installing it if needed.
 
@@ -165,3 +169,20 @@ def _npm(*words: str) -> str:
         kind = NoSuchVersion if "ETARGET" in error.stderr else InstallError
         raise kind(f"npm {' '.join(words)}: {error.stderr.strip()}") from error
     return done.stdout
+
+
+def main() -> int:
+    """Install every agent that is tested, and say what is there."""
+    try:
+        for agent in (AGENTS | FURTHER_AGENTS).values():
+            for version in agent.versions:
+                print(f"{agent.name} {version}: ", end="", flush=True)
+                print(install(agent.name, version).note or "ready", flush=True)
+    except InstallError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
