@@ -11,7 +11,6 @@ The title of 2.1 tells work from rest while the program does not know that it ru
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -33,6 +32,7 @@ from cli_agent_orchestrator.providers.claude_screen import (
     is_dialog,
     last_turn,
 )
+from cli_agent_orchestrator.providers.marks import Marks
 from cli_agent_orchestrator.providers.screen import dedent_cell, find, screen_lines, without_dim
 
 name = "claude_code"
@@ -75,56 +75,27 @@ FAILED_ANSWER_PATTERN = (
 CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b\s](?=\x1b\[0;2m)"
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen of Claude Code."""
-
-    asks: bool
-    """A dialog stands where the input box would be."""
-    ready: bool
-    """The input box is there."""
-    drafted: bool
-    """There is text in the input box."""
-    working: bool
-    interrupted: bool
-    failed: bool
-    replied: bool
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = screen_lines(text)
-        box = find_box(lines)
-        footer = "\n".join(lines[box.end + 1 :]) if box else ""
-        cells = conversation(lines, box)
-        turn = [cell for cell in last_turn(cells) if cell.kind is not Kind.DONE]
-        return cls(
-            asks=is_dialog(lines) or find_startup_dialog(lines) is not None,
-            ready=box is not None,
-            drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
-            working=bool(find(BUSY_FOOTER_PATTERN, footer)) or is_working(cells),
-            interrupted=is_interrupted(turn),
-            failed=has_failed(turn),
-            replied=has_reply(last_turn(cells)),
-        )
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen, and the pane's title if it is known, say."""
-    seen = Screen.read(screen)
-    if seen.asks:
-        return TerminalStatus.WAITING_USER_ANSWER
-    if title and title_status(title):
-        return TerminalStatus.PROCESSING
-    if not seen.ready:
-        return TerminalStatus.UNKNOWN
-    if seen.working:
-        return TerminalStatus.PROCESSING
-    if seen.interrupted:
-        return TerminalStatus.IDLE
-    if seen.failed:
-        # Esc before any answer takes a turn off the screen, and its text is back in the box.
-        return TerminalStatus.IDLE if seen.drafted else TerminalStatus.ERROR
-    return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
+    return read_marks(screen).status(title_status(title) if title else None)
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    box = find_box(lines)
+    footer = "\n".join(lines[box.end + 1 :]) if box else ""
+    cells = conversation(lines, box)
+    turn = [cell for cell in last_turn(cells) if cell.kind is not Kind.DONE]
+    return Marks(
+        asks=is_dialog(lines) or find_startup_dialog(lines) is not None,
+        ready=box is not None,
+        drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
+        working=box is not None and (bool(find(BUSY_FOOTER_PATTERN, footer)) or is_working(cells)),
+        interrupted=is_interrupted(turn),
+        failed=has_failed(turn),
+        replied=has_reply(last_turn(cells)),
+    )
 
 
 def title_status(title: str) -> TerminalStatus | None:

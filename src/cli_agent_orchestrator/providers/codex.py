@@ -10,7 +10,6 @@ While an answer streams, the screen of every version looks like a finished one: 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -32,6 +31,7 @@ from cli_agent_orchestrator.providers.codex_transcript import (
     split_cells,
     transcript_end,
 )
+from cli_agent_orchestrator.providers.marks import Marks
 from cli_agent_orchestrator.providers.screen import dedent_cell, find, screen_lines, without_dim
 
 name = "codex"
@@ -77,49 +77,25 @@ TITLE_WAITING_PATTERN = r"^\[ [!.] \] Action Required\b"
 TITLE_REST_PATTERN = r"^Ready$"
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen of Codex."""
-
-    asks: bool
-    """A dialog stands in the composer's place."""
-    ready: bool
-    """The composer is there."""
-    working: bool
-    failed: bool
-    replied: bool
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = screen_lines(text)
-        asks = is_dialog(lines)
-        composer = None if asks else composer_row(lines)
-        cells = split_cells(lines[:composer])
-        turn = last_turn(cells)
-        return cls(
-            asks=asks,
-            ready=composer is not None,
-            working=is_working(turn),
-            failed=has_failed(turn),
-            replied=has_reply(turn, asked=len(turn) < len(cells)),
-        )
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen, and the pane's title if it is known, say."""
-    seen = Screen.read(screen)
-    told = title_status(title) if title else None
-    if seen.asks or told is TerminalStatus.WAITING_USER_ANSWER:
-        return TerminalStatus.WAITING_USER_ANSWER
-    if told is TerminalStatus.PROCESSING:
-        return TerminalStatus.PROCESSING
-    if seen.working:
-        return TerminalStatus.PROCESSING
-    if not seen.ready:
-        return TerminalStatus.UNKNOWN
-    if seen.failed:
-        return TerminalStatus.ERROR
-    return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
+    return read_marks(screen).status(title_status(title) if title else None)
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    asks = is_dialog(lines)
+    composer = None if asks else composer_row(lines)
+    cells = split_cells(lines[:composer])
+    turn = last_turn(cells)
+    return Marks(
+        asks=asks,
+        ready=composer is not None,
+        working=is_working(turn),
+        failed=has_failed(turn),
+        replied=has_reply(turn, asked=len(turn) < len(cells)),
+    )
 
 
 def title_status(title: str) -> TerminalStatus | None:

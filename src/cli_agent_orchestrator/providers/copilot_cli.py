@@ -35,6 +35,7 @@ from cli_agent_orchestrator.providers.base import (
     Permissions,
     SignalKind,
 )
+from cli_agent_orchestrator.providers.marks import Marks
 from cli_agent_orchestrator.providers.screen import dedent_cell, find, screen_lines, without_dim
 
 name = "copilot_cli"
@@ -117,54 +118,27 @@ class Cell:
         return bool(find(pattern, self.head))
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen of Copilot."""
-
-    asks: bool
-    """A dialog stands in the place of the input box."""
-    ready: bool
-    """The input box is there."""
-    drafted: bool
-    """There is text in it."""
-    working: bool
-    failed: bool
-    interrupted: bool
-    replied: bool
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = screen_lines(text)
-        box = find_box(lines)
-        cells = split_cells(conversation(lines, box))
-        turn = last_turn(cells)
-        last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(""))
-        return cls(
-            asks=box is None and (bool(last_dialog(lines)) or is_form(lines)),
-            ready=box is not None,
-            drafted=box is not None and lines[box.row : box.end] != ["❯"],
-            working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
-            failed=last.is_like(FAILED_PATTERN),
-            interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.body),
-            replied=has_reply(turn, asked=len(turn) < len(cells)),
-        )
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen says; the title names the session and no more."""
-    seen = Screen.read(screen)
-    if seen.asks:
-        return TerminalStatus.WAITING_USER_ANSWER
-    if not seen.ready:
-        return TerminalStatus.UNKNOWN
-    if seen.working:
-        return TerminalStatus.PROCESSING
-    if seen.failed:
-        # Stopped before any answer a turn leaves the screen, and its text is back in the box.
-        return TerminalStatus.IDLE if seen.drafted else TerminalStatus.ERROR
-    if seen.interrupted:
-        return TerminalStatus.IDLE
-    return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
+    return read_marks(screen).status()
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    box = find_box(lines)
+    cells = split_cells(conversation(lines, box))
+    turn = last_turn(cells)
+    last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(""))
+    return Marks(
+        asks=box is None and (bool(last_dialog(lines)) or is_form(lines)),
+        ready=box is not None,
+        drafted=box is not None and lines[box.row : box.end] != ["❯"],
+        working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
+        failed=last.is_like(FAILED_PATTERN),
+        interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.body),
+        replied=has_reply(turn, asked=len(turn) < len(cells)),
+    )
 
 
 def title_status(title: str) -> TerminalStatus | None:

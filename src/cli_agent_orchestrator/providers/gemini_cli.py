@@ -30,6 +30,7 @@ from cli_agent_orchestrator.providers.base import (
     LaunchRequest,
     Permissions,
 )
+from cli_agent_orchestrator.providers.marks import Marks
 from cli_agent_orchestrator.providers.screen import dedent_cell, find, screen_lines
 
 name = "gemini_cli"
@@ -108,58 +109,30 @@ class Cell:
         return bool(find(pattern, self.head))
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen of Gemini CLI."""
-
-    asks: bool
-    """A dialog stands in the place of the input box."""
-    ready: bool
-    """The input box is there."""
-    working: bool
-    """The status row says so, or a message waits to be taken."""
-    failed: bool
-    interrupted: bool
-    replied: bool
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = screen_lines(text)
-        rule = last_rule(lines)
-        box = input_row(lines, rule)
-        asks = box is None and bool(last_dialog(lines))
-        cells = split_cells(conversation(lines, rule))
-        turn = last_turn(cells)
-        marks = [cell for cell in turn if is_outcome(cell)]
-        last = marks[-1] if marks else Cell("")
-        return cls(
-            asks=asks,
-            ready=box is not None,
-            # A message that came during the start is neither queued nor shown for a moment.
-            working=is_working(lines[:rule]) or any(cell.is_like(TAKEN_PATTERN) for cell in turn),
-            failed=last.is_like(FAILED_PATTERN),
-            interrupted=last.is_like(CANCELLED_PATTERN),
-            replied=has_reply(turn, asked=len(turn) < len(cells)),
-        )
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen, and the pane's title if it is known, say."""
-    seen = Screen.read(screen)
-    told = title_status(title) if title else None
-    if seen.asks or told is TerminalStatus.WAITING_USER_ANSWER:
-        return TerminalStatus.WAITING_USER_ANSWER
-    if told is TerminalStatus.PROCESSING:
-        return TerminalStatus.PROCESSING
-    if seen.working:
-        return TerminalStatus.PROCESSING
-    if not seen.ready:
-        return TerminalStatus.UNKNOWN
-    if seen.failed:
-        return TerminalStatus.ERROR
-    if seen.interrupted:
-        return TerminalStatus.IDLE
-    return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
+    return read_marks(screen).status(title_status(title) if title else None)
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    rule = last_rule(lines)
+    box = input_row(lines, rule)
+    asks = box is None and bool(last_dialog(lines))
+    cells = split_cells(conversation(lines, rule))
+    turn = last_turn(cells)
+    marks = [cell for cell in turn if is_outcome(cell)]
+    last = marks[-1] if marks else Cell("")
+    return Marks(
+        asks=asks,
+        ready=box is not None,
+        # The status row says so, or a message that came during the start waits to be taken.
+        working=is_working(lines[:rule]) or any(cell.is_like(TAKEN_PATTERN) for cell in turn),
+        failed=last.is_like(FAILED_PATTERN),
+        interrupted=last.is_like(CANCELLED_PATTERN),
+        replied=has_reply(turn, asked=len(turn) < len(cells)),
+    )
 
 
 def title_status(title: str) -> TerminalStatus | None:

@@ -34,6 +34,7 @@ from cli_agent_orchestrator.providers.base import (
     Permissions,
     SignalKind,
 )
+from cli_agent_orchestrator.providers.marks import Marks
 from cli_agent_orchestrator.providers.screen import find, screen_lines
 
 name = "opencode"
@@ -86,50 +87,26 @@ class Box:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen of OpenCode."""
-
-    asks: bool
-    """A dialog stands in the place of the input box."""
-    ready: bool
-    """The input box is there."""
-    working: bool
-    interrupted: bool
-    failed: bool
-    """The turn has ended, and nothing says how long it took."""
-    replied: bool
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = screen_lines(text)
-        box = find_box(lines)
-        above = lines[: box.start] if box else []
-        last = next((line for line in reversed(above) if line), "")
-        return cls(
-            asks=is_dialog(lines),
-            ready=box is not None,
-            working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
-            interrupted=bool(find(INTERRUPTED_PATTERN, last)),
-            failed=bool(find(TURN_PATTERN, last)) and not find(DONE_PATTERN, last),
-            replied=bool(find(DONE_PATTERN, last)),
-        )
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen says; the title names the session and no more."""
-    seen = Screen.read(screen)
-    if seen.asks:
-        return TerminalStatus.WAITING_USER_ANSWER
-    if not seen.ready:
-        return TerminalStatus.UNKNOWN
-    if seen.working:
-        return TerminalStatus.PROCESSING
-    if seen.interrupted:
-        return TerminalStatus.IDLE
-    if seen.failed:
-        return TerminalStatus.ERROR
-    return TerminalStatus.COMPLETED if seen.replied else TerminalStatus.IDLE
+    return read_marks(screen).status()
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    box = find_box(lines)
+    above = lines[: box.start] if box else []
+    last = next((line for line in reversed(above) if line), "")
+    return Marks(
+        asks=is_dialog(lines),
+        ready=box is not None,
+        working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
+        interrupted=bool(find(INTERRUPTED_PATTERN, last)),
+        # The turn has ended, and nothing says how long it took.
+        failed=bool(find(TURN_PATTERN, last)) and not find(DONE_PATTERN, last),
+        replied=bool(find(DONE_PATTERN, last)),
+    )
 
 
 def title_status(title: str) -> TerminalStatus | None:
