@@ -204,6 +204,15 @@ def test_the_session_record_tells_what_happened(line: str, expected: AgentSignal
     assert codex.read_signal(line) == expected
 
 
+def test_a_line_tells_when_it_happened() -> None:
+    event = {"type": "event_msg", "payload": {"type": "task_started"}}
+    stamped = json.dumps({"timestamp": "1970-01-01T00:01:00.500Z", **event})
+    assert codex.read_signal(stamped) == AgentSignal(SignalKind.WORKING, "task_started", at=60.5)
+    for strange in ("soon", None, 7, "9" * 400):
+        odd = codex.read_signal(json.dumps({"timestamp": strange, **event}))
+        assert odd == AgentSignal(SignalKind.WORKING, "task_started")
+
+
 @pytest.mark.parametrize(
     "line",
     [

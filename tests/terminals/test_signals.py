@@ -24,9 +24,13 @@ class Lines:
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[str] = asyncio.Queue()
+        self.old: list[str] = []
+        """Those that were there before."""
 
-    def __call__(self, line: str, at: float) -> None:
+    def __call__(self, line: str, at: float, old: bool) -> None:
         self.queue.put_nowait(line)
+        if old:
+            self.old.append(line)
 
     async def next(self) -> str:
         async with asyncio.timeout(20):
@@ -39,10 +43,25 @@ async def test_lines_that_are_there_come_first_then_new_ones(
     path = tmp_path / "events.jsonl"
     path.write_text("one\n")
     lines = Lines()
-    files.follow(path, lines)
+    caught_up: list[bool] = []
+    files.follow(path, lines, lambda: caught_up.append(True))
+    assert caught_up == [True]
     with path.open("a") as file:
         file.write("two\nthree\n")
     assert [await lines.next() for _ in range(3)] == ["one", "two", "three"]
+    assert lines.old == ["one"]
+    assert caught_up == [True]
+
+
+async def test_a_file_that_was_not_there_has_no_old_lines(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    lines = Lines()
+    files.follow(path, lines)
+    path.write_text("one\n")
+    assert await lines.next() == "one"
+    assert lines.old == []
 
 
 async def test_a_line_in_pieces_is_read_when_it_is_complete(

@@ -102,6 +102,8 @@ class AgentSignal:
     """The agent's last message, where the signal carries it whole."""
     transcript: str | None = None
     """Path of the agent's session record, where the signal names it."""
+    at: float | None = None
+    """The unix time at which it happened, where the signal says so."""
 
 
 class Provider(Protocol):

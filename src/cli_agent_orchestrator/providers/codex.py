@@ -10,6 +10,8 @@ While an answer streams, the screen of every version looks like a finished one: 
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -187,31 +189,46 @@ def read_signal(line: str) -> AgentSignal | None:
     The record begins with the first turn, not with the program, so its head is no sign of being
     ready. The text of a message is left out of what is told.
     """
-    match _event(line):
+    when, event = _event(line)
+    signal = _signal_of(event)
+    return replace(signal, at=when) if signal else None
+
+
+def _signal_of(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
+    match event:
         case {"type": "task_started" | "turn_started"}:
             return AgentSignal(SignalKind.WORKING, "task_started")
         case {"type": "user_message"} | {"type": "item_completed", "item": {"type": "UserMessage"}}:
             return AgentSignal(SignalKind.SUBMITTED, "user_message")
-        case {"type": "task_complete" | "turn_complete"} as event:
+        case {"type": "task_complete" | "turn_complete"}:
             return _end_of_turn(event)
-        case {"type": "turn_aborted"} as event:
+        case {"type": "turn_aborted"}:
             return AgentSignal(SignalKind.INTERRUPTED, f"turn_aborted: {event.get('reason')}")
-        case {"type": "error"} as event:
+        case {"type": "error"}:
             return AgentSignal(SignalKind.FAILED, f"error: {event.get('message')}")
         case _:
             return None
 
 
-def _event(line: str) -> dict[str, Any]:  # whatever JSON holds
+def _event(line: str) -> tuple[float | None, dict[str, Any]]:  # whatever JSON holds
+    """Return an event and when it happened, as far as the line says."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return {}
+        return None, {}
     match record:
         case {"type": "event_msg", "payload": dict(event)}:
-            return event
+            return _unix_time(record.get("timestamp")), event
         case _:
-            return {}
+            return None, {}
+
+
+def _unix_time(stamp: object) -> float | None:
+    # 2026-11-15T06:34:26.123Z
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _end_of_turn(event: dict[str, Any]) -> AgentSignal:  # whatever JSON holds

@@ -164,6 +164,11 @@ class Board:
 
     def signal(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
         """Fold in a signal of the agent's own."""
+        self.remember(live, source, signal, at)
+        self.refresh(live)
+
+    def remember(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
+        """Fold in a signal without judging anew: more is about to come."""
         live.track = tracker.observe_signal(live.track, source, signal, at)
         if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
             live.taken, live.taken_at, live.answer = signal, at, None
@@ -171,14 +176,13 @@ class Board:
             live.transcript = Path(signal.transcript)
         if signal.answer is not None:
             live.answer = signal.answer
-        self._refresh(live)
 
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
         """Fold in that the agent took our message."""
         live.track = tracker.observe_submission(live.track, detail, at)
         live.last_active = self.now()
         live.answer = None if live.taken_at < at else live.answer
-        self._refresh(live)
+        self.refresh(live)
 
     # What tmux reports (TmuxListener).
 
@@ -186,7 +190,7 @@ class Board:
         live = self._by_pane.get(screen.pane)
         if live is not None:
             self._see(live, screen)
-            self._refresh(live)
+            self.refresh(live)
 
     def output(self, pane: str, data: bytes) -> None:
         live = self._by_pane.get(pane)
@@ -213,7 +217,7 @@ class Board:
                     self._see(live, screens[pane.pane])
                 if pane.dead:
                     self._end(live, pane.exit_code, _ended(pane.exit_code))
-                self._refresh(live)
+                self.refresh(live)
             elif live.row.ready or live.pane is not None:
                 self._forget_pane(live)
                 self._end(live, None, "its tmux window is gone")
@@ -238,14 +242,14 @@ class Board:
         live.alive = False
         live.exit_code = exit_code
         live.track = tracker.observe_end(live.track, detail, self.now())
-        self._refresh(live)
+        self.refresh(live)
 
     def _forget_pane(self, live: LiveTerminal) -> None:
         if live.pane is not None:
             self._by_pane.pop(live.pane, None)
             live.pane = None
 
-    def _refresh(self, live: LiveTerminal) -> None:
+    def refresh(self, live: LiveTerminal) -> None:
         """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
         now = self.now()
         live.verdict = tracker.judge(live.track, now)
@@ -254,7 +258,7 @@ class Board:
             live.decay = None
         if live.verdict.until is not None:
             loop = asyncio.get_running_loop()
-            live.decay = loop.call_later(live.verdict.until - now + 0.001, self._refresh, live)
+            live.decay = loop.call_later(live.verdict.until - now + 0.001, self.refresh, live)
         if live.told != (live.status, live.alive):
             live.told = (live.status, live.alive)
             live.last_active = now

@@ -1,19 +1,24 @@
-"""Finds the session record of an agent: the file it keeps open while it works.
+"""Finds the session record of an agent: the file it keeps open for writing while it works.
 
 Nothing names that file in advance. It appears with the first prompt, and some process of the
-terminal has it open from then on, so that is where to look.
+terminal writes to it from then on, so that is where to look. Records of older sessions may be open
+as well, for reading. Processes and files come and go meanwhile: what has just gone is passed over.
 """
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 FIRST_LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)
 """Pauses between looks after a prompt: Codex opens its record within 30 ms, or later under load."""
 LSOF_SECONDS = 5.0
+# flags:	02102001
+FLAGS_PATTERN = r"(?m)^flags:\s*([0-7]+)$"
 
 
 async def find_record(pid: int, pattern: str) -> Path | None:
@@ -36,27 +41,42 @@ async def wait_for_record(path: Path) -> Path | None:
 
 
 def open_file(pid: int, pattern: str) -> Path | None:
-    """Return the newest open file of a process and its children whose path matches."""
-    paths = [path for path in _open_files(pid) if re.search(pattern, str(path))]
-    return max(paths, key=lambda path: path.stat().st_mtime, default=None)
+    """Return the newest file that a process or its children write to and whose path matches."""
+    paths = [path for path in _written_files(pid) if re.search(pattern, str(path))]
+    return max(paths, key=_changed_at, default=None)
 
 
-def _open_files(pid: int) -> Iterator[Path]:
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _written_files(pid: int) -> Iterator[Path]:
     for process in _family(pid):
         if sys.platform == "linux":
-            yield from _links(Path(f"/proc/{process}/fd"))
+            yield from _read_proc(Path(f"/proc/{process}"))
         else:
             yield from _ask_lsof(process)
 
 
-def _links(folder: Path) -> Iterator[Path]:
-    try:
-        for link in folder.iterdir():
-            target = link.readlink()
-            if target.is_absolute() and target.is_file():
+def _read_proc(process: Path) -> Iterator[Path]:
+    for number in _names(process / "fd"):
+        with suppress(OSError):
+            target = (process / "fd" / number).readlink()
+            if not target.is_absolute() or not target.is_file():
+                continue
+            info = (process / "fdinfo" / number).read_text()
+            if int(re.findall(FLAGS_PATTERN, info)[0], 8) & os.O_ACCMODE != os.O_RDONLY:
                 yield target
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
     except OSError:
-        return  # the process has just ended, or closed a file
+        return []
 
 
 def _family(pid: int) -> list[int]:
@@ -77,18 +97,17 @@ def _family(pid: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, listing.read_text().split())
-        except OSError:
-            continue  # that thread has just ended
+    threads = Path(f"/proc/{pid}/task")
+    for thread in _names(threads):
+        with suppress(OSError):
+            found += map(int, (threads / thread / "children").read_text().split())
     return found
 
 
 def _ask_lsof(pid: int) -> Iterator[Path]:
     try:
         listing = subprocess.run(
-            ["lsof", "-Fn", "-p", str(pid)],
+            ["lsof", "-Fan", "-p", str(pid)],
             capture_output=True,
             text=True,
             timeout=LSOF_SECONDS,
@@ -96,6 +115,12 @@ def _ask_lsof(pid: int) -> Iterator[Path]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return
+    access = ""
     for line in listing.splitlines():
-        if line.startswith("n/") and Path(line[1:]).is_file():
-            yield Path(line[1:])
+        match line[:1]:
+            case "f":
+                access = ""
+            case "a":
+                access = line[1:]
+            case "n" if access in ("w", "u") and Path(line[1:]).is_file():
+                yield Path(line[1:])

@@ -44,7 +44,6 @@ from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator.terminals.records import find_record, wait_for_record
 from cli_agent_orchestrator.terminals.signals import (
-    LineReader,
     SignalFiles,
     remove_signal_file,
 )
@@ -339,15 +338,26 @@ class TerminalService:
             await wait_for_change(live.changed, left)
 
     def _follow(self, live: LiveTerminal) -> None:
-        self._signals.follow(self._event_file(live.row.id), self._reader(live, Source.HOOK))
+        self._follow_file(live, self._event_file(live.row.id), Source.HOOK)
 
-    def _reader(self, live: LiveTerminal, source: Source) -> LineReader:
-        def read_line(line: str, at: float) -> None:
+    def _follow_file(
+        self, live: LiveTerminal, path: Path, source: Source, *, only_new: bool = False
+    ) -> None:
+        """Fold in what an agent's file says. What was there before is history: it is not told."""
+
+        def read_line(line: str, at: float, old: bool) -> None:
             found = live.provider.read_signal(line)
-            if found is not None:
+            if found is None:
+                return
+            if not old:
                 self._board.signal(live, source, found, at)
+            else:
+                self._board.remember(live, source, found, min(at, found.at or at))
 
-        return read_line
+        def judge() -> None:
+            self._board.refresh(live)
+
+        self._signals.follow(path, read_line, judge, only_new=only_new)
 
     def _entered(self, live: LiveTerminal) -> None:
         """With its first prompt an agent opens its session record."""
@@ -366,7 +376,7 @@ class TerminalService:
             live.record = found
             # What hooks have told is newer than the older part of a record they named.
             only_new = live.transcript is not None
-            self._signals.follow(found, self._reader(live, Source.RECORD), only_new=only_new)
+            self._follow_file(live, found, Source.RECORD, only_new=only_new)
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text

@@ -34,8 +34,8 @@ PIECE = 1024 * 1024
 MAX_LINE = 16 * 1024 * 1024
 """A line longer than this is not a signal: it is skipped instead of kept in memory."""
 
-LineReader = Callable[[str, float], None]
-"""Takes one line and the unix time at which it became known."""
+LineReader = Callable[[str, float, bool], None]
+"""Takes one line, the unix time at which it became known, and whether it was there before."""
 
 
 @dataclass(slots=True)
@@ -43,17 +43,20 @@ class _Followed:
     """One file and how far it has been read."""
 
     read_line: LineReader
+    when_caught_up: Callable[[], None]
     offset: int = 0
     rest: bytearray = field(default_factory=bytearray)
     """The beginning of a line that is not complete yet."""
     skips: bool = False
     """Is it in the middle of a line that is too long?"""
+    caught_up: bool = False
+    """Has all been read that was there before?"""
 
     def restart(self) -> None:
         """Begin anew: the file is not the one that was read."""
         self.offset = 0
         self.rest.clear()
-        self.skips = False
+        self.skips = self.caught_up = False
 
     def take(self, data: bytes) -> list[bytes]:
         """Return the lines that are complete with this piece."""
@@ -94,11 +97,18 @@ class SignalFiles:
             self._observer.stop()
             self._observer.join()
 
-    def follow(self, path: Path, read_line: LineReader, *, only_new: bool = False) -> None:
+    def follow(
+        self,
+        path: Path,
+        read_line: LineReader,
+        when_caught_up: Callable[[], None] = lambda: None,
+        *,
+        only_new: bool = False,
+    ) -> None:
         """Read the lines that are there, unless only new ones are wanted, then all that come."""
         path = path.absolute()
         offset = path.stat().st_size if only_new and path.exists() else 0
-        self._files[path] = _Followed(read_line, offset)
+        self._files[path] = _Followed(read_line, when_caught_up, offset)
         self._watch(path.parent)
         self._read(path)
 
@@ -135,15 +145,19 @@ class SignalFiles:
         try:
             data = _read_piece(path, followed)
         except FileNotFoundError:
+            followed.caught_up = True
             return
         except OSError as error:
             LOGGER.warning("%s cannot be read: %s", path.name, error.strerror)
             return
         now = self._clock.now()
         for line in followed.take(data):
-            followed.read_line(line.decode("utf-8", "replace"), now)
+            followed.read_line(line.decode("utf-8", "replace"), now, not followed.caught_up)
         if len(data) == PIECE and self._loop is not None:
             self._loop.call_soon(self._read, path)
+        elif not followed.caught_up:
+            followed.caught_up = True
+            followed.when_caught_up()
 
 
 def _read_piece(path: Path, followed: _Followed) -> bytes:
