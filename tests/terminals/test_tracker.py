@@ -15,6 +15,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     HOLD_SECONDS,
     RECORD_LAG,
     SCREEN_LAG,
+    START_SECONDS,
     STATUS_OF_SIGNAL,
     Source,
     Track,
@@ -203,10 +204,26 @@ def test_what_was_said_before_more_work_is_not_the_answer(work: SignalKind) -> N
     assert judge(track, 10.1).status is PROCESSING
 
 
-def test_a_message_is_taken_although_the_hook_of_the_start_comes_between() -> None:
-    track = with_signal(Track(), SignalKind.READY, 10.2)
+@pytest.mark.parametrize("source", [Source.HOOK, Source.STREAM])
+def test_a_message_is_taken_although_the_start_is_told_in_between(source: Source) -> None:
+    track = with_signal(Track(), SignalKind.READY, 10.2, source)
     track = tracker.observe_submission(track, "the input box is empty again", at=10.0)
     assert judge(track, 10.3).status is PROCESSING
+
+
+@pytest.mark.parametrize("before", [[], [SignalKind.WORKING]])
+def test_a_stream_that_is_idle_right_after_a_message_tells_of_the_start(
+    before: list[SignalKind],
+) -> None:
+    track = tracker.observe_submission(Track(), "the input box is empty again", 10)
+    for kind in before:
+        track = with_signal(track, kind, 10.1, Source.STREAM)
+    told = with_signal(track, SignalKind.INTERRUPTED, 10.2, Source.STREAM)
+    assert judge(told, 10.2).status is PROCESSING
+    recorded = with_signal(told, SignalKind.INTERRUPTED, 10.3, Source.RECORD)
+    assert judge(recorded, 10.3).status is IDLE
+    later = with_signal(track, SignalKind.INTERRUPTED, 10 + START_SECONDS, Source.STREAM)
+    assert judge(later, 10 + START_SECONDS).status is IDLE
 
 
 def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:

@@ -28,6 +28,8 @@ SCREEN_LAG = 2.5
 """Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
+START_SECONDS = 1.0
+"""How long after a message a stream state "idle" may be that of the start before it."""
 
 
 class Source(StrEnum):
@@ -112,6 +114,8 @@ class Track:
 
     signal: Evidence | None = None
     """The newest signal of the agent's own, or our confirmed submission."""
+    submitted_at: float | None = None
+    """When the agent last took a message of ours."""
     open_end: bool = False
     """Does that signal leave open how the turn ended?"""
     said: Evidence | None = None
@@ -148,6 +152,8 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
+    if source is Source.STREAM and evidence.status is _IDLE and _has_just_been_told(track, at):
+        return track
     if signal.kind is SignalKind.STOPPED and track.signal and track.signal.status is _ERROR:
         return track  # it is the turn that failed
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
@@ -161,8 +167,13 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
 
 
 def _is_start(signal: Evidence) -> bool:
-    """Is it the hook of the agent's start? It may come after the first Enter."""
-    return (signal.source, signal.status) == (Source.HOOK, _IDLE)
+    """Does it tell of the agent's start? That may come after the first Enter."""
+    return signal.source in (Source.HOOK, Source.STREAM) and signal.status is _IDLE
+
+
+def _has_just_been_told(track: Track, at: float) -> bool:
+    """Has the agent just got a message? What interrupts it stands in its record, too."""
+    return track.submitted_at is not None and at - track.submitted_at < START_SECONDS
 
 
 def _has_begun(track: Track) -> bool:
@@ -174,7 +185,8 @@ def _has_begun(track: Track) -> bool:
 
 def observe_submission(track: Track, detail: str, at: float) -> Track:
     """Fold in that the agent took a message at that time."""
-    return observe_signal(track, Source.SUBMISSION, AgentSignal(SignalKind.SUBMITTED, detail), at)
+    signal = AgentSignal(SignalKind.SUBMITTED, detail)
+    return observe_signal(replace(track, submitted_at=at), Source.SUBMISSION, signal, at)
 
 
 def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
