@@ -7,6 +7,7 @@ of turn, and the page is made of all that was ever saved: one version can be mea
 import argparse
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ PAGE = ROOT / "docs" / "accuracy.md"
 def main() -> int:
     """Measure what was asked for, all if nothing was, and write the page."""
     options = read_options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.alone:
         asyncio.run(measure(kind_named(options.agents[0]), options.turns, options.prompts))
         return 0
