@@ -93,7 +93,7 @@ class Ledger:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), timeout):
-                raise TimeoutError(f"not within {timeout} s; turns: {self.turns}")
+                raise TimeoutError(f"not within {timeout} s; {len(self.turns)} turns so far")
 
 
 def _news(known: tuple[str, ...], users: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from cli_agent_orchestrator.terminals.sending import (
     LOOK_SECONDS,
     MAX_CLEARS,
     MAX_PRESSES,
+    QUESTION_SECONDS,
     REDRAW_SECONDS,
     Action,
     Clear,
@@ -52,7 +53,7 @@ def test_an_agent_at_rest_with_an_empty_box_gets_the_message(status: TerminalSta
 
 @pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
 def test_nothing_is_typed_into_an_agent_that_is_not_at_rest(status: TerminalStatus) -> None:
-    assert isinstance(after(Sending(), Look(0, status, "")), Refuse)
+    assert isinstance(after(Sending(asked_at=-QUESTION_SECONDS), Look(0, status, "")), Refuse)
 
 
 def test_nothing_is_typed_when_no_input_box_is_in_sight() -> None:
@@ -85,10 +86,39 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
 
 
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
-    look = Look(0, IDLE, "fix the\n  long line", last_message="fix the long line\n")
-    assert after(Sending(), look) == Clear()
-    edited = replace(look, draft="fix the long line, please")
-    assert isinstance(after(Sending(), edited), Refuse)
+    sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
+    assert after(sending, Look(0, IDLE, "[Pasted text #1 +9 lines]")) == Clear()
+    assert isinstance(after(sending, Look(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
+
+
+@pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
+def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
+    sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
+    sending, action = advance(sending, Look(0, IDLE, draft))
+    assert action == Clear()
+    assert after(sending, Look(0.1, IDLE, "")) == Paste()
+    stubborn = replace(sending, phase=Phase.PASTED, clears=MAX_CLEARS)
+    assert isinstance(after(stubborn, Look(1, IDLE, draft)), Unconfirmed)
+
+
+@pytest.mark.parametrize(
+    ("message", "draft"),
+    [("first second", "first\n second"), ("first", "first"), ("x", "x"), ("y", "[Pasted text #2]")],
+)
+def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
+    sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
+    assert after(sending, Look(0, IDLE, draft)) == PressEnter()
+
+
+@pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.PASTED, Phase.ENTERED])
+def test_a_question_counts_only_when_it_stays(phase: Phase) -> None:
+    sending, action = advance(Sending(phase, since=0, message="m"), Look(0, WAITING, None))
+    assert isinstance(action, LookAgain)
+    passing, action = advance(sending, Look(0.2, IDLE, "m" if phase is Phase.PASTED else ""))
+    assert isinstance(action, Paste | PressEnter | Confirmed)
+    assert passing.asked_at is None
+    action = after(sending, Look(QUESTION_SECONDS, WAITING, None))
+    assert isinstance(action, Refuse | Unconfirmed | Confirmed)
 
 
 def test_enter_waits_until_the_text_is_in_the_box() -> None:
@@ -109,7 +139,9 @@ def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None
 
 
 def test_enter_is_not_pressed_on_a_question_that_came_up_after_the_paste() -> None:
-    assert isinstance(after(PASTED, Look(0.1, WAITING, "text")), Unconfirmed)
+    sending, action = advance(PASTED, Look(0.1, WAITING, "text"))
+    assert isinstance(action, LookAgain)
+    assert isinstance(after(sending, Look(0.2 + QUESTION_SECONDS, WAITING, "text")), Unconfirmed)
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
@@ -127,7 +159,7 @@ def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
     ],
 )
 def test_every_positive_sign_confirms(look: Look) -> None:
-    assert isinstance(after(ENTERED, look), Confirmed)
+    assert isinstance(after(replace(ENTERED, asked_at=-QUESTION_SECONDS), look), Confirmed)
 
 
 def test_a_lost_enter_is_pressed_again_a_few_times() -> None:

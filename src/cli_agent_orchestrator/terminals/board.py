@@ -60,8 +60,8 @@ class LiveTerminal:
     exit_code: int | None = None
     leftover: bool = False
     """May a message of ours that was not confirmed still be in the input box?"""
-    last_message: str = ""
-    """What was pasted last: agents may put it back into the input box."""
+    last_draft: str = ""
+    """What was submitted last, as the input box showed it: agents may put it back there."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever types into it."""
     decay: asyncio.TimerHandle | None = None

@@ -117,7 +117,12 @@ class Courier:
             return Delivery(False, f"it is not known what became of the message: {error}")
 
     async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
-        state = Sending(since=self._board.now(), own_leftover=live.leftover)
+        state = Sending(
+            since=self._board.now(),
+            own_leftover=live.leftover,
+            message=letter.data.decode(),
+            last_draft=live.last_draft,
+        )
         entered_at = 0.0
         while True:
             changed = live.changed
@@ -132,6 +137,7 @@ class Courier:
                     await wait_for_change(changed, sending.ENTER_SECONDS)
                 case sending.PressEnter():
                     entered_at = entered_at or self._board.now()
+                    live.last_draft = look.draft or ""
                     await self._tmux.press(pane, ["Enter"])
                     self._entered(live)
                 case sending.LookAgain(within):
@@ -151,7 +157,6 @@ class Courier:
         try:
             data = complete(letter.data, live.provider.completes)
             await self._tmux.paste(live.pane or "", data)
-            live.last_message = letter.data.decode()
         except TmuxCommandError:
             live.leftover, letter.typed = before, False
             raise
@@ -167,4 +172,4 @@ class Courier:
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
         taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
-        return Look(self._board.now(), status, draft, taken, live.alive, live.last_message)
+        return Look(self._board.now(), status, draft, taken, live.alive)

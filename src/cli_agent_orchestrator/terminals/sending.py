@@ -6,11 +6,12 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
    sight. Text that a person left in the box is not ours to merge with or to remove; what an
    earlier message of ours left there, or the agent put back there, is cleared first.
 2. Enter is pressed only after the pasted text is seen in the box: a paste that is still being
-   read swallows it.
+   read swallows it. Text that came behind what the box held before is taken back.
 3. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
    empty again after it held our text.
 4. Text that stays in the box is an Enter that got lost: it is pressed again.
 5. What was not confirmed is never called sent.
+6. A question counts when it stays: half a frame may look like one.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 ENTER_SECONDS = 1.0
 """After how long a text that is still in the box means a lost Enter."""
+QUESTION_SECONDS = 0.3
+"""How long a question must be in sight to count."""
 CONFIRM_SECONDS = 6.0
 """How long to wait for a sign when the box cannot be seen after the Enter."""
 FIRST_LOOK_SECONDS = 0.005
@@ -52,8 +55,6 @@ class Look:
     taken: str | None = None
     """The agent's own signal that it took the message, since the first Enter."""
     alive: bool = True
-    last_message: str = ""
-    """What was pasted last, whatever became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ class Sending:
     clears: int = 0
     own_leftover: bool = False
     """May text in the box be of an earlier message of ours that was not confirmed?"""
+    asked_at: float | None = None
+    """Since when a question is in sight."""
+    message: str = ""
+    last_draft: str = ""
+    """What the message before this one looked like in the box when it was submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,7 @@ REFUSALS = {
 
 def advance(sending: Sending, look: Look) -> tuple[Sending, Action]:
     """Return what to do next, by the rules at the top of this module."""
+    sending = _note_question(sending, look)
     match sending.phase:
         case Phase.CHECKING:
             return _check(sending, look)
@@ -132,9 +139,22 @@ def advance(sending: Sending, look: Look) -> tuple[Sending, Action]:
             return _confirm(sending, look)
 
 
+def _note_question(sending: Sending, look: Look) -> Sending:
+    if look.status is not TerminalStatus.WAITING_USER_ANSWER:
+        return replace(sending, asked_at=None)
+    return replace(sending, asked_at=look.now) if sending.asked_at is None else sending
+
+
+def _is_asked(sending: Sending, look: Look) -> bool:
+    """Is there a question that stays?"""
+    return sending.asked_at is not None and look.now - sending.asked_at >= QUESTION_SECONDS
+
+
 def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
     if not look.alive:
         return sending, Refuse("its program has ended")
+    if sending.asked_at is not None and not _is_asked(sending, look):
+        return sending, LookAgain(LOOK_SECONDS)
     if look.status in REFUSALS:
         return sending, Refuse(REFUSALS[look.status])
     if look.draft == "":
@@ -144,29 +164,51 @@ def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
         return sending, LookAgain(min(left, LOOK_SECONDS))
     if look.draft is None:
         return sending, Refuse("its input box is not in sight")
-    if not (sending.own_leftover or is_same_text(look.draft, look.last_message)):
+    if not (sending.own_leftover or look.draft == sending.last_draft):
         return sending, Refuse("there is unsent text in its input box; send or clear it first")
     if sending.clears == MAX_CLEARS:
         return sending, Refuse("unsent text in its input box could not be cleared")
     return replace(sending, clears=sending.clears + 1), Clear()
 
 
-def is_same_text(draft: str, message: str) -> bool:
-    """Is a draft this message? A box breaks lines where it likes."""
-    return "".join(draft.split()) == "".join(message.split())
-
-
 def _submit(sending: Sending, look: Look) -> tuple[Sending, Action]:
     if not look.alive:
         return sending, Unconfirmed("its program ended while the message was being typed")
-    if look.status is TerminalStatus.WAITING_USER_ANSWER:
+    if _is_asked(sending, look):
         return sending, Unconfirmed("a question came up before the message was submitted")
-    if look.draft:
+    if look.draft and is_merged(look.draft, sending):
+        return _take_back(sending, look)
+    if look.draft and sending.asked_at is None:
         return _press(sending, look)
     left = sending.since + BOX_SECONDS - look.now
     if left <= 0:
         return sending, Unconfirmed("the pasted text did not appear in the input box")
     return sending, LookAgain(min(left, _pause(sending, look)))
+
+
+def is_merged(draft: str, sending: Sending) -> bool:
+    """Does a draft hold the message before this one as well?
+
+    Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
+    """
+    before = sending.last_draft
+    if not before or draft == before or not draft.startswith(before):
+        return False
+    return "".join(draft.split()) != "".join(sending.message.split())
+
+
+def _take_back(sending: Sending, look: Look) -> tuple[Sending, Action]:
+    """Empty the box and begin anew; nothing has been submitted."""
+    if sending.clears == MAX_CLEARS:
+        return sending, Unconfirmed("older text in its input box could not be cleared")
+    again = replace(
+        sending,
+        phase=Phase.CHECKING,
+        since=look.now,
+        clears=sending.clears + 1,
+        own_leftover=True,
+    )
+    return again, Clear()
 
 
 def _press(sending: Sending, look: Look) -> tuple[Sending, Action]:
@@ -175,7 +217,7 @@ def _press(sending: Sending, look: Look) -> tuple[Sending, Action]:
 
 
 def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
-    sign = _sign(look)
+    sign = _sign(sending, look)
     if sign:
         return sending, Confirmed(sign)
     if not look.alive:
@@ -199,12 +241,12 @@ def _pause(sending: Sending, look: Look) -> float:
     return min(max(look.now - sending.since, FIRST_LOOK_SECONDS), LOOK_SECONDS)
 
 
-def _sign(look: Look) -> str | None:
+def _sign(sending: Sending, look: Look) -> str | None:
     if look.taken:
         return look.taken
     if look.status is TerminalStatus.PROCESSING:
         return "the agent is working"
-    if look.status is TerminalStatus.WAITING_USER_ANSWER:
+    if _is_asked(sending, look):
         return "the agent asks a question"
     if look.draft == "":
         return "the input box is empty again"

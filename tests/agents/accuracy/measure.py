@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
@@ -157,6 +158,7 @@ class Measurement:
         turns, prompts = len(driven.stub.turns), len(driven.stub.prompts)
         message = kind.message(number)
         begun = time.monotonic()
+        delivery = None
         try:
             delivery = await driven.send(message)
             sent = time.monotonic()
@@ -164,13 +166,12 @@ class Measurement:
             truth = await _take(driven, kind, number, Sent(sent, turns))
         except (OrchestratorError, TimeoutError) as error:
             story = tuple(_story(driven, begun))
-            trouble = f"{type(error).__name__}: {error}"
+            trouble = f"{type(error).__name__}: {error}; {delivery}"
             return TurnResult(kind.state, kind.name, trouble=trouble, story=story)
         by_signals = score(truth, _told(driven))
         arrived = driven.stub.prompts[prompts:]
         sending = "" if delivery.confirmed else delivery.detail
-        if arrived != [driven.as_taken(message)]:
-            sending = f"{len(arrived)} arrived, or not as it was sent"
+        sending = difference(driven.as_taken(message), arrived) or sending
         return TurnResult(
             kind.state,
             kind.name,
@@ -265,10 +266,24 @@ async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
     except (OrchestratorError, TimeoutError) as error:
         return PromptResult(size, time.monotonic() - begun, 0, f"{type(error).__name__}: {error}")
     failure = "" if delivery.confirmed else delivery.detail
-    arrived = driven.stub.prompts[prompts:]
-    if arrived != [driven.as_taken(message)]:
-        failure = f"{len(arrived)} arrived, or not as it was sent"
+    failure = difference(driven.as_taken(message), driven.stub.prompts[prompts:]) or failure
     return PromptResult(size, seconds, delivery.enter_presses, failure)
+
+
+def difference(sent: str, arrived: Sequence[str]) -> str:
+    """Say how what arrived differs from what was sent, nothing if it does not."""
+    if len(arrived) != 1:
+        return f"{len(arrived)} messages arrived"
+    [got] = arrived
+    if got == sent:
+        return ""
+    pairs = enumerate(zip_longest(sent, got))
+    same = next(place for place, (wanted, found) in pairs if wanted != found)
+    around = slice(max(0, same - 20), same + 20)
+    return (
+        f"{len(got)} characters arrived instead of {len(sent)}; they differ from {same} on: "
+        f"{got[around]!r} instead of {sent[around]!r}"
+    )
 
 
 def prompt_sizes(count: int) -> list[int]:

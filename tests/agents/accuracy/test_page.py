@@ -3,7 +3,13 @@
 from dataclasses import asdict, replace
 
 from tests.agents.accuracy.kinds import TURN_KINDS, share, turn_kinds
-from tests.agents.accuracy.measure import LARGEST, PromptResult, TurnResult, prompt_sizes
+from tests.agents.accuracy.measure import (
+    LARGEST,
+    PromptResult,
+    TurnResult,
+    difference,
+    prompt_sizes,
+)
 from tests.agents.accuracy.page import Saw, page, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
 from tests.agents.driving import KINDS, hard_text
@@ -62,6 +68,15 @@ def test_every_agent_is_asked_for_every_state_it_knows() -> None:
     every = {turn.state for turn in TURN_KINDS}
     assert states.pop("codex-0.101.0") == every - {"waiting: question"}
     assert all(own == every for own in states.values())
+
+
+def test_a_difference_is_said_in_a_few_words() -> None:
+    assert difference("the same", ["the same"]) == ""
+    assert difference("one", []) == "0 messages arrived"
+    assert difference("one", ["one", "one"]) == "2 messages arrived"
+    assert difference("a tab", ["a blank"]) == (
+        "7 characters arrived instead of 5; they differ from 2 on: 'a blank' instead of 'a tab'"
+    )
 
 
 def test_prompts_have_every_size_once() -> None:
