@@ -35,13 +35,14 @@ REPEAT_SECONDS = 3.0
 """After how long a person presses a key again that did not help."""
 LOOK_SECONDS = 0.02
 """Between looks at a screen: screens have no event of their own."""
-LETTERS = "abcdefghij ABC 0123456789\n\t.,;äöü€漢字🙂\"'`$\\{}()"
-"""Everything that is hard to deliver."""
+LETTERS = "abcdefghij ABC 0123456789\n\t.,;\"'`$\\{}()"
+WIDE_LETTERS = "äöü€漢字🙂"
+"""Together, everything that is hard to deliver."""
 
 
-def hard_text(size: int) -> str:
+def hard_text(size: int, letters: str = LETTERS + WIDE_LETTERS) -> str:
     """Return a text of so many bytes that is hard to deliver, the same for each size."""
-    chosen = random.Random(size).choices(LETTERS, k=size)
+    chosen = random.Random(size).choices(letters, k=size)
     middle = "".join(chosen).encode()[: max(0, size - 2)].decode(errors="ignore")
     # Agents may trim the ends.
     missing = size - 1 - len(middle.encode())
@@ -86,10 +87,16 @@ class Kind:
     def manners(self) -> Manners:
         return MANNERS[self.agent]
 
+    def hard_text(self, size: int) -> str:
+        """Return a text that is as hard to deliver as this version can take."""
+        return hard_text(size, LETTERS) if self in BREAKS_LETTERS else hard_text(size)
+
     def __str__(self) -> str:
         return f"{self.agent}-{self.version}"
 
 
+BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
+"""It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 FURTHER_KINDS = [
     Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions

@@ -6,7 +6,7 @@ import pytest
 
 from cli_agent_orchestrator.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.terminals.profiles import find_profile
-from tests.agents.driving import Driven, Ground, hard_text
+from tests.agents.driving import Driven, Ground
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -46,7 +46,7 @@ async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) 
 
 @pytest.mark.parametrize("size", [1, 300, 999, 5_000, 200_000])
 async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> None:
-    message = hard_text(size)
+    message = ground.kind.hard_text(size)
     async with ground.agent() as driven:
         delivery = await driven.send(message)
         assert delivery.confirmed, delivery.detail
@@ -179,7 +179,10 @@ async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
         first = driven.terminal
         new = NewTerminal(driven.kind.agent, "programmer", str(driven.work))
         second = await driven.service.create_terminal(first.session_name, new)
-        sent = {first.id: "one " + hard_text(3_000), second.id: "two " + hard_text(4_000)}
+        sent = {
+            first.id: "one " + ground.kind.hard_text(3_000),
+            second.id: "two " + ground.kind.hard_text(4_000),
+        }
         deliveries = await asyncio.gather(
             *(driven.service.send(terminal, message) for terminal, message in sent.items())
         )

@@ -15,7 +15,7 @@ from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import processes
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Score, Span, Told, Truth, score
-from tests.agents.driving import PATIENCE, Driven, Ground, hard_text
+from tests.agents.driving import PATIENCE, Driven, Ground
 
 LOOK_SECONDS = 0.01
 """Between looks at what the server knows of a screen; it captures one at every change."""
@@ -256,7 +256,7 @@ async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
 
 async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
     turns, prompts = len(driven.stub.turns), len(driven.stub.prompts)
-    message = hard_text(size)
+    message = driven.kind.hard_text(size)
     begun = time.monotonic()
     try:
         delivery = await driven.send(message)

@@ -34,6 +34,11 @@ read by the same code from every screen the server saw.
 - **sending**: messages that did not arrive once and exactly, or whose arrival was not confirmed.
 """
 
+PROMPTS_NOTE = """\
+Each must reach the model once, byte for byte: quotes, line ends, tabs, backslashes, Chinese, emoji.
+(Claude Code itself makes four spaces of a pasted tab. Its version 2.1.105 breaks letters that are
+not ASCII where it reads a long paste in two pieces: it gets ASCII alone.)"""
+
 
 @dataclass(frozen=True, slots=True)
 class Saw:
@@ -122,8 +127,7 @@ def _summary(found: Iterable[Saw]) -> Iterator[str]:
 def _prompts(found: Iterable[Saw]) -> Iterator[str]:
     yield "## Prompts of 1 byte to 200 KB"
     yield ""
-    yield "Each must reach the model once, byte for byte: quotes, line ends, tabs, backslashes,"
-    yield "Chinese, emoji. (Claude Code itself makes four spaces of a pasted tab.)"
+    yield PROMPTS_NOTE
     yield ""
     yield from _head("agent", "prompts", "not delivered", "Enter pressed again", "p50 / p99 ms")
     for saw in found:
