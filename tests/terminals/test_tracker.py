@@ -226,6 +226,33 @@ def test_a_stream_that_is_idle_right_after_a_message_tells_of_the_start(
     assert judge(later, 10 + START_SECONDS).status is IDLE
 
 
+def test_a_stream_that_works_for_a_moment_while_it_starts_tells_nothing() -> None:
+    started = with_signal(Track(), SignalKind.READY, 10, Source.STREAM)
+    soon = with_signal(started, SignalKind.WORKING, 10.05, Source.STREAM)
+    assert judge(soon, 10.05).status is IDLE
+    later = with_signal(started, SignalKind.WORKING, 10.3, Source.STREAM)
+    assert judge(later, 10.3).status is PROCESSING
+
+
+def test_a_stream_whose_first_word_is_work_is_believed() -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.STREAM)
+    assert judge(track, 10).status is PROCESSING
+
+
+def test_a_stream_that_is_behind_the_record_tells_nothing() -> None:
+    track = tracker.observe_submission(Track(), "the input box is empty again", 10)
+    failed = with_signal(track, SignalKind.FAILED, 10.1, Source.RECORD)
+    behind = with_signal(failed, SignalKind.WORKING, 10.11, Source.STREAM)
+    assert judge(behind, 10.11).status is ERROR
+    # The next message is on its way before the end of the last one is old.
+    again = tracker.observe_submission(failed, "the input box is empty again", 10.15)
+    assert judge(again, 10.16).status is PROCESSING
+    working = with_signal(again, SignalKind.WORKING, 10.17, Source.STREAM)
+    assert judge(working, 10.17).status is PROCESSING
+    by_hand = with_signal(failed, SignalKind.WORKING, 10.4, Source.STREAM)
+    assert judge(by_hand, 11).status is PROCESSING
+
+
 def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:
     track = with_signal(Track(), SignalKind.FINISHED, 10.2)
     track = tracker.observe_submission(track, "the input box is empty again", at=10.0)

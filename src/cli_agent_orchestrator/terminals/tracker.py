@@ -30,6 +30,8 @@ RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
+FLICKER_SECONDS = 0.2
+"""How long after its first state, or the end of a turn, a stream may say "working" falsely."""
 
 
 class Source(StrEnum):
@@ -116,6 +118,8 @@ class Track:
     """The newest signal of the agent's own, or our confirmed submission."""
     submitted_at: float | None = None
     """When the agent last took a message of ours."""
+    stream_began_at: float | None = None
+    """When the agent's stream first told a state."""
     open_end: bool = False
     """Does that signal leave open how the turn ended?"""
     said: Evidence | None = None
@@ -152,14 +156,16 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
-    if source is Source.STREAM and evidence.status is _IDLE and _has_just_been_told(track, at):
+    if source is Source.STREAM and _is_flicker(track, evidence):
         return track
     if signal.kind is SignalKind.STOPPED and track.signal and track.signal.status is _ERROR:
         return track  # it is the turn that failed
     if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
         return track
+    began = at if source is Source.STREAM and track.stream_began_at is None else None
     return replace(
         track,
+        stream_began_at=began or track.stream_began_at,
         signal=evidence,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
@@ -171,9 +177,22 @@ def _is_start(signal: Evidence) -> bool:
     return signal.source in (Source.HOOK, Source.STREAM) and signal.status is _IDLE
 
 
-def _has_just_been_told(track: Track, at: float) -> bool:
-    """Has the agent just got a message? What interrupts it stands in its record, too."""
-    return track.submitted_at is not None and at - track.submitted_at < START_SECONDS
+def _is_flicker(track: Track, state: Evidence) -> bool:
+    """Is a stream state that of a moment ago? Where it counts, something else tells, too.
+
+    Codex says "working" and "idle" once while it starts, and a record may be ahead of the stream.
+    """
+    if state.status is _IDLE:
+        return track.submitted_at is not None and state.at - track.submitted_at < START_SECONDS
+    if state.status is not _PROCESSING:
+        return False
+    if track.submitted_at is None:
+        began = track.stream_began_at
+        return began is not None and state.at - began < FLICKER_SECONDS
+    last = track.signal
+    if last is None or last.source != Source.RECORD or last.status is _PROCESSING:
+        return False
+    return track.submitted_at < last.at and state.at - last.at < FLICKER_SECONDS
 
 
 def _has_begun(track: Track) -> bool:

@@ -124,12 +124,15 @@ def _judge_end(
     truth: Truth, told: Sequence[Told], before: set[TerminalStatus], caught_up: float
 ) -> set[Mistake]:
     """The end takes a moment to be told, but then it stays told."""
-    delay = _first(told, Span(truth.end, truth.until), truth.rest)
-    if delay is None and _at(told, truth.end) is not truth.rest:
-        late = _within(told, Span(max(truth.end, caught_up), truth.until))
-        return {Mistake.MISSED_END} | _false(late, before)
-    known = truth.end + (delay or 0.0)
-    early = _within(told, Span(max(truth.end, caught_up), known))
+    # A turn may be over before its sending is confirmed.
+    begin = max(truth.end, truth.sent)
+    late = 0.0 if _at(told, begin) is truth.rest else None
+    late = _first(told, Span(begin, truth.until), truth.rest) if late is None else late
+    if late is None:
+        unclear = _within(told, Span(max(begin, caught_up), truth.until))
+        return {Mistake.MISSED_END} | _false(unclear, before)
+    known = begin + late
+    early = _within(told, Span(max(begin, caught_up), known))
     return _false(early, before) | _false(_within(told, Span(known, truth.until)), {truth.rest})
 
 

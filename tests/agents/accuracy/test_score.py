@@ -97,6 +97,12 @@ def test_a_turn_that_is_over_before_its_sending_is_confirmed_is_judged_by_its_en
     )
 
 
+def test_a_turn_that_begins_and_ends_while_it_is_sent_is_not_told_twice() -> None:
+    quick = Truth(sent=10.5, end=10, rest=COMPLETED, until=12)
+    story = [Told(0, COMPLETED), Told(10.25, PROCESSING), Told(10.26, COMPLETED)]
+    assert mistakes(quick, *story) == set()
+
+
 @given(
     st.lists(st.builds(Told, st.floats(0, 30), st.sampled_from(list(TerminalStatus))), max_size=12)
 )
