@@ -264,7 +264,8 @@ async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
         end = await driven.finished(turns + 1)
         await driven.reached(TerminalStatus.COMPLETED, after=end)
     except (OrchestratorError, TimeoutError) as error:
-        return PromptResult(size, time.monotonic() - begun, 0, f"{type(error).__name__}: {error}")
+        failure = f"{type(error).__name__}: {error}; told: {_story(driven, begun)}"
+        return PromptResult(size, time.monotonic() - begun, 0, failure)
     failure = "" if delivery.confirmed else delivery.detail
     failure = difference(driven.as_taken(message), driven.stub.prompts[prompts:]) or failure
     return PromptResult(size, seconds, delivery.enter_presses, failure)
