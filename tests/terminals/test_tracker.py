@@ -239,18 +239,40 @@ def test_a_stream_whose_first_word_is_work_is_believed() -> None:
     assert judge(track, 10).status is PROCESSING
 
 
-def test_a_stream_that_is_behind_the_record_tells_nothing() -> None:
-    track = tracker.observe_submission(Track(), "the input box is empty again", 10)
-    failed = with_signal(track, SignalKind.FAILED, 10.1, Source.RECORD)
-    behind = with_signal(failed, SignalKind.WORKING, 10.11, Source.STREAM)
-    assert judge(behind, 10.11).status is ERROR
-    # The next message is on its way before the end of the last one is old.
-    again = tracker.observe_submission(failed, "the input box is empty again", 10.15)
-    assert judge(again, 10.16).status is PROCESSING
-    working = with_signal(again, SignalKind.WORKING, 10.17, Source.STREAM)
-    assert judge(working, 10.17).status is PROCESSING
-    by_hand = with_signal(failed, SignalKind.WORKING, 10.4, Source.STREAM)
-    assert judge(by_hand, 11).status is PROCESSING
+STREAM_KINDS = [
+    SignalKind.READY,
+    SignalKind.WORKING,
+    SignalKind.WAITING,
+    SignalKind.FINISHED,
+    SignalKind.FAILED,
+]
+
+
+@pytest.mark.parametrize("late", STREAM_KINDS)
+@pytest.mark.parametrize("end", [SignalKind.FINISHED, SignalKind.FAILED, SignalKind.INTERRUPTED])
+def test_a_stream_that_is_behind_the_record_cannot_undo_the_end_of_a_turn(
+    end: SignalKind, late: SignalKind
+) -> None:
+    track = with_signal(Track(), end, 10, Source.RECORD)
+    assert with_signal(track, late, 10.1, Source.STREAM) == track
+
+
+@pytest.mark.parametrize("late", [kind for kind in STREAM_KINDS if kind is not SignalKind.WAITING])
+def test_a_stream_that_is_a_turn_behind_says_nothing_of_the_turn_that_has_begun(
+    late: SignalKind,
+) -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    assert with_signal(track, late, 10.1, Source.STREAM) == track
+
+
+def test_the_stream_tells_of_a_question_where_the_record_does_not() -> None:
+    working = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    asked = with_signal(working, SignalKind.WAITING, 11, Source.STREAM)
+    assert judge(asked, 11).status is WAITING
+    answered = with_signal(asked, SignalKind.WORKING, 12, Source.STREAM)
+    assert judge(answered, 12).status is PROCESSING
+    done = with_signal(answered, SignalKind.FINISHED, 13, Source.RECORD)
+    assert judge(done, 13).status is COMPLETED
 
 
 def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:

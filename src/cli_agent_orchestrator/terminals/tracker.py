@@ -31,7 +31,7 @@ RECORD_LAG = 0.5
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
-"""How long after its first state, or the end of a turn, a stream may say "working" falsely."""
+"""How long after its first state a stream may say "working" although there is nothing to do."""
 
 
 class Source(StrEnum):
@@ -120,6 +120,8 @@ class Track:
     """When the agent last took a message of ours."""
     stream_began_at: float | None = None
     """When the agent's stream first told a state."""
+    recorded: bool = False
+    """Has the agent's session record told anything?"""
     open_end: bool = False
     """Does that signal leave open how the turn ended?"""
     said: Evidence | None = None
@@ -156,7 +158,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at))
         return track
-    if source is Source.STREAM and _is_flicker(track, evidence):
+    if source is Source.STREAM and _is_old_news(track, evidence):
         return track
     if signal.kind is SignalKind.STOPPED and track.signal and track.signal.status is _ERROR:
         return track  # it is the turn that failed
@@ -166,6 +168,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
+        recorded=track.recorded or source is Source.RECORD,
         signal=evidence,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
@@ -177,22 +180,24 @@ def _is_start(signal: Evidence) -> bool:
     return signal.source in (Source.HOOK, Source.STREAM) and signal.status is _IDLE
 
 
-def _is_flicker(track: Track, state: Evidence) -> bool:
-    """Is a stream state that of a moment ago? Where it counts, something else tells, too.
+def _is_old_news(track: Track, state: Evidence) -> bool:
+    """Is a stream state to be passed over, because something else tells sooner or better?
 
-    Codex says "working" and "idle" once while it starts, and a record may be ahead of the stream.
+    A record and a stream are read apart, and either may be behind by a whole turn. So an agent that
+    keeps a record is heard by its stream for questions alone, of which the record has nothing.
+    Before that, Codex says "working" and "idle" once while it starts.
     """
-    if state.status is _IDLE:
-        return track.submitted_at is not None and state.at - track.submitted_at < START_SECONDS
-    if state.status is not _PROCESSING:
-        return False
-    if track.submitted_at is None:
+    if track.recorded:
+        working = track.signal is not None and track.signal.status is _PROCESSING
+        asked = track.signal is not None and track.signal.status is _WAITING
+        wanted = _WAITING if working else _PROCESSING if asked else None
+        return state.status is not wanted
+    if state.status is _IDLE and track.submitted_at is not None:
+        return state.at - track.submitted_at < START_SECONDS
+    if state.status is _PROCESSING and track.submitted_at is None:
         began = track.stream_began_at
         return began is not None and state.at - began < FLICKER_SECONDS
-    last = track.signal
-    if last is None or last.source != Source.RECORD or last.status is _PROCESSING:
-        return False
-    return track.submitted_at < last.at and state.at - last.at < FLICKER_SECONDS
+    return False
 
 
 def _has_begun(track: Track) -> bool:
