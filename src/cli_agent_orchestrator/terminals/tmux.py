@@ -71,6 +71,7 @@ class Tmux:
         self._connection: Connection | None = None
         self._observer: Observer | None = None
         self._lost = asyncio.Event()
+        self._restored = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[Answers]] = set()
@@ -108,6 +109,10 @@ class Tmux:
 
     async def kill_server(self) -> None:
         """End the server and with it all terminals, and disconnect."""
+        if self._connection is None and self._keeper is not None:
+            # A server that is just being started would outlive us.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._restored.wait(), GOODBYE_TIMEOUT)
         connection, _ = self._current()
         self._drop()
         with suppress(TmuxGone, TimeoutError):
@@ -290,6 +295,7 @@ class Tmux:
             await connection.close()
             raise TmuxGone("the connection to tmux ended while it was being set up")
         self._connection = connection
+        self._restored.set()
         self._observer = Observer(connection, server.pid, self._listener)
         for info in server.panes:
             if not info.dead:
@@ -301,6 +307,7 @@ class Tmux:
         if self._observer is not None:
             self._observer.close()
         connection, self._connection, self._observer = self._connection, None, None
+        self._restored.clear()
         return connection
 
     def _current(self) -> tuple[Connection, Observer]:
