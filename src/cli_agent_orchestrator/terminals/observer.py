@@ -29,7 +29,7 @@ EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
 """Pauses between looks for the exit code: tmux may not know it in the first moments."""
 PATIENT_LOOKS = 2
 """Looks after which tmux is reminded of its children."""
-LINGER_LOOKS = 6
+LINGER_LOOKS = 8
 """Looks after which an exit code is enough, though a child still holds the terminal open."""
 
 logger = logging.getLogger(__name__)
@@ -269,13 +269,18 @@ class Observer:
     async def _last_look(self, pane: str) -> Look | None:
         """Return the final screen with the exit code; None if the window is gone."""
         look = None
+        ended = False
         for number, pause in enumerate(EXIT_LOOKS):
             answers = await self._connection.send(look_lines([pane], 1))
             look = parse_looks([pane], answers).get(pane)
             if look is None:
                 return None
-            if look.exit_code is not None and (look.dead or number >= LINGER_LOOKS):
+            if look.exit_code is not None and (ended or number >= LINGER_LOOKS):
                 return look
+            if look.dead and not ended:
+                # Its screen is read before its state: the last words may have come in between.
+                ended = True
+                continue
             if number >= PATIENT_LOOKS:
                 remind_of_children(self._server)
             await asyncio.sleep(pause)
