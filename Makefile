@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SEED   ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 
@@ -14,6 +15,9 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no accou
 
 test: $(READY) tmux ## Run all tests
 	$(BIN)/python -m pytest -m "not agents" -n 4 --dist loadgroup
+
+search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
+	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
 
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
@@ -49,4 +53,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-agents accuracy check bench format agents tmux node clean
+.PHONY: help demo test search test-agents accuracy check bench format agents tmux node clean

@@ -1,7 +1,7 @@
 """What is said about the version of an agent, and about its login."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.remarks import (
@@ -84,7 +84,6 @@ def test_the_advice_says_what_becomes_of_an_unknown_screen(version: Version) -> 
     assert "cao explain" in remark.advice
 
 
-@settings(deadline=None)
 @given(versions, tried_versions)
 def test_what_was_not_tried_is_noted_and_nothing_else(
     version: Version, tried: tuple[Version, ...]
@@ -98,7 +97,6 @@ def test_what_was_not_tried_is_noted_and_nothing_else(
         assert words.startswith("older") or version == min(tried)[: len(version)]
 
 
-@settings(deadline=None)
 @given(versions, st.lists(versions, max_size=5).map(tuple))
 def test_whatever_is_said_comes_with_advice(version: Version, tried: tuple[Version, ...]) -> None:
     remarks = list(remarks_on_version(version, tried))
@@ -126,7 +124,6 @@ def test_a_version_is_found_in_what_a_program_says(text: str, expected: Version)
     assert find_version(text) == expected
 
 
-@settings(deadline=None)
 @given(st.text() | st.text("0123456789."))
 @example("9" * 6000 + ".1")
 def test_whatever_a_program_says_about_its_version_can_be_dealt_with(text: str) -> None:
@@ -135,7 +132,6 @@ def test_whatever_a_program_says_about_its_version_can_be_dealt_with(text: str) 
     list(remarks_on_version(version, TRIED))
 
 
-@settings(deadline=None)
 @given(versions)
 def test_a_version_is_read_as_it_is_written(version: Version) -> None:
     assert find_version(f"agent {version_words(version)}") == version

@@ -3,7 +3,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
@@ -114,13 +114,11 @@ def test_what_is_not_utf8_is_replaced_with_a_warning() -> None:
     assert "not UTF-8 at byte 3" in response.warnings[0]
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_no_bytes_are_beyond_reading(data: bytes) -> None:
     assert "\0" not in decode_response(data).text
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="\0\r\ufeff", exclude_categories=["Cs"])))
 def test_proper_text_comes_back_as_it_was(text: str) -> None:
     assert decode_response(text.encode()).text == text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import HandoffRules
@@ -69,7 +69,6 @@ def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
     return len(seen), action
 
 
-@settings(deadline=None)
 @given(steps(ANSWERS), RULES)
 def test_a_reply_is_only_ever_accepted_at_rest(row: list[Step], rules: HandoffRules) -> None:
     seen = observations(row)
@@ -79,7 +78,6 @@ def test_a_reply_is_only_ever_accepted_at_rest(row: list[Step], rules: HandoffRu
         assert seen[used - 1].response == action.text
 
 
-@settings(deadline=None)
 @given(steps(ANSWERS), RULES)
 def test_a_response_at_rest_always_ends_the_wait(row: list[Step], rules: HandoffRules) -> None:
     seen = observations(row)
@@ -87,7 +85,6 @@ def test_a_response_at_rest_always_ends_the_wait(row: list[Step], rules: Handoff
     assert not any(o.status in REST and o.response for o in seen[: used - 1])
 
 
-@settings(deadline=None)
 @given(steps(ANSWERS), RULES)
 def test_the_next_look_is_in_the_future_and_soon(row: list[Step], rules: HandoffRules) -> None:
     wait = Wait.begin(0, rules)
@@ -99,7 +96,6 @@ def test_the_next_look_is_in_the_future_and_soon(row: list[Step], rules: Handoff
         assert seen.time < action.by <= seen.time + longest or rules.idle_grace == 0
 
 
-@settings(deadline=None)
 @given(st.lists(ANSWERS, min_size=1, max_size=8), steps(ANSWERS), RULES)
 def test_every_wait_ends(
     cycle: list[TerminalStatus | None], row: list[Step], rules: HandoffRules
@@ -122,7 +118,6 @@ def test_every_wait_ends(
     raise AssertionError(f"no end after {time} s")
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10), RULES)
 def test_silence_ends_after_five_minutes(pause: int, rules: HandoffRules) -> None:
     row = [Step(pause, None, None)] * int(SILENCE_SECONDS / pause + 2)
@@ -171,7 +166,6 @@ NAMES: dict[type[Action], str] = {
 }
 
 
-@settings(deadline=None)
 @given(steps(STATUSES), RULES)
 def test_the_machine_agrees_with_a_plain_loop(row: list[Step], rules: HandoffRules) -> None:
     seen = observations(row)

@@ -1,7 +1,7 @@
 """What of a reply is handed on."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.condense import (
@@ -176,7 +176,6 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(LINES, max_size=30).map("\n".join) | st.text(), st.integers(1, 20))
 def test_an_excerpt_is_made_of_lines_of_the_text_and_keeps_the_limit(text: str, limit: int) -> None:
     whole = {line.rstrip() for line in split_lines(text)}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
@@ -332,7 +332,6 @@ reply_texts = st.lists(
 ).map("\n".join)  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3), st.integers(0, 4))
 def test_any_replies_end_the_run(
     data: st.DataObject, rounds: int, cycles: int, min_cycles: int
@@ -347,7 +346,6 @@ def test_any_replies_end_the_run(
     assert state.final_status is not FinalStatus.RUNNING
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(Phase),
     st.integers(1, 9),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation
@@ -313,7 +313,6 @@ hostile = st.text(max_size=30) | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(hostile, hostile, hostile, st.sampled_from(Role))
 def test_text_from_people_and_agents_is_never_read_as_a_template(
     explore: str, analysis: str, feedback: str, role: Role

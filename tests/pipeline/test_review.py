@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import ReviewRules
@@ -279,7 +279,6 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(LINES, max_size=12), st.integers(1, 3))
 def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -> None:
     plain = judge_review("\n".join(lines), Role.ANALYST_REVIEW, cycle, RULES)
@@ -287,14 +286,12 @@ def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -
     assert judge_review(dressed, Role.ANALYST_REVIEW, cycle, RULES) == plain
 
 
-@settings(deadline=None)
 @given(st.text(), st.integers(1, 5), st.sampled_from(REVIEWERS))
 def test_no_text_breaks_the_gate(text: str, cycle: int, role: Role) -> None:
     assert is_review_approved(text, role, cycle, RULES) in (True, False)
     assert judge_test(text) in TestAnswer
 
 
-@settings(deadline=None)
 @given(
     st.lists(LINES, max_size=12), st.integers(1, 3), st.integers(0, 4), st.sampled_from(REVIEWERS)
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import StateError
@@ -102,7 +102,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(states)
 def test_every_state_survives_the_way_through_json(state: RunState) -> None:
     """Scenario: State roundtrip"""
@@ -220,7 +219,6 @@ def test_open_notes_of_nobody_are_dropped() -> None:
     assert state.progress.briefed == {"a"}
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(sorted({*SHELL_STATE, "progress"} - {"version"})), json_values),
     st.dictionaries(st.sampled_from(sorted(to_json(new_state())["progress"])), json_values),

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -90,7 +90,6 @@ def answer(prose: list[str]) -> str:
     return "❯ Tell me\n\n" + "\n".join(rows) + "\n"
 
 
-@settings(max_examples=100, deadline=None)
 @given(prose=PROSE)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_prose_never_changes_the_status(ending: str, prose: list[str]) -> None:
@@ -98,7 +97,6 @@ def test_prose_never_changes_the_status(ending: str, prose: list[str]) -> None:
     assert detect_status(answer(prose) + text, "✳ Claude Code") is status
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=400))
 def test_any_text_is_read_without_a_fault(text: str) -> None:
     assert detect_status(text) in TerminalStatus

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -246,7 +246,6 @@ def test_a_title_that_asks_counts_more_than_the_screen() -> None:
 
 
 @pytest.mark.parametrize("status", ENDINGS)
-@settings(deadline=None)
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(
     status: TerminalStatus, before: list[str], last: list[str]
@@ -257,7 +256,6 @@ def test_no_prose_changes_the_status(
     assert detect_status(screen + ENDINGS[status]) is status
 
 
-@settings(deadline=None)
 @given(before=PROSE, last=PROSE)
 def test_no_quoting_message_of_the_user_changes_the_status(
     before: list[str], last: list[str]
@@ -268,7 +266,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(
     assert detect_status(f"{screen}\n• It is clear.\n\n{PLACEHOLDER_COMPOSER}") is COMPLETED
 
 
-@settings(deadline=None)
 @given(below=st.text(), gap=st.text("\t ", max_size=3))
 def test_a_lone_chevron_never_is_user_input(below: str, gap: str) -> None:
     match = re.search(USER_PREFIX_PATTERN, f"›{gap}\n{below}", re.MULTILINE)
@@ -282,7 +279,6 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(ANYTHING, ANYTHING)
 def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
     assert detect_status(screen, title) in TerminalStatus

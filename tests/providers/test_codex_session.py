@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.providers import codex
@@ -307,7 +306,6 @@ def test_arguments_of_the_user_come_last() -> None:
     assert argv[-2:] == ("-m", "my model")
 
 
-@examples(deadline=None)
 @given(folder=st.text(st.characters(codec="utf-8")), prompt=st.text(st.characters(codec="utf-8")))
 def test_folder_and_profile_arrive_whatever_is_in_them(folder: str, prompt: str) -> None:
     read = settings(codex.launch(request(folder=folder, prompt=prompt)).argv)

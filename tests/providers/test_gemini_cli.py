@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -153,7 +153,6 @@ def test_what_shows_nothing_of_gemini_is_unknown(screen: str) -> None:
 
 
 @pytest.mark.parametrize("status", ENDINGS)
-@settings(deadline=None)
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(
     status: TerminalStatus, before: list[str], last: list[str]
@@ -164,7 +163,6 @@ def test_no_prose_changes_the_status(
     assert detect_status(screen + ENDINGS[status]) is status
 
 
-@settings(deadline=None)
 @given(PROSE)
 def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> None:
     screen = " > Explain this:\n"
@@ -176,7 +174,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
 ANYTHING = st.one_of(st.text(), st.text("✦✕ℹ│╭╮╰╯─>* ⠼12.\n\t\x1b[7m;ab"))
 
 
-@settings(deadline=None)
 @given(ANYTHING, ANYTHING)
 def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
     assert detect_status(screen, title) in TerminalStatus

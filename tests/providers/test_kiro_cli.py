@@ -1,7 +1,7 @@
 """Kiro CLI: its classic interface line by line, and what is known of the newer one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -99,7 +99,6 @@ def test_trusting_all_tools_is_for_a_person_to_accept() -> None:
     assert kiro_cli.startup_dialog(ASKED + ANSWER + PROMPT) is None
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=300))
 def test_any_text_is_read_without_a_fault(text: str) -> None:
     assert kiro_cli.detect_status(text) in TerminalStatus

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -109,7 +109,6 @@ def test_what_shows_nothing_of_opencode_is_unknown(screen: str) -> None:
 
 
 @pytest.mark.parametrize("status", ENDINGS)
-@settings(deadline=None)
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(
     status: TerminalStatus, before: list[str], last: list[str]
@@ -120,7 +119,6 @@ def test_no_prose_changes_the_status(
     assert detect_status(screen + ENDINGS[status]) is status
 
 
-@settings(deadline=None)
 @given(PROSE)
 def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> None:
     screen = "  ┃\n  ┃  Explain this:\n"
@@ -129,7 +127,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     assert detect_status(f"{screen}  ┃\n\n     So.\n{ENDINGS[COMPLETED]}") is COMPLETED
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(), st.text("▣┃╹▀⬝■△· 12ms\n\t\x1b[2m;ab")))
 def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
     assert detect_status(screen) in TerminalStatus

@@ -1,7 +1,7 @@
 """Reading a screen: escapes, dim text, lines."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.providers.screen import (
@@ -52,7 +52,6 @@ def test_dim_text_is_blanked_in_place(text: str, expected: str) -> None:
     assert without_dim(text) == expected
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_blanking_keeps_the_number_of_lines(text: str) -> None:
     assert without_dim(text).count("\n") == strip_escapes(text).count("\n")

@@ -1,7 +1,7 @@
 """A screen that shows nothing of an agent's interface is unknown, never idle."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -33,7 +33,6 @@ every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PRO
 
 
 @every_provider
-@settings(deadline=None)
 @given(screen=screens, title=titles)
 def test_a_screen_without_any_mark_is_unknown(
     provider: Provider, screen: str, title: str | None

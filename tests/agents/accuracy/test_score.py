@@ -97,14 +97,27 @@ def test_a_turn_that_is_over_before_its_sending_is_confirmed_is_judged_by_its_en
     )
 
 
+def test_of_two_tellings_at_the_same_moment_the_second_holds_from_then_on() -> None:
+    assert mistakes(TURN, *RIGHT[:2], Told(20, IDLE), Told(20, COMPLETED)) == set()
+    assert mistakes(TURN, *RIGHT, Told(20.5, IDLE)) == {Mistake.FALSE_IDLE}
+
+
 def test_a_turn_that_begins_and_ends_while_it_is_sent_is_not_told_twice() -> None:
     quick = Truth(sent=10.5, end=10, rest=COMPLETED, until=12)
     story = [Told(0, COMPLETED), Told(10.25, PROCESSING), Told(10.26, COMPLETED)]
     assert mistakes(quick, *story) == set()
 
 
+# Half seconds, so that a turn's begin and end are often hit; one telling at a time, as in a log.
+MOMENTS = st.integers(0, 60).map(lambda halves: halves / 2)
+
+
 @given(
-    st.lists(st.builds(Told, st.floats(0, 30), st.sampled_from(list(TerminalStatus))), max_size=12)
+    st.lists(
+        st.builds(Told, MOMENTS, st.sampled_from(list(TerminalStatus))),
+        max_size=12,
+        unique_by=lambda entry: entry.at,
+    )
 )
 def test_only_the_right_story_is_without_mistake(told: list[Told]) -> None:
     told.sort(key=lambda entry: entry.at)

@@ -1,0 +1,30 @@
+"""How tests are run: with the same examples each time, or with new ones (`make search`)."""
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+FOUND = Path(__file__).parents[1] / ".cache" / "hypothesis"
+
+# A busy machine is slow: that is no finding. No profile is built on another, since Hypothesis has
+# one of its own for CI.
+settings.register_profile(
+    "same",
+    max_examples=100,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "search",
+    max_examples=3000,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(FOUND),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("same")
