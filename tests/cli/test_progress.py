@@ -36,6 +36,7 @@ from cli_agent_orchestrator.pipeline.review import (
     ReviewAnswer,
     ReviewVerdict,
     TestAnswer,
+    TestVerdict,
     TooEarly,
 )
 from cli_agent_orchestrator.pipeline.roles import Role
@@ -101,8 +102,8 @@ class TestWords:
             (Approved(ReviewVerdict(ReviewAnswer.APPROVED)), Tone.GOOD),
             (CyclesUsedUp(ReviewVerdict(ReviewAnswer.REVISE), 3), Tone.ALERT),
             (Passed(), Tone.GOOD),
-            (Failed(TestAnswer.FAIL, 2), Tone.BAD),
-            (RoundsUsedUp(TestAnswer.MISSING, 8), Tone.BAD),
+            (Failed(TestVerdict(TestAnswer.FAIL), 2), Tone.BAD),
+            (RoundsUsedUp(TestVerdict(TestAnswer.MISSING), 8), Tone.BAD),
         ],
     )
     def test_every_outcome_has_its_tone(self, outcome: Outcome, tone: Tone) -> None:
@@ -192,7 +193,7 @@ class TestViews:
             (BEGAN, {"event": "turn_began", "role": "analyst_review", "round": 1, "cycle": 2}),
             (RUN_BEGAN, {"event": "run_began", "session_name": "cao-1", "replaced": []}),
             (
-                ended(Failed(TestAnswer.FAIL, 2)),
+                ended(Failed(TestVerdict(TestAnswer.FAIL), 2)),
                 {"event": "turn_ended", "outcome": "failed", "detail": "FAIL; round 2 follows"},
             ),
             (

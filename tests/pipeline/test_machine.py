@@ -24,7 +24,13 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_reply,
 )
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.review import ReviewAnswer, ReviewVerdict, TestAnswer, TooEarly
+from cli_agent_orchestrator.pipeline.review import (
+    ReviewAnswer,
+    ReviewVerdict,
+    TestAnswer,
+    TestVerdict,
+    TooEarly,
+)
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
 from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
@@ -210,7 +216,7 @@ def test_a_phase_gone_through_again_replaces_its_open_notes() -> None:
 def test_without_a_verdict_the_test_failed_and_the_feedback_says_so() -> None:
     state = reply(at_tester(), "It works.")
     assert next_turn(state) == Turn(Role.ANALYST, 2, 1)
-    assert state.feedback.text == f"{NO_RESULT}\nIt works."
+    assert state.feedback.text == f"{NO_RESULT}no RESULT line, which counts as FAIL\nIt works."
 
 
 @pytest.mark.parametrize("text", ["", " \r\n", "\0"])
@@ -275,11 +281,16 @@ def test_a_cycle_beyond_the_limit_is_finished_first() -> None:
             "REVISE; all 3 review cycles are used up, the run goes on with the notes still open",
         ),
         (Turn(Role.TESTER, 1, 1), PASS, Passed(), "PASS"),
-        (Turn(Role.TESTER, 1, 1), FAIL, Failed(TestAnswer.FAIL, 2), "FAIL; round 2 follows"),
+        (
+            Turn(Role.TESTER, 1, 1),
+            FAIL,
+            Failed(TestVerdict(TestAnswer.FAIL), 2),
+            "FAIL; round 2 follows",
+        ),
         (
             Turn(Role.TESTER, 8, 1),
             "hm",
-            RoundsUsedUp(TestAnswer.MISSING, 8),
+            RoundsUsedUp(TestVerdict(TestAnswer.MISSING), 8),
             "no RESULT line, which counts as FAIL; all 8 rounds are used up",
         ),
     ],

@@ -1,6 +1,7 @@
 """When a review approves, and when a test passed."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -208,8 +209,9 @@ def test_an_approval_is_read_in_every_dress(line: str) -> None:
         "REVIEW_RESULT: APPROVEDLY",
         "REVIEW_RESULT: NOT APPROVED",
         "REVIEW_RESULT:",
-        "> REVIEW_RESULT: APPROVED",
-        "`REVIEW_RESULT: APPROVED`",
+        "`REVIEW_RESULT: APPROVED` is what you want to read",
+        "“REVIEW_RESULT: APPROVED”, or so they say",
+        "> I would say REVIEW_RESULT: APPROVED",
         "I would say REVIEW_RESULT: APPROVED",
         "REVIEW_RESULTS: APPROVED",
         "```\nREVIEW_RESULT: APPROVED\n```",
@@ -217,7 +219,7 @@ def test_an_approval_is_read_in_every_dress(line: str) -> None:
         "```\nREVIEW_RESULT: APPROVED",
     ],
 )
-def test_a_quotation_is_no_verdict(line: str) -> None:
+def test_what_only_looks_like_a_verdict_is_none(line: str) -> None:
     assert answer(line) is ReviewAnswer.MISSING
     assert answer(f"REVIEW_RESULT: REVISE\n{line}\nbye") is ReviewAnswer.REVISE
 
@@ -254,7 +256,80 @@ def test_the_last_verdict_wins(line: str) -> None:
     ],
 )
 def test_the_verdict_of_a_test(text: str, expected: TestAnswer) -> None:
-    assert judge_test(text) is expected
+    assert judge_test(text).answer is expected
+
+
+AROUND = [("", ""), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("„", "“"), ("«", "»")]
+EMPHASIS = ["", "*", "**", "__", "`**"]
+BEFORE = ["", "> ", ">", "- ", "> - ", "1. ", "## ", "  "]
+
+
+@pytest.mark.parametrize("word", ["PASS", "FAIL"])
+def test_a_verdict_counts_however_the_whole_line_is_dressed(word: str) -> None:
+    for before, marks, (opened, closed), end in product(BEFORE, EMPHASIS, AROUND, ["", ".", " ✅"]):
+        back = marks[::-1]
+        for line in (
+            f"{before}{marks}{opened}RESULT: {word}{closed}{back}{end}",
+            f"{before}{opened}{marks}RESULT:{back} {word}{closed}{end}",
+            f"{before}RESULT: {marks}{opened}{word}{closed}{back}{end}",
+            f"{before}{marks}RESULT{back}: {opened}{word}{closed}{end}",
+        ):
+            assert str(judge_test(f"I ran it.\n{line}\nbye")) == word, line
+            assert judge_test(f"```\n{line}\n```").answer is TestAnswer.MISSING
+
+
+@pytest.mark.parametrize(
+    "quoted", ["> RESULT: {}", "`RESULT: {}`", "“RESULT: {}”", "> **RESULT: {}**"]
+)
+@pytest.mark.parametrize(("own", "other"), [("PASS", "FAIL"), ("FAIL", "PASS")])
+def test_a_quoted_verdict_never_stands_against_one_that_is_not(
+    own: str, other: str, quoted: str
+) -> None:
+    lines = [f"RESULT: {own}", quoted.format(other)]
+    assert str(judge_test("\n".join(lines))) == own
+    assert str(judge_test("\n".join(lines[::-1]))) == own
+    assert str(judge_test("\n".join([lines[1], quoted.format(own)]))) == own
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RESULT: PASS with remarks",
+        "**RESULT: PASS with remarks**",
+        "`RESULT: PASS with remarks`",
+        "`RESULT: PASS` in the end",
+        "> RESULT: PASS|FAIL",
+        "RESULT: unclear",
+        "RESULT:",
+    ],
+)
+def test_a_line_that_is_no_clear_verdict_is_named(line: str) -> None:
+    verdict = judge_test(f"It works.\n{line}\nbye")
+    assert verdict.answer is TestAnswer.MISSING
+    assert str(verdict) == f"the line “{line}” is neither PASS nor FAIL, which counts as FAIL"
+
+
+def test_a_review_that_is_no_clear_verdict_is_named() -> None:
+    text = "REVIEW_RESULT: maybe\n- REVIEW_RESULT: APPROVED with remarks"
+    assert str(judge_review(text, Role.ANALYST_REVIEW, 2, RULES)) == (
+        "the line “- REVIEW_RESULT: APPROVED with remarks” is neither APPROVED nor REVISE, "
+        "which counts as REVISE"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["RESULT: <PASS or FAIL>", "```\nRESULT: maybe\n```", "the RESULT: good", "RESULT"]
+)
+def test_what_is_no_result_line_is_not_named(text: str) -> None:
+    assert str(judge_test(text)) == "no RESULT line, which counts as FAIL"
+
+
+def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> None:
+    shown = "RESULT: ok[31m" + "x" * 66
+    text = f"  RESULT: ok\x1b[31m{'x' * 66}"
+    assert judge_test(text).unclear == shown
+    assert len(shown) == 80
+    assert judge_test(text + "y").unclear == shown + "…"
 
 
 @pytest.mark.parametrize(
@@ -289,7 +364,7 @@ def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -
 @given(st.text(), st.integers(1, 5), st.sampled_from(REVIEWERS))
 def test_no_text_breaks_the_gate(text: str, cycle: int, role: Role) -> None:
     assert is_review_approved(text, role, cycle, RULES) in (True, False)
-    assert judge_test(text) in TestAnswer
+    assert judge_test(text).answer in TestAnswer
 
 
 @given(

@@ -74,7 +74,7 @@ def test_the_default_tester_passes_by_a_command_it_really_runs(
     agent.send(prompt_with_file(tmp_path / "test_result.md"))
     agent.wait_for_event("Stop")
     text = (tmp_path / "test_result.md").read_text()
-    assert judge_test(text) is TestAnswer.PASS
+    assert judge_test(text).answer is TestAnswer.PASS
     assert "EVIDENCE:" in text
     assert "Python 3." in text
 
@@ -113,14 +113,14 @@ def test_the_demo_fails_in_round_1_and_passes_in_round_2(
     demo.play("programmer", 1, 1)
     demo.play("programmer", 1, 2)
     first = demo.play("tester", 1, 1)
-    assert judge_test(first) is TestAnswer.FAIL
+    assert judge_test(first).answer is TestAnswer.FAIL
     assert "FAIL: test_ten_pieces_are_cheaper" in first
     assert "costs 1000, expected 900" in first
     assert "FAILED (failures=1)" in first
     demo.play("programmer", 2, 1)
     demo.play("programmer", 2, 2)
     second = demo.play("tester", 2, 1)
-    assert judge_test(second) is TestAnswer.PASS
+    assert judge_test(second).answer is TestAnswer.PASS
     assert "Ran 5 tests" in second
     changed = [
         file.name

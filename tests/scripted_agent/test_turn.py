@@ -67,6 +67,26 @@ def test_the_response_file_is_found_below_its_heading(heading: str) -> None:
     assert read_turn("tester", 1, "x" + instruction("/a/b.md", heading)).response_path == "/a/b.md"
 
 
+FORMS = [
+    "cat > {path} <<'X'",
+    "cat >{path} <<X",
+    '  cat > {path} << "X"',
+    "cat > {path} <<- 'X'",
+    "cat << 'X' > {path}",
+    "cat <<'X' >{path}",
+    "cat<<X>{path}",
+    '\tcat <<-"END OF IT" > {path}',
+    "cat << \\X > {path}  ",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", ["/a/b.md", "/it's a <<'X' > dir/b.md"])
+def test_the_order_and_the_spaces_of_the_redirections_do_not_matter(form: str, path: str) -> None:
+    message = f"RESPONSE FILE INSTRUCTION\n{form.format(path=shlex.quote(path))}\n<x>\nX\n"
+    assert read_turn("tester", 1, message).response_path == path
+
+
 @given(st.text(alphabet=st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])))
 def test_any_path_comes_through_the_quoting(name: str) -> None:
     path = f"/it's a $dir/{name}"
@@ -87,6 +107,10 @@ def test_an_instruction_that_the_task_quotes_does_not_count() -> None:
         "RESPONSE FILE INSTRUCTION\ncat > 'a <<'X'",
         "RESPONSE FILE INSTRUCTION\ncat >  <<'X'",
         "RESPONSE FILE INSTRUCTION\necho cat > /a <<'X'",
+        "RESPONSE FILE INSTRUCTION\ncat <<'X' >",
+        "RESPONSE FILE INSTRUCTION\ncat <<'X > /a",
+        "RESPONSE FILE INSTRUCTION\ncat <<'X' /a",
+        "RESPONSE FILE INSTRUCTION\ncat > /a",
     ],
 )
 def test_what_is_no_instruction_names_no_file(message: str) -> None:

@@ -29,6 +29,7 @@ from cli_agent_orchestrator.pipeline.review import (
     EVIDENCE,
     ReviewVerdict,
     TestAnswer,
+    TestVerdict,
     judge_review,
     judge_test,
 )
@@ -43,7 +44,7 @@ from cli_agent_orchestrator.pipeline.state import (
 )
 
 EMPTY_REPLY = "(The reply was empty.)"
-NO_RESULT = "The tester gave no line RESULT: PASS or RESULT: FAIL, which counts as FAIL."
+NO_RESULT = "The tester's verdict is missing: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +102,25 @@ class Passed:
 class Failed:
     """The test failed; another round follows."""
 
-    answer: TestAnswer
+    verdict: TestVerdict
     next_round: int
 
     def __str__(self) -> str:
-        return f"{_failure(self.answer)}; round {self.next_round} follows"
+        return f"{self.verdict}; round {self.next_round} follows"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsUsedUp:
     """The test of the last round failed, and with it the run."""
 
-    answer: TestAnswer
+    verdict: TestVerdict
     rounds: int
 
     def __str__(self) -> str:
-        return f"{_failure(self.answer)}; all {self.rounds} rounds are used up"
+        return f"{self.verdict}; all {self.rounds} rounds are used up"
 
 
 Outcome = Delivered | Approved | SentBack | CyclesUsedUp | Passed | Failed | RoundsUsedUp
-
-
-def _failure(answer: TestAnswer) -> str:
-    return "FAIL" if answer is TestAnswer.FAIL else "no RESULT line, which counts as FAIL"
 
 
 def next_turn(state: RunState) -> Turn | None:
@@ -155,12 +152,12 @@ def _judge_reviewer(turn: Turn, text: str, rules: LoopRules) -> Outcome:
 
 
 def _judge_tester(turn: Turn, text: str, limits: Limits) -> Outcome:
-    answer = judge_test(text)
-    if answer is TestAnswer.PASS:
+    verdict = judge_test(text)
+    if verdict.answer is TestAnswer.PASS:
         return Passed()
     if turn.round < limits.max_rounds:
-        return Failed(answer, turn.round + 1)
-    return RoundsUsedUp(answer, turn.round)
+        return Failed(verdict, turn.round + 1)
+    return RoundsUsedUp(verdict, turn.round)
 
 
 def record_reply(state: RunState, turn: Turn, reply: Output, rules: LoopRules) -> RunState:
@@ -183,11 +180,11 @@ def record_reply(state: RunState, turn: Turn, reply: Output, rules: LoopRules) -
             return _leave_phase(_keep_open(state, turn))
         case Passed():
             return _finish(state, FinalStatus.PASS)
-        case Failed(answer=answer, next_round=next_round):
-            evidence = _evidence(kept, answer, rules.condensation)
+        case Failed(verdict=verdict, next_round=next_round):
+            evidence = _evidence(kept, verdict, rules.condensation)
             return _start_round(replace(state, feedback=evidence), next_round)
     # all rounds are used up
-    evidence = _evidence(kept, outcome.answer, rules.condensation)
+    evidence = _evidence(kept, outcome.verdict, rules.condensation)
     return _finish(replace(state, feedback=evidence), FinalStatus.FAIL)
 
 
@@ -262,11 +259,11 @@ def _keep_open(state: RunState, turn: Turn) -> RunState:
     return replace(state, progress=replace(state.progress, open_notes=(*others, opened)))
 
 
-def _evidence(output: Output, answer: TestAnswer, condensation: Condensation) -> Excerpt:
+def _evidence(output: Output, verdict: TestVerdict, condensation: Condensation) -> Excerpt:
     text = output.text
     if condensation.review_feedback:
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
-    if answer is TestAnswer.MISSING:
-        return replace(evidence, text=f"{NO_RESULT}\n{evidence.text}")
+    if verdict.answer is TestAnswer.MISSING:
+        return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")
     return evidence

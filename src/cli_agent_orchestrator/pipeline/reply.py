@@ -2,7 +2,8 @@
 
 Agents write Markdown. A label such as `REVIEW_NOTES:` or a verdict such as `RESULT: PASS` may
 stand in a heading, in bold or behind a bullet. Inside fenced code it is a quotation, and so is a
-line that repeats the form it was asked for (`RESULT: PASS|FAIL`, `REVIEW_NOTES: <notes>`).
+line that repeats the form it was asked for (`RESULT: PASS|FAIL`, `REVIEW_NOTES: <notes>`). A whole
+line in quotation marks, in code marks or behind a `>` counts if no other line is a verdict.
 Everything here takes time in proportion to the length of the text.
 """
 
@@ -16,6 +17,13 @@ FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)
 FENCE_CLOSE_PATTERN = r"\s*(?P<fence>`{3,}|~{3,})\s*$"
 # "## ", "- **", "1. __": what may stand before a label
 MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
+# what may stand around a whole line that is quoted
+QUOTES = "`\"'“”„‘’«»"
+# "> ", "- **`": what may stand before a verdict, and "`**" what may stand inside one
+VERDICT_MARKS_PATTERN = rf"(?:[\s#*_+•–>{QUOTES}-]|\d{{1,9}}[.)])*+"
+INNER_MARKS_PATTERN = rf"[\s*_{QUOTES}]*+"
+# How much of a line is shown that was no clear verdict.
+SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +119,65 @@ def has_label(line: str, label: str) -> bool:
 
 
 def find_verdict(lines: Sequence[str], form: VerdictForm) -> VerdictLine | None:
-    """Return the last verdict of a reply."""
-    verdict = None
+    """Return the last verdict of a reply; a quoted one only if there is no other."""
+    plain = quoted = None
     for index, line in unfenced(lines):
-        positive = _read_verdict(line, form)
-        if positive is not None:
-            verdict = VerdictLine(index, positive)
-    return verdict
+        said = _said(line, form)
+        positive = None if said is None else _read_verdict(said, form)
+        if said is None or positive is None:
+            continue
+        if said.quoted:
+            quoted = VerdictLine(index, positive)
+        else:
+            plain = VerdictLine(index, positive)
+    return plain or quoted
 
 
-def _read_verdict(line: str, form: VerdictForm) -> bool | None:
-    """Return what a line says, or None.
+def find_unclear(lines: Sequence[str], form: VerdictForm) -> str:
+    """Return the last line that has the label of a verdict but is none, fit to be shown."""
+    unclear = ""
+    for _, line in unfenced(lines):
+        said = _said(line, form)
+        if said and not said.words.startswith("<") and _read_verdict(said, form) is None:
+            unclear = "".join(char for char in line.strip() if char.isprintable())
+    return unclear if len(unclear) <= SHOWN else unclear[:SHOWN] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What stands behind a label."""
+
+    words: str
+    quoted: bool
+    """Is the line a quotation?"""
+    inline: bool
+    """Is it one in quotation marks, which must hold nothing but the verdict?"""
+
+
+def _said(line: str, form: VerdictForm) -> _Said | None:
+    if form.label not in line.upper():
+        return None
+    found = re.match(
+        rf"(?P<marks>{VERDICT_MARKS_PATTERN}){form.label}"
+        rf"{INNER_MARKS_PATTERN}:{INNER_MARKS_PATTERN}(?P<words>.*)",
+        line,
+        re.I,
+    )
+    if found is None:
+        return None
+    inline = not set(QUOTES).isdisjoint(found["marks"])
+    return _Said(found["words"], quoted=inline or ">" in found["marks"], inline=inline)
+
+
+def _read_verdict(said: _Said, form: VerdictForm) -> bool | None:
+    """Return which verdict it is, or None.
 
     A bad verdict counts whatever follows it; a good one only if nothing follows, or something set
     off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none.
     """
-    if form.label not in line.upper():
-        return None
     found = re.match(
-        rf"{MARKS_PATTERN}{form.label}[\s*_]*+:[\s*_]*+"
-        rf"(?P<word>{form.positive}|{form.negative})(?![^\W_])[\s*_]*+(?P<rest>.*)",
-        line,
+        rf"(?P<word>{form.positive}|{form.negative})(?![^\W_]){INNER_MARKS_PATTERN}(?P<rest>.*)",
+        said.words,
         re.I,
     )
     if found is None:
@@ -142,4 +188,6 @@ def _read_verdict(line: str, form: VerdictForm) -> bool | None:
         return None
     if re.fullmatch(form.negative, found["word"], re.I):
         return False
+    if said.inline and re.search(r"\w", rest):
+        return None
     return None if rest[:1].isalnum() or rest[:1] in set("|/\\<?") else True

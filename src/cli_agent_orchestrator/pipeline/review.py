@@ -19,6 +19,7 @@ from cli_agent_orchestrator.config import ReviewRules
 from cli_agent_orchestrator.pipeline.reply import (
     VerdictForm,
     find_label,
+    find_unclear,
     find_verdict,
     has_label,
     split_lines,
@@ -115,6 +116,8 @@ class ReviewVerdict:
     answer: ReviewAnswer
     obstacles: tuple[Obstacle, ...] = ()
     """What stands against an approval; empty unless the answer is one."""
+    unclear: str = ""
+    """The line that should have been the verdict; empty unless there is one and no verdict."""
 
     @property
     def approved(self) -> bool:
@@ -123,10 +126,32 @@ class ReviewVerdict:
 
     def __str__(self) -> str:
         if self.answer is ReviewAnswer.MISSING:
-            return "no REVIEW_RESULT line, which counts as REVISE"
+            return _lacking(REVIEW_FORM, self.unclear, "APPROVED nor REVISE", "REVISE")
         if not self.obstacles:
             return str(self.answer)
         return "APPROVED does not count: " + "; ".join(map(str, self.obstacles))
+
+
+@dataclass(frozen=True, slots=True)
+class TestVerdict:
+    """What a tester said."""
+
+    __test__ = False
+
+    answer: TestAnswer
+    unclear: str = ""
+    """The line that should have been the verdict; empty unless there is one and no verdict."""
+
+    def __str__(self) -> str:
+        if self.answer is TestAnswer.MISSING:
+            return _lacking(TEST_FORM, self.unclear, "PASS nor FAIL", "FAIL")
+        return str(self.answer)
+
+
+def _lacking(form: VerdictForm, unclear: str, neither: str, counts_as: str) -> str:
+    if unclear:
+        return f"the line “{unclear}” is neither {neither}, which counts as {counts_as}"
+    return f"no {form.label} line, which counts as {counts_as}"
 
 
 def is_review_approved(text: str, role: Role, cycle: int, rules: ReviewRules) -> bool:
@@ -139,7 +164,7 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
     lines = split_lines(text)
     verdict = find_verdict(lines, REVIEW_FORM)
     if verdict is None:
-        return ReviewVerdict(ReviewAnswer.MISSING)
+        return ReviewVerdict(ReviewAnswer.MISSING, unclear=find_unclear(lines, REVIEW_FORM))
     if not verdict.positive:
         return ReviewVerdict(ReviewAnswer.REVISE)
     obstacles: list[Obstacle] = []
@@ -150,12 +175,13 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
     return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles))
 
 
-def judge_test(text: str) -> TestAnswer:
+def judge_test(text: str) -> TestVerdict:
     """Read a tester's verdict."""
-    verdict = find_verdict(split_lines(text), TEST_FORM)
+    lines = split_lines(text)
+    verdict = find_verdict(lines, TEST_FORM)
     if verdict is None:
-        return TestAnswer.MISSING
-    return TestAnswer.PASS if verdict.positive else TestAnswer.FAIL
+        return TestVerdict(TestAnswer.MISSING, find_unclear(lines, TEST_FORM))
+    return TestVerdict(TestAnswer.PASS if verdict.positive else TestAnswer.FAIL)
 
 
 def _missing_evidence(

@@ -25,7 +25,11 @@ CYCLE_PATTERN = r"\nCYCLE:[ \t]*(\d{1,9})[ \t]*(?=\n)"
 INSTRUCTION = "RESPONSE FILE INSTRUCTION"
 DECORATION = "#*=-: \t"
 # cat > '/project/.tmp/agent-responses/analyst_summary.md' <<'CAO_RESPONSE_END'
-HEREDOC_PATTERN = r"^[ \t]*cat > (.*) <<'"
+# cat << 'X' > /project/answer.md
+HEREDOC_PATTERN = (
+    r"^[ \t]*cat[ \t]*(?:>[ \t]*(?P<before>.*)[ \t]+<<-?[ \t]*['\"\\]?\w"
+    r"|<<-?[ \t]*(?:'[^'\n]+'|\"[^\"\n]+\"|\\?\w+)[ \t]*>[ \t]*(?P<after>.*))"
+)
 # {output}
 PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
 
@@ -106,7 +110,7 @@ def response_path(text: str) -> str | None:
     if heredoc is None:
         return None
     try:
-        words = shlex.split(heredoc[1])
+        words = shlex.split(heredoc["before"] or heredoc["after"] or "")
     except ValueError:
         return None
     return words[0] if words and "\0" not in words[0] else None
