@@ -1,0 +1,240 @@
+"""The files of a project, which may have come from anybody: the one way they are read and written.
+
+A cloned project can hold a link to a file of the user's, or a pipe to which nobody ever writes.
+So no name below the project's folder is followed if it is a link, neither a file nor a folder on
+the way to it, and only regular files are opened. Everything is done relative to folders that are
+held open meanwhile: whatever is put in their place later makes no difference.
+
+What lies there and should not is `NotPlain`, an OSError whose text says what it is.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+LARGEST_FILE = 64 * 1024 * 1024
+
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+"""Opening a pipe would wait for its other end."""
+
+KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class NotPlain(OSError):
+    """Something else lies where a regular file or a folder should be."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(errno.EINVAL, text, str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder: how to come to `root` is the user's own affair, what is below it is not trusted."""
+
+    root: Path
+    parts: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return self.root.joinpath(*self.parts)
+
+    def make(self) -> None:
+        """Make the folder, with its parents, if it is not there."""
+        with self._opened(make=True):
+            pass
+
+    def names(self) -> list[str]:
+        """Return the names of all that is in the folder; none if it is not there."""
+        try:
+            with self._opened() as folder, os.scandir(folder) as entries:
+                return [entry.name for entry in entries]
+        except FileNotFoundError:
+            return []
+
+    def exists(self, name: str) -> bool:
+        """Is there anything of that name?"""
+        return name in self.names()
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Return what the system knows of a regular file, or None if it is not there."""
+        try:
+            with self._opened() as folder:
+                return self._status(folder, name)
+        except FileNotFoundError:
+            return None
+
+    def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:
+        """Return the content of a file."""
+        with self._opened() as folder:
+            descriptor = self._open(folder, name, os.O_RDONLY)
+        return _read_all(descriptor, self.path / name, limit)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file; raise FileExistsError if there is anything of that name."""
+        with self._opened(make=True) as folder:
+            _create(folder, name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file as a whole or not at all: what was there before stays until then."""
+        draft = f".{name}.draft"
+        with self._opened(make=True) as folder:
+            self._status(folder, name)
+            # A draft may be left over from a killed run. It is removed, not opened.
+            _remove(folder, draft)
+            try:
+                _create(folder, draft, data)
+                os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(OSError):
+                    _remove(folder, draft)
+                raise
+            # Makes the rename last through a power cut, on file systems that can.
+            with suppress(OSError):
+                os.fsync(folder)
+
+    def append(self, name: str) -> BinaryIO:
+        """Open a file to write at its end; it is made if it is not there."""
+        with self._opened(make=True) as folder:
+            descriptor = self._open(folder, name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        if os.fstat(descriptor).st_nlink > 1:
+            os.close(descriptor)
+            raise NotPlain(self.path / name, "it has a second name (a hard link); remove it")
+        return os.fdopen(descriptor, "ab")
+
+    def move(self, name: str, to: "Folder", new_name: str) -> None:
+        """Move a file as it is, whatever it is, to a name that is free."""
+        with self._opened() as folder, to._opened(make=True) as other:
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=other)
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        with suppress(FileNotFoundError), self._opened() as folder:
+            _remove(folder, name)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock that ends with the process; raise BlockingIOError if another has it."""
+        with self._opened(make=True) as folder:
+            descriptor = self._open(folder, name, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _opened(self, make: bool = False) -> Iterator[int]:
+        if make:
+            self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root, FOLDER_FLAGS)
+        try:
+            path = self.root
+            for part in self.parts:
+                path /= part
+                inner = _enter(descriptor, path, make)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _status(self, folder: int, name: str) -> os.stat_result | None:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        _check_regular(status, self.path / name)
+        return status
+
+    def _open(self, folder: int, name: str, flags: int) -> int:
+        try:
+            descriptor = os.open(
+                name, flags | FILE_FLAGS | os.O_NOFOLLOW, mode=0o666, dir_fd=folder
+            )
+        except OSError:
+            # The system's word for a link or for a pipe without a reader would help nobody.
+            self._status(folder, name)
+            raise
+        return _checked(descriptor, self.path / name)
+
+
+def folder_of(path: Path, project: Path) -> Folder:
+    """Return the folder of a file: one in the project is not trusted, one elsewhere is."""
+    path = Path(os.path.normpath(path.absolute()))
+    for ancestor in reversed(path.parents):
+        with suppress(OSError):
+            if ancestor.samefile(project):
+                return Folder(project, path.parent.relative_to(ancestor).parts)
+    return Folder(path.parent)
+
+
+def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
+    """Return the content of a file that the user has named, by a link of his own perhaps."""
+    descriptor = _checked(os.open(path, os.O_RDONLY | FILE_FLAGS), path)
+    return _read_all(descriptor, path, limit)
+
+
+def _enter(parent: int, path: Path, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(path.name, dir_fd=parent)
+    try:
+        return os.open(path.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+    except OSError:
+        status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            text = f"its folder {path} is {_kind(status)}, not a folder; remove it"
+            raise NotPlain(path, text) from None
+        raise
+
+
+def _checked(descriptor: int, path: Path) -> int:
+    try:
+        _check_regular(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(status: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotPlain(path, f"it is {_kind(status)}, not a regular file; remove it")
+
+
+def _kind(status: os.stat_result) -> str:
+    return KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+
+
+def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit} bytes; shorten it", str(path))
+    return data
+
+
+def _create(folder: int, name: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, mode=0o666, dir_fd=folder), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _remove(folder: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

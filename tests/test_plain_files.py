@@ -1,0 +1,275 @@
+"""The files of a project: no link is followed, nothing but a regular file is opened."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.plain_files import Folder, NotPlain, folder_of, read_named
+
+VICTIM = b"precious"
+
+
+@pytest.fixture
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("elsewhere") / "victim"
+    path.write_bytes(VICTIM)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path, (".tmp", "inner"))
+    folder.make()
+    return folder
+
+
+def _link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim)
+
+
+def _dangling_link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim.with_name("nothing"))
+
+
+def _pipe(path: Path, victim: Path) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path, victim: Path) -> None:
+    path.mkdir()
+
+
+def _socket(path: Path, victim: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        # A path to bind to has to be short.
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")
+        finally:
+            os.close(descriptor)
+
+
+KINDS = [
+    pytest.param(_link, "a symbolic link", id="link"),
+    pytest.param(_dangling_link, "a symbolic link", id="link to nothing"),
+    pytest.param(_pipe, "a pipe", id="pipe"),
+    pytest.param(_folder, "a folder", id="folder"),
+    pytest.param(
+        _socket,
+        "a socket",
+        id="socket",
+        marks=pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc"),
+    ),
+]
+
+
+def _read(folder: Folder) -> object:
+    return folder.read("name")
+
+
+def _status(folder: Folder) -> object:
+    return folder.status("name")
+
+
+def _replace(folder: Folder) -> object:
+    return folder.replace("name", b"new")
+
+
+def _append(folder: Folder) -> object:
+    return folder.append("name").close()
+
+
+def _lock(folder: Folder) -> object:
+    with folder.locked("name"):
+        return None
+
+
+DEEDS = [_read, _status, _replace, _append, _lock]
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize(("spoil", "kind"), KINDS)
+def test_what_is_no_regular_file_is_named_and_left_alone(
+    folder: Folder,
+    victim: Path,
+    spoil: Callable[[Path, Path], None],
+    kind: str,
+    deed: Callable[[Folder], object],
+) -> None:
+    spoil(folder.path / "name", victim)
+    before = (folder.path / "name").lstat()
+    with pytest.raises(NotPlain) as caught:
+        deed(folder)
+    assert caught.value.strerror == f"it is {kind}, not a regular file; remove it"
+    assert (folder.path / "name").lstat().st_ino == before.st_ino
+    assert victim.read_bytes() == VICTIM
+    assert [path.name for path in victim.parent.iterdir()] == ["victim"]
+
+
+@pytest.mark.parametrize(
+    "deed", [*DEEDS, Folder.make, Folder.names, lambda f: f.create("name", b"")]
+)
+@pytest.mark.parametrize("spoiled", [".tmp", ".tmp/inner"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "file"])
+def test_a_folder_on_the_way_that_is_none_is_named_and_not_entered(
+    tmp_path: Path, victim: Path, spoiled: str, kind: str, deed: Callable[[Folder], object]
+) -> None:
+    path = tmp_path / spoiled
+    path.parent.mkdir(exist_ok=True)
+    match kind:
+        case "link":
+            path.symlink_to(victim.parent)
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.write_bytes(b"")
+    with pytest.raises(NotPlain) as caught:
+        deed(Folder(tmp_path, (".tmp", "inner")))
+    assert f"its folder {path} is a " in caught.value.strerror
+    assert "not a folder; remove it" in caught.value.strerror
+    assert [path.name for path in victim.parent.iterdir()] == ["victim"]
+
+
+def test_the_way_to_the_project_may_have_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    Folder(tmp_path / "link", (".tmp",)).create("name", b"text")
+    assert (tmp_path / "real" / ".tmp" / "name").read_bytes() == b"text"
+
+
+def test_a_file_is_created_once(folder: Folder, victim: Path) -> None:
+    folder.create("name", b"one")
+    with pytest.raises(FileExistsError):
+        folder.create("name", b"two")
+    (folder.path / "link").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        folder.create("link", b"two")
+    assert folder.read("name") == b"one"
+    assert victim.read_bytes() == VICTIM
+
+
+def test_a_file_is_replaced_as_a_whole(folder: Folder) -> None:
+    folder.replace("name", b"one")
+    folder.replace("name", b"two")
+    assert folder.read("name") == b"two"
+    assert folder.names() == ["name"]
+
+
+def test_a_draft_left_behind_is_not_followed(folder: Folder, victim: Path) -> None:
+    (folder.path / ".name.draft").symlink_to(victim)
+    folder.replace("name", b"new")
+    assert victim.read_bytes() == VICTIM
+    assert folder.names() == ["name"]
+
+
+def test_lines_are_added_at_the_end(folder: Folder) -> None:
+    for line in (b"one\n", b"two\n"):
+        with folder.append("name") as file:
+            file.write(line)
+    assert folder.read("name") == b"one\ntwo\n"
+
+
+def test_nothing_is_added_to_a_file_with_a_second_name(folder: Folder, victim: Path) -> None:
+    (folder.path / "name").hardlink_to(victim)
+    with pytest.raises(NotPlain, match="hard link"):
+        folder.append("name")
+    assert victim.read_bytes() == VICTIM
+
+
+def test_what_is_not_there_is_told_as_such(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, ("none",))
+    assert folder.status("name") is None
+    assert folder.names() == []
+    assert not folder.exists("name")
+    folder.remove("name")
+    with pytest.raises(FileNotFoundError):
+        folder.read("name")
+
+
+def test_a_file_over_the_limit_is_refused(folder: Folder) -> None:
+    folder.create("name", b"12345")
+    assert folder.read("name", limit=5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        folder.read("name", limit=4)
+
+
+def test_a_file_is_moved_to_a_folder_that_is_made_for_it(tmp_path: Path, folder: Folder) -> None:
+    folder.create("name", b"text")
+    other = Folder(tmp_path, (".tmp", "other"))
+    folder.move("name", other, "new")
+    assert (folder.names(), other.read("new")) == ([], b"text")
+
+
+def test_nothing_is_moved_into_a_folder_that_leads_elsewhere(
+    tmp_path: Path, folder: Folder, victim: Path
+) -> None:
+    folder.create("name", b"text")
+    (tmp_path / ".tmp" / "other").symlink_to(victim.parent)
+    with pytest.raises(NotPlain):
+        folder.move("name", Folder(tmp_path, (".tmp", "other")), "new")
+    assert folder.read("name") == b"text"
+    assert [path.name for path in victim.parent.iterdir()] == ["victim"]
+
+
+TAKE_LOCK = """
+import sys
+from pathlib import Path
+from cli_agent_orchestrator.plain_files import Folder
+try:
+    with Folder(Path(sys.argv[1])).locked("lock"):
+        print("taken")
+except BlockingIOError:
+    print("held")
+"""
+
+
+def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
+    def other() -> str:
+        command = [sys.executable, "-c", TAKE_LOCK, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with Folder(tmp_path).locked("lock"):
+        assert other() == "held"
+    assert other() == "taken"
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [("state.json", ()), (".tmp/state.json", (".tmp",)), ("a/../.tmp/state.json", (".tmp",))],
+)
+def test_a_file_in_the_project_is_not_trusted(
+    tmp_path: Path, path: str, parts: tuple[str, ...]
+) -> None:
+    assert folder_of(tmp_path / path, tmp_path) == Folder(tmp_path, parts)
+
+
+def test_a_file_in_the_project_is_known_by_any_way_to_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = folder_of(tmp_path / "link" / ".tmp" / "state.json", tmp_path / "real")
+    assert found == Folder(tmp_path / "real", (".tmp",))
+
+
+def test_a_file_elsewhere_is_where_the_user_says(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    for path in ("state.json", "project/../state.json", "projects/state.json"):
+        found = folder_of(tmp_path / path, tmp_path / "project")
+        assert found == Folder(Path(os.path.normpath(tmp_path / path)).parent)
+
+
+def test_a_file_that_the_user_names_may_be_a_link(victim: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").symlink_to(victim)
+    assert read_named(tmp_path / "mine") == VICTIM
+
+
+def test_a_pipe_that_the_user_names_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NotPlain, match="a pipe"):
+        read_named(tmp_path / "pipe")
+    with pytest.raises(NotPlain, match="a folder"):
+        read_named(tmp_path)
