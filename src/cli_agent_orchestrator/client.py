@@ -7,11 +7,12 @@ of any size, an event stream) is used only if the server says that it can.
 import contextlib
 import ipaddress
 import json
+import logging
 import os
 import socket
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -37,8 +38,12 @@ FOLLOWING = httpx.Timeout(50, connect=5, pool=5)
 IDLE_CONNECTION_SECONDS = 4
 """Shorter than servers keep an unused connection, so that none is used that just closed."""
 
+LONGEST_EVENT_ID = 200
+"""A server of ours takes no longer one as a resume point."""
 QUERY_LIMIT = 64_000
 """Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
+
+logger = logging.getLogger(__name__)
 
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -198,13 +203,16 @@ class ApiClient:
         """End the agent."""
         self._ask("DELETE", f"/terminals/{_segment(terminal_id)}")
 
-    def events(self, after: str | None = None) -> Iterator[TerminalEvent]:
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]:
         """Yield what happens to terminals, from the event `after` on if the server still has it.
 
         Ends when the server ends it, or when `close_events` is called from another thread. A
-        connection that breaks is an ApiUnreachable; connecting again is up to the caller.
+        connection that breaks is an ApiUnreachable; connecting again is up to the caller, who is
+        told by `opened` that it is there. What cannot be read is left out.
         """
-        stream = _Stream()
+        stream = _Stream(opened)
         self._streams.add(stream)
         return self._follow(stream, {"Last-Event-ID": after} if after else {})
 
@@ -253,8 +261,8 @@ class ApiClient:
                     source.response.read()
                     _read("GET", "/events", source.response)
                 stream.attach(source.response)
-                for sse in () if stream.stopped else source.iter_sse():
-                    yield _event(sse)
+                if not stream.stopped:
+                    yield from _readable(source.iter_sse())
         except httpx_sse.SSEError:
             raise ApiRefused("GET", "/events", 200, "the answer is no event stream") from None
         except httpx.HTTPError as error:
@@ -291,8 +299,9 @@ class ApiClient:
 class _Stream:
     """A handle by which one thread ends the read another one waits in."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Callable[[], None] | None) -> None:
         self.stopped = False
+        self._opened = opened
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
 
@@ -300,6 +309,8 @@ class _Stream:
         network = response.extensions.get("network_stream")
         with self._lock:
             self._socket = network.get_extra_info("socket") if network is not None else None
+        if self._opened is not None:
+            self._opened()
 
     def stop(self) -> None:
         with self._lock:
@@ -374,11 +385,26 @@ def _count(number: object) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent:
+def _readable(stream: Iterator[httpx_sse.ServerSentEvent]) -> Iterator[TerminalEvent]:
+    """Yield the events among what a server sends, whatever else it sends.
+
+    What has no data is none: a sign of life looks like that, once an event has had an id.
+    """
+    complained = False
+    for sse in stream:
+        event = _event(sse) if sse.data else None
+        if event is not None:
+            yield event
+        elif sse.data and not complained:
+            complained = True
+            logger.warning("an event that cannot be read is left out: %.200r", sse.data[:200])
+
+
+def _event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent | None:
     try:
         fields = json.loads(sse.data)
         return TerminalEvent(
-            id=sse.id,
+            id=sse.id if _can_be_sent_back(sse.id) else "",
             kind=sse.event,
             terminal_id=str(fields["terminal_id"]),
             session_name=str(fields.get("session_name", "")),
@@ -388,5 +414,9 @@ def _event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent:
             alive=fields.get("alive") is not False,
             exit_code=fields.get("exit_code"),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ApiRefused("GET", "/events", 200, "an event that cannot be read") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _can_be_sent_back(event_id: str) -> bool:
+    return event_id.isascii() and event_id.isprintable() and len(event_id) <= LONGEST_EVENT_ID

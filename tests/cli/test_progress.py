@@ -144,6 +144,8 @@ class TestWords:
             (handoff(EventKind.RESUMED), "has the prompt already"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
+            (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
+            (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round "),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds "),

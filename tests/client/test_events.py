@@ -12,7 +12,7 @@ from cli_agent_orchestrator.errors import (
     ApiUnreachable,
 )
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
-from tests.api.running import WAIT_SECONDS, RunningApi
+from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
 from tests.third_party import ThirdParty
 
 
@@ -101,26 +101,88 @@ def test_a_connection_that_breaks_is_told() -> None:
     assert caught.value.maybe_received
 
 
-@pytest.mark.parametrize("data", ["no json", "[]", "{}", '{"terminal_id": "x", "at": "then"}', "5"])
-def test_an_event_that_cannot_be_read_is_refused(data: str) -> None:
-    stream = httpx.Response(
-        200, headers={"Content-Type": "text/event-stream"}, text=f"data: {data}\n\n"
-    )
+def stream_of(text: str) -> ApiClient:
+    """Return a client whose server sends this as its event stream, and then ends it."""
+    stream = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text=text)
+    return ApiClient(transport=httpx.MockTransport(lambda _: stream))
+
+
+GOOD = 'event: status\nid: 8\ndata: {"terminal_id": "x", "status": "idle"}\n\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "no json",
+        "[]",
+        "{}",
+        '{"terminal_id": "x", "at": "then"}',
+        f'{{"terminal_id": "x", "at": {"9" * 400}}}',
+        "5",
+        "[" * 100_000,
+    ],
+    ids=lambda data: data[:30],
+)
+def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_read(
+    data: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stream_of(f"id: 7\ndata: {data}\n\n{GOOD}") as client:
+        assert [event.id for event in client.events()] == ["8"]
+    (record,) = caplog.records
+    assert "cannot be read" in record.getMessage()
+    assert len(record.getMessage()) < 500
+
+
+def test_a_flood_of_unreadable_events_is_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with stream_of("data: what\n\n" * 1000 + GOOD) as client:
+        assert len(list(client.events())) == 1
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("quiet", [": ping\n\n", "retry: 10\n\n", "event: x\n\n", "mood: 5\n\n"])
+def test_what_carries_no_data_is_no_event(quiet: str, caplog: pytest.LogCaptureFixture) -> None:
+    with stream_of(GOOD + quiet * 3 + GOOD) as client:
+        assert [event.kind for event in client.events()] == ["status", "status"]
+    assert caplog.records == []
+
+
+def test_signs_of_life_after_an_event_do_not_end_the_stream() -> None:
     with (
-        ApiClient(transport=httpx.MockTransport(lambda _: stream)) as client,
-        pytest.raises(ApiRefused, match="cannot be read"),
+        running_api(heartbeat=0.01) as server,
+        ApiClient(server.url, token=TOKEN) as client,
+        server.client() as http,
     ):
-        next(client.events())
+        server.service.add()
+        events = client.events()
+        assert next(events).kind == "snapshot"
+        with http.stream("GET", "/events") as quiet:
+            beats = (chunk for chunk in quiet.iter_text() if chunk.startswith(": "))
+            for _ in range(3):
+                next(beats)
+        server.call(lambda: server.service.change("a1b2c3d4", TerminalStatus.COMPLETED))
+        assert next(events).status is TerminalStatus.COMPLETED
+
+
+@pytest.mark.parametrize("odd", ["\x01", "é", "7" * 201])
+def test_an_id_that_could_not_be_sent_back_is_not_kept(odd: str) -> None:
+    with stream_of(GOOD.replace("id: 8", f"id: {odd}")) as client:
+        assert [event.id for event in client.events()] == [""]
+
+
+def test_it_is_told_when_the_stream_is_open(server: RunningApi, client: ApiClient) -> None:
+    opened = threading.Event()
+    reader = threading.Thread(target=lambda: list(client.events(opened=opened.set)))
+    reader.start()
+    assert opened.wait(WAIT_SECONDS)
+    client.close_events()
+    reader.join(WAIT_SECONDS)
 
 
 def test_words_of_later_versions_are_no_problem() -> None:
     data = '{"terminal_id": "x", "status": "dreaming", "mood": "fine"}'
-    stream = httpx.Response(
-        200,
-        headers={"Content-Type": "text/event-stream"},
-        text=f"event: mood\nid: 7\ndata: {data}\n\n",
-    )
-    with ApiClient(transport=httpx.MockTransport(lambda _: stream)) as client:
+    with stream_of(f"event: mood\nid: 7\ndata: {data}\n\n") as client:
         event = next(client.events())
     assert (event.id, event.kind, event.status) == ("7", "mood", TerminalStatus.UNKNOWN)
 

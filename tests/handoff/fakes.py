@@ -132,7 +132,9 @@ class FakeAgents:
             raise self.output_refusals.pop(0)
         return self.output
 
-    def events(self, after: str | None = None) -> Iterator[TerminalEvent]:
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]:
         return iter(())
 
     def close_events(self) -> None:

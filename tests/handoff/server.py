@@ -55,7 +55,12 @@ class SmallServer:
         """How often the status was asked for."""
         self.listeners = 0
         self._keys: set[str] = set()
-        self._history = [TerminalStatus.IDLE]
+        self._history: list[TerminalStatus | bytes] = [TerminalStatus.IDLE]
+        """Statuses, and whatever else the stream has said."""
+        self.streamed = 0
+        """How many entries of the history a listener has been sent."""
+        self.away_streams = False
+        """Is a listener told to come again later?"""
         self._web: Web | None = None
         # Holds the port while the server is away, so that nobody else gets it.
         self._placeholder = socket.socket()
@@ -77,9 +82,7 @@ class SmallServer:
         web.server_close()
         with self.change:
             self.change.notify_all()
-        for connection in list(web.connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        _break(web.connections)
 
     def close(self) -> None:
         self.go()
@@ -90,12 +93,30 @@ class SmallServer:
 
     @property
     def status(self) -> TerminalStatus:
-        return self._history[-1]
+        return next(s for s in reversed(self._history) if isinstance(s, TerminalStatus))
 
     def become(self, status: TerminalStatus) -> None:
         with self.change:
             self._history.append(status)
             self.change.notify_all()
+
+    def say(self, text: bytes) -> None:
+        """Let the stream say something that is no status, and wait until it has."""
+        with self.change:
+            self._history.append(text)
+            self.change.notify_all()
+            everything = len(self._history)
+            assert self.change.wait_for(lambda: self.streamed >= everything, LIMIT)
+
+    def note_streamed(self, number: int) -> None:
+        with self.change:
+            self.streamed = number + 1
+            self.change.notify_all()
+
+    def hang_up(self) -> None:
+        """Break every connection, but keep the door open."""
+        assert self._web is not None
+        _break(self._web.connections)
 
     def note_question(self) -> None:
         with self.change:
@@ -119,8 +140,8 @@ class SmallServer:
             self._keys.add(key)
         self.typed.put(Typed(message, key))
 
-    def history_from(self, number: int, web: Web) -> Iterator[tuple[int, TerminalStatus]]:
-        """Yield statuses with their numbers, and wait for more until the server goes."""
+    def history_from(self, number: int, web: Web) -> Iterator[tuple[int, TerminalStatus | bytes]]:
+        """Yield what happened with its numbers, and wait for more until the server goes."""
         while self.is_open(web):
             with self.change:
                 if number >= len(self._history):
@@ -164,7 +185,10 @@ class Handler(BaseHTTPRequestHandler):
         elif path == f"/terminals/{TERMINAL}/output":
             self._answer(200, {"output": "last words", "mode": "last"})
         elif path == "/events" and not small.plain:
-            self._stream()
+            if small.away_streams:
+                self._answer(503, {"detail": "not now"})
+            else:
+                self._stream()
         else:
             self._answer(404, {"detail": "no such thing"})
 
@@ -203,9 +227,8 @@ class Handler(BaseHTTPRequestHandler):
             small.change.notify_all()
         try:
             for number, status in small.history_from(self._first_number(), self.server):
-                data = {"terminal_id": TERMINAL, "status": status.value, "at": 0}
-                text = f"id: {number}\nevent: status\ndata: {json.dumps(data)}\n\n"
-                self.wfile.write(text.encode())
+                self.wfile.write(_chunk(number, status))
+                small.note_streamed(number)
         finally:
             with small.change:
                 small.listeners -= 1
@@ -213,6 +236,19 @@ class Handler(BaseHTTPRequestHandler):
     def _first_number(self) -> int:
         after = self.headers.get("Last-Event-ID")
         return self.server.small.last_number if after is None else int(after) + 1
+
+
+def _break(connections: set[socket.socket]) -> None:
+    for connection in list(connections):
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def _chunk(number: int, entry: TerminalStatus | bytes) -> bytes:
+    if isinstance(entry, bytes):
+        return entry
+    data = {"terminal_id": TERMINAL, "status": entry.value, "at": 0}
+    return f"id: {number}\nevent: status\ndata: {json.dumps(data)}\n\n".encode()
 
 
 @contextmanager

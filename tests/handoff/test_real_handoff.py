@@ -1,6 +1,7 @@
 """Turns over real HTTP, with real files under a real watch; the test plays the agent."""
 
 import os
+import queue
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastapi.sse import KEEPALIVE_COMMENT
 
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import HandoffRules
@@ -38,8 +40,9 @@ class Play:
         self.files = ResponseFiles(folder, "20250131-120000", NAMES)
         self.path = self.files.response_path_for("analyst")
         self.events: list[HandoffEvent] = []
+        self._told: queue.SimpleQueue[HandoffEvent] = queue.SimpleQueue()
         self.client = ApiClient(server.url)
-        self.handoff = Handoff(self.client, self.files, rules, self.events.append)
+        self.handoff = Handoff(self.client, self.files, rules, self._hear)
         self._pool = ThreadPoolExecutor(1)
 
     def close(self) -> None:
@@ -53,6 +56,16 @@ class Play:
 
     def typed(self) -> Typed:
         return self.server.typed.get(timeout=LIMIT)
+
+    def heard(self, kind: EventKind) -> HandoffEvent:
+        """Wait until the handoff tells something of a kind."""
+        while (event := self._told.get(timeout=LIMIT)).kind is not kind:
+            pass
+        return event
+
+    def _hear(self, event: HandoffEvent) -> None:
+        self.events.append(event)
+        self._told.put(event)
 
 
 class Stage:
@@ -120,6 +133,63 @@ def test_many_turns_follow_each_other_without_any_poll(by_events: Play) -> None:
         by_events.server.become(TerminalStatus.COMPLETED)
         assert reply.result(LIMIT).text == f"reply {number}"
     assert len(list(by_events.files.archive_folder.iterdir())) == 10
+
+
+def test_a_turn_that_is_silent_for_many_heartbeats_is_still_on_the_stream(by_events: Play) -> None:
+    reply = by_events.send()
+    by_events.typed()
+    by_events.server.wait_for_listener()
+    by_events.server.become(TerminalStatus.PROCESSING)
+    by_events.heard(EventKind.STATUS)
+    for _ in range(3):
+        by_events.server.say(KEEPALIVE_COMMENT)
+    # By polling, none of this would be noticed in time.
+    by_events.server.become(TerminalStatus.WAITING_USER_ANSWER)
+    by_events.heard(EventKind.WAITING_FOR_PERSON)
+    by_events.path.write_text("the reply")
+    by_events.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
+    assert by_events.server.listeners == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"data: what is this\n\n",
+        b"event: status\ndata: {}\n\n",
+        b'event: mood\ndata: {"terminal_id": "a1b2c3d4", "mood": "fine"}\n\n',
+        b"\xff\xfe\n\n",
+        b"id: \x01\ndata: {}\n\n",
+        b"retry: never\n\n",
+    ],
+)
+def test_unknown_things_on_the_stream_change_nothing(by_events: Play, odd: bytes) -> None:
+    reply = by_events.send()
+    by_events.typed()
+    by_events.server.wait_for_listener()
+    by_events.server.become(TerminalStatus.PROCESSING)
+    by_events.server.say(odd)
+    by_events.path.write_text("the reply")
+    by_events.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
+    assert TerminalStatus.UNKNOWN not in {event.status for event in by_events.events}
+    assert by_events.server.listeners == 1
+
+
+def test_a_stream_that_is_lost_is_told_and_so_is_its_return(stage: Stage) -> None:
+    play = stage.play(BY_POLLING, plain=False)
+    reply = play.send()
+    play.typed()
+    play.server.wait_for_listener()
+    play.server.become(TerminalStatus.PROCESSING)
+    play.server.away_streams = True
+    play.server.hang_up()
+    assert "asking every 0.05 s" in play.heard(EventKind.STREAM_LOST).text
+    play.server.away_streams = False
+    play.heard(EventKind.STREAM_BACK)
+    play.path.write_text("the reply")
+    play.server.become(TerminalStatus.COMPLETED)
+    assert reply.result(LIMIT).text == "the reply"
 
 
 def test_a_server_with_the_common_routes_alone_is_polled(by_polling: Play) -> None:

@@ -1,14 +1,18 @@
 """The status stream, on a source that breaks when it is told to."""
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.handoff.lookout import Subject
 from cli_agent_orchestrator.handoff.mailbox import QueueMailbox, StatusSignal, WakeSignal
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent, Narrator
 from cli_agent_orchestrator.handoff.stream import StatusStream
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
+from tests.handoff.fakes import FakeClock
 
 LIMIT = 30
 BROKEN = ApiUnreachable("http://localhost/events", "reset", maybe_received=True)
@@ -27,9 +31,15 @@ class Source:
     def __init__(self) -> None:
         self.feed: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.connections: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.refusing = False
+        """Are connections broken before they are open?"""
 
-    def events(self, after: str | None = None) -> Iterator[TerminalEvent]:
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]:
         self.connections.put(after)
+        if opened is not None and not self.refusing:
+            opened()
         while True:
             item = self.feed.get(timeout=LIMIT)
             if isinstance(item, ApiError):
@@ -48,8 +58,17 @@ class Listening:
     def __init__(self) -> None:
         self.source = Source()
         self.mailbox = QueueMailbox()
-        self.stream = StatusStream(self.source, self.mailbox.post)
+        self.clock = FakeClock()
+        self.stream = StatusStream(self.source, self.mailbox.post, self.clock)
+        self.told: list[HandoffEvent] = []
+        self._narrator = Narrator(Subject("a1", "analyst"), self.told.append, self.clock)
         self.stream.start()
+
+    def news(self) -> list[EventKind]:
+        """Let the stream report, and return what it told."""
+        self.told.clear()
+        self.stream.report(self._narrator, 2.0)
+        return [event.kind for event in self.told]
 
 
 @pytest.fixture
@@ -91,13 +110,61 @@ def test_a_stream_that_ends_is_resumed_after_the_last_event(
     ]
 
 
-def test_a_server_without_a_stream_is_not_asked_again(
+@pytest.mark.parametrize("kind", ["message", "mood", ""])
+def test_an_unknown_kind_of_event_says_nothing_about_the_status(
+    listening: Listening, kind: str
+) -> None:
+    listening.source.feed.put(event(1, TerminalStatus.UNKNOWN, kind=kind))
+    listening.source.feed.put(event(2, TerminalStatus.IDLE))
+    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.IDLE)
+
+
+def test_an_event_without_an_id_does_not_lose_the_place(listening: Listening) -> None:
+    assert listening.source.connections.get(timeout=LIMIT) is None
+    listening.source.feed.put(event(7))
+    listening.source.feed.put(replace(event(8), id=""))
+    listening.source.feed.put(END)
+    assert listening.source.connections.get(timeout=LIMIT) == "s-7"
+
+
+def test_a_stream_that_is_there_again_at_once_is_no_news(listening: Listening) -> None:
+    listening.source.feed.put(BROKEN)
+    listening.source.feed.put(event(1))
+    assert listening.mailbox.wait(LIMIT) == WakeSignal()
+    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.IDLE)
+    assert listening.news() == []
+
+
+def test_a_lost_stream_is_told_once_and_so_is_its_return(listening: Listening) -> None:
+    source, mailbox = listening.source, listening.mailbox
+    source.connections.get(timeout=LIMIT)
+    source.refusing = True
+    for _ in range(2):
+        source.feed.put(BROKEN)
+        assert mailbox.wait(LIMIT) == WakeSignal()
+        source.connections.get(timeout=LIMIT)
+    assert listening.news() == [EventKind.STREAM_LOST]
+    assert listening.told[0].text == (
+        "the event stream is lost (the server does not answer); asking every 2 s"
+    )
+    assert listening.news() == []
+    source.refusing = False
+    source.feed.put(BROKEN)
+    assert mailbox.wait(LIMIT) == WakeSignal()
+    assert mailbox.wait(LIMIT) == WakeSignal()
+    assert listening.news() == [EventKind.STREAM_BACK]
+    assert listening.news() == []
+
+
+def test_a_server_without_a_stream_is_not_asked_again_and_that_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     listening = Listening()
     listening.source.feed.put(ApiRefused("GET", "/events", 404, "not found"))
     listening.stream._thread.join(LIMIT)
     assert listening.source.connections.qsize() == 1
+    assert listening.news() == [EventKind.STREAM_LOST]
+    assert "(not found)" in listening.told[0].text
     assert "will be polled" in caplog.text
     listening.stream.close()
 

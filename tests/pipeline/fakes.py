@@ -131,7 +131,9 @@ class FakeServer:
         self.get_terminal(terminal_id)
         return "what the screen says"
 
-    def events(self, after: str | None = None) -> Iterator[TerminalEvent]:
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]:
         return iter(())
 
     def close_events(self) -> None:

@@ -114,7 +114,9 @@ class Narration:
                 return Line(f"{who} has the prompt already and is waited for", Tone.QUIET)
             case EventKind.REMINDED:
                 return Line(f"{who} was reminded to write its file ({event.text})", Tone.ALERT)
-            case EventKind.WARNING:
+            case EventKind.STREAM_BACK:
+                return Line(f"{who}: {event.text}", Tone.QUIET)
+            case EventKind.WARNING | EventKind.STREAM_LOST:
                 return Line(f"{who}: {event.text}", Tone.ALERT)
         return None
 

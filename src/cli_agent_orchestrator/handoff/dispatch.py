@@ -1,7 +1,7 @@
 """Sends a prompt and waits for its reply: look, ask `wait.py`, act."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -54,7 +54,9 @@ class Agents(Protocol):
 
     def get_last_output(self, terminal_id: str) -> str: ...
 
-    def events(self, after: str | None = None) -> Iterator[TerminalEvent]: ...
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]: ...
 
     def close_events(self) -> None: ...
 
@@ -159,6 +161,9 @@ class Handoff:
             action: Action = Look(wait.began)
             while isinstance(action, Look):
                 seen = vigil.observe(action.by)
+                # Of a server that does not answer at all, that is told.
+                if self._stream is not None and seen.status is not None:
+                    self._stream.report(vigil.narrator, self._rules.poll_seconds)
                 wait, action = advance(wait, seen, self._rules)
                 if isinstance(action, Look) and action.warning:
                     vigil.narrator.warn(action.warning)
@@ -189,7 +194,7 @@ class Handoff:
             return
         self._features = vigil.ask(self._agents.features)
         if EVENTS_FEATURE in self._features:
-            self._stream = StatusStream(self._agents, self._ears.post)
+            self._stream = StatusStream(self._agents, self._ears.post, self._clock)
             self._stream.start()
 
     def _clear_stale_response(self, role: str, envelope: Envelope) -> None:

@@ -54,6 +54,16 @@ def is_passing(error: ApiError) -> bool:
     return False
 
 
+def in_words(error: ApiError) -> str:
+    """Return why a request failed, for people: without its route and number."""
+    match error:
+        case ApiUnreachable():
+            return "the server does not answer"
+        case ApiRefused():
+            return error.detail or f"the server answered {error.status_code}"
+    return str(error)
+
+
 class Lookout:
     """Sees one turn through the server and the file system."""
 
