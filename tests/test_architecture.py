@@ -11,14 +11,23 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 SHARED = {
-    "models", "errors", "config", "settings", "run_config", "clock", "plain_files", "__init__",
-}  # fmt: skip
+    "models",
+    "errors",
+    "config",
+    "settings",
+    "run_config",
+    "clock",
+    "identity",
+    "plain_files",
+    "__init__",
+}
 ALLOWED = {
     # part: the other parts it may import, besides the shared words
     "providers": set(),
     "terminals": {"providers"},
     "api": {"terminals", "providers"},
     "client": set(),
+    "discovery": {"client"},
     "handoff": set(),
     "pipeline": {"handoff"},
     "scripted_agent": set(),
@@ -29,6 +38,7 @@ ALLOWED = {
     "settings": set(),
     "run_config": set(),
     "clock": set(),
+    "identity": set(),
     "plain_files": set(),
     "__init__": set(),
     "__main__": {"cli"},

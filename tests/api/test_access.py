@@ -207,7 +207,10 @@ def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
     ("method", "path", "status"),
     [
         ("GET", "/health", 0),
+        ("GET", "/identity", 0),
         ("POST", "/health", 401),
+        ("POST", "/identity", 401),
+        ("GET", "/identity/", 401),
         ("GET", "/health/", 401),
         ("GET", "//health", 401),
         ("GET", "/Health", 401),
@@ -218,7 +221,7 @@ def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
         ("OPTIONS", "/sessions", 401),
     ],
 )
-def test_only_health_needs_no_token(method: str, path: str, status: int) -> None:
+def test_only_health_and_identity_need_no_token(method: str, path: str, status: int) -> None:
     assert refused(LOCAL, method=method, path=path) == status
 
 

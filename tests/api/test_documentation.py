@@ -10,6 +10,7 @@ from cli_agent_orchestrator.api.app import create_app
 from tests.fakes import FakeService
 
 SCHEMA: dict[str, Any] = create_app(FakeService(), token=None).openapi()
+OPEN = ("GET /health", "GET /identity")
 OPERATIONS = {
     f"{method.upper()} {path}": operation
     for path, operations in SCHEMA["paths"].items()
@@ -17,6 +18,7 @@ OPERATIONS = {
 }
 ROUTES = [
     "GET /health",
+    "GET /identity",
     "POST /sessions",
     "GET /sessions",
     "GET /sessions/{name}",
@@ -47,7 +49,7 @@ def test_a_route_documents_its_answer_and_its_errors(route: str) -> None:
     errors = {code for code in operation["responses"] if not code.startswith("2")}
     assert success
     assert errors >= {"400", "403", "421"}
-    assert ("401" in errors) == (route != "GET /health")
+    assert ("401" in errors) == (route not in OPEN)
     assert ("404" in errors) == ("{" in route)
     for code in errors:
         content = operation["responses"][code]["content"]["application/json"]
@@ -58,7 +60,7 @@ def test_a_route_documents_its_answer_and_its_errors(route: str) -> None:
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_token_is_documented_where_it_is_needed(route: str) -> None:
     security = OPERATIONS[route].get("security", SCHEMA["security"])
-    assert security == ([] if route == "GET /health" else [{"token": []}])
+    assert security == ([] if route in OPEN else [{"token": []}])
 
 
 def test_the_token_is_a_bearer_token() -> None:

@@ -23,8 +23,8 @@ from cli_agent_orchestrator.api.problems import EarlyProblem
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
 LOOKED_AT = (b"host", b"origin", b"sec-fetch-site", b"authorization")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-OPEN_REQUEST = ("GET", "/health")
-"""The one request that needs no token: it tells nothing but that the server is there."""
+OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
+"""What needs no token: it tells that the server is there, and, to who knows the token, whose."""
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -106,7 +106,7 @@ def _check_page(headers: dict[bytes, list[str]]) -> Refusal | None:
 def _check_token(
     rules: AccessRules, request: tuple[str, str], authorizations: list[str]
 ) -> Refusal | None:
-    if rules.token is None or request == OPEN_REQUEST:
+    if rules.token is None or request in OPEN_REQUESTS:
         return None
     scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
     matches = compare_digest(given.strip().encode(), rules.token.encode())

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api.access import Access, AccessRules, allowed_names
+from cli_agent_orchestrator.api.access import OPEN_REQUESTS, Access, AccessRules, allowed_names
 from cli_agent_orchestrator.api.backend import Backend, Terminals
 from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator.api.problems import add_problem_handlers
@@ -17,7 +17,7 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals.
 
-Every request but `GET /health` carries `Authorization: Bearer TOKEN`. Errors are
+Every request but `GET /health` and `GET /identity` carries `Authorization: Bearer TOKEN`. Errors are
 `{"detail": "what went wrong and what to do"}`."""
 
 # Any: earlier versions of FastAPI have neither the setting nor its type.
@@ -41,7 +41,8 @@ class Api(FastAPI):
             components["schemas"][ProblemBody.__name__] = inline_schema(ProblemBody)
             components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"token": []}]
-            schema["paths"]["/health"]["get"]["security"] = []
+            for _, path in OPEN_REQUESTS:
+                schema["paths"][path]["get"]["security"] = []
         return super().openapi()
 
 
@@ -49,14 +50,16 @@ def create_app(
     service: Terminals,
     *,
     token: str | None,
+    identity: str | None = None,
     allowed_hosts: Iterable[str] = (),
     heartbeat: float = HEARTBEAT_SECONDS,
     clock: Clock | None = None,
 ) -> FastAPI:
     """Return the application for one terminal service.
 
-    With a token of None everybody on the machine may use it. `allowed_hosts` are names under which
-    the server may be addressed besides the loopback ones.
+    With a token of None everybody on the machine may use it. `identity` is the token by which the
+    server proves whose it is, the same one if not given. `allowed_hosts` are names under which the
+    server may be addressed besides the loopback ones.
     """
     app = Api(
         title="CLI agent orchestrator",
@@ -68,7 +71,9 @@ def create_app(
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
-    app.state.backend = Backend(service, clock or SystemClock(), heartbeat, asyncio.Event())
+    app.state.backend = Backend(
+        service, clock or SystemClock(), heartbeat, identity or token, asyncio.Event()
+    )
     # Flat, not included as routers: those are searched twice for every request.
     app.router.routes.extend([*router.routes, *open_router.routes])
     add_problem_handlers(app)

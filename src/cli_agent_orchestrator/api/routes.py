@@ -18,6 +18,7 @@ from cli_agent_orchestrator.api.schemas import (
     ExplanationBody,
     FolderBody,
     HealthBody,
+    IdentityBody,
     Json,
     OutputBody,
     ProblemBody,
@@ -31,6 +32,7 @@ from cli_agent_orchestrator.api.schemas import (
     terminal_fields,
     terminal_list,
 )
+from cli_agent_orchestrator.identity import CHALLENGE_PATTERN, answer_challenge
 from cli_agent_orchestrator.models import NewTerminal, OutputMode
 
 PROBLEMS = {
@@ -46,6 +48,7 @@ PROBLEMS = {
         "A parameter is missing or malformed, or an agent could not be started.",
         "query.provider: Field required",
     ),
+    501: ("The server has no token.", "this server cannot prove whose it is"),
     503: ("tmux does not answer.", "tmux new-window failed: …"),
 }
 
@@ -121,6 +124,31 @@ async def health() -> Json:
     return Json(
         {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
     )
+
+
+@open_router.get(
+    "/identity",
+    summary="Prove that the server knows its user's token",
+    response_model=IdentityBody,
+    responses=problems(422, 501),
+)
+async def identity(
+    request: Request,
+    backend: Served,
+    challenge: Annotated[
+        str,
+        Query(
+            pattern=CHALLENGE_PATTERN,
+            description="A random number that was never used before.",
+            examples=["5f" * 32],
+        ),
+    ],
+) -> Json:
+    # Where the connection was taken, not what the request says about it.
+    address = request.scope["server"]
+    if backend.identity is None or address is None or address[1] is None:
+        return Json({"detail": PROBLEMS[501][1]}, 501)
+    return Json({"identity": answer_challenge(backend.identity, challenge, tuple(address))})
 
 
 @router.post(
