@@ -20,6 +20,15 @@ def listed(session: str = "s", name: str = "n", tag: str = "t", ends: str = "0::
     return f"%1:@2:77:{ends}::{tag}:{session}:{name}".encode()
 
 
+# As tmux 3.8 tells of programs that have ended: it has forgotten their process ids.
+DEAD_SINCE_3_8 = [
+    (b"%4:@4::1:3:::9f3c2a7b:cao-shop:tester-1a2b", 3),
+    (b"%4:@4::1::9::9f3c2a7b:cao-shop:tester-1a2b", 137),
+    (b"%4:@4::1::::9f3c2a7b:cao-shop:tester-1a2b", None),
+    (b"%4:@4::0:3:::9f3c2a7b:cao-shop:tester-1a2b", 3),
+]
+
+
 def answer(*lines: bytes, ok: bool = True) -> Answer:
     return Answer(ok=ok, lines=lines, ours=True)
 
@@ -52,6 +61,13 @@ def test_a_dead_pane_has_the_exit_code_as_far_as_it_is_known(
     info = parse_pane(listed(ends=ends))
     assert info is not None
     assert (info.dead, info.exit_code) == (dead, code)
+
+
+@pytest.mark.parametrize(("line", "code"), DEAD_SINCE_3_8)
+def test_a_dead_pane_without_a_process_id_is_still_a_pane(line: bytes, code: int | None) -> None:
+    [info] = parse_panes([line])
+    assert (info.tag, info.name) == ("9f3c2a7b", "tester-1a2b")
+    assert (info.pid, info.dead, info.exit_code) == (None, True, code)
 
 
 @pytest.mark.parametrize("line", [b"", b"%1", b"%1:@1:x:0::::t:s:n", b"\xff"])

@@ -106,10 +106,16 @@ class Observer:
         """Output of panes that are being opened and are not known yet."""
 
     def adopt(self, info: PaneInfo, shown: Look | None = None) -> None:
-        """Follow a living pane from now on; nothing is told before the caller has returned."""
+        """Follow a pane from now on, to the end of its program if that was not told yet.
+
+        Nothing is told before the caller has returned.
+        """
         self._panes[info.pane] = _Pane(info, shown)
         self._watch.add(info.pane, pausable=not info.raw_output)
-        self._deaths.watch(info.pane, info.pid)
+        if info.pid is None:
+            self._loop.call_soon(self._ended, info.pane)
+        else:
+            self._deaths.watch(info.pane, info.pid)
         if info.raw_output:
             for escaped in self._early.pop(info.pane, ()):
                 self._loop.call_soon(self._tell_output, info.pane, escaped)

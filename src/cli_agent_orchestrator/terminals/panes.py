@@ -76,7 +76,8 @@ class PaneInfo:
     name: str
     tag: str
     """Our own id of it, given when the window was opened."""
-    pid: int
+    pid: int | None
+    """None for a program that has ended, where tmux forgets it (3.8)."""
     dead: bool
     exit_code: int | None
     """How the program ended; a signal counts as 128 + its number."""
@@ -143,7 +144,7 @@ def windows_outside_hub(lines: Iterable[bytes]) -> list[str]:
 def parse_pane(line: bytes) -> PaneInfo | None:
     """Return the pane that a line in PANE_FORMAT describes, None if it is not in that format."""
     fields = line.decode("utf-8", "replace").split(":", 9)
-    if len(fields) < 10 or not fields[2].isdecimal():
+    if len(fields) < 10 or not (fields[2].isdecimal() or fields[2] == ""):
         return None
     pane, window, pid, dead, status, killed_by, raw, tag, session, name = fields
     code = exit_code(status, killed_by)
@@ -153,8 +154,8 @@ def parse_pane(line: bytes) -> PaneInfo | None:
         session=session,
         name=name,
         tag=tag if re.fullmatch(TAG_PATTERN, tag) else "",
-        pid=int(pid),
-        dead=_has_ended(dead, code),
+        pid=int(pid) if pid else None,
+        dead=_has_ended(dead, code) or not pid,
         exit_code=code,
         raw_output=raw == "1",
     )
