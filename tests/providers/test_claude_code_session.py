@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import claude_code
 
 SCREENS = Path(__file__).parent / "screens" / "claude_code"
@@ -128,6 +129,18 @@ def test_an_answer_that_quotes_a_startup_question_asks_nothing() -> None:
 )
 def test_a_draft_is_told_from_a_placeholder(name: str, expected: str | None) -> None:
     assert claude_code.draft(screen(f"drafts/{name}.ansi")) == expected
+
+
+@pytest.mark.parametrize("box", ["!\xa0ls -l", "#\xa0ls -l", "│\xa0!\xa0ls -l   │"])
+def test_the_mark_of_a_mode_is_part_of_its_draft(box: str) -> None:
+    shown = BOX.replace("❯\xa0", box)
+    mark = "#" if "#" in box else "!"
+    assert claude_code.draft(shown) == f"{mark}ls -l"
+    assert claude_code.detect_status(shown) is TerminalStatus.IDLE
+
+
+def test_an_empty_box_in_shell_mode_is_not_empty() -> None:
+    assert claude_code.draft(BOX.replace("❯\xa0", "!\xa0")) == "!"
 
 
 def test_a_suggestion_behind_a_draft_is_no_part_of_it() -> None:

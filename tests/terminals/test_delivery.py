@@ -11,7 +11,7 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.delivery import Courier, complete
+from cli_agent_orchestrator.terminals.delivery import Courier, as_text
 from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
@@ -136,19 +136,37 @@ async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobod
 
 
 @pytest.mark.parametrize(
-    ("message", "completes", "pasted"),
+    ("message", "provider", "pasted"),
     [
-        ("see @notes", "@", "see @notes "),
-        ("use $skill", "$@", "use $skill "),
-        ("@notes", "@", "@notes "),
-        ("see @notes\n", "@", "see @notes\n"),
-        ("mail a@b", "@", "mail a@b"),
-        ("use $skill", "@", "use $skill"),
-        ("see @notes", "", "see @notes"),
-        ("é", "@", "é"),
+        ("see @notes", "claude_code", "see @notes "),
+        ("use $skill", "codex", "use $skill "),
+        ("@notes", "claude_code", "@notes "),
+        ("see @notes\n", "claude_code", "see @notes\n"),
+        ("mail a@b", "claude_code", "mail a@b"),
+        ("use $skill", "claude_code", "use $skill"),
+        ("see @notes", "scripted", "see @notes"),
+        ("é", "claude_code", "é"),
     ],
 )
 def test_only_a_last_word_that_would_be_completed_gets_a_blank(
-    message: str, completes: str, pasted: str
+    message: str, provider: str, pasted: str
 ) -> None:
-    assert complete(message.encode(), completes) == pasted.encode()
+    assert as_text(message, get_provider(provider)) == pasted
+
+
+@pytest.mark.parametrize(
+    ("message", "provider", "pasted"),
+    [
+        ("!ls is what I want", "claude_code", " !ls is what I want"),
+        ("# A heading", "claude_code", " # A heading"),
+        ("/help me", "claude_code", "\u2800/help me"),
+        ("\n /help me", "claude_code", "\u2800\n /help me"),
+        ("/ @", "claude_code", "\u2800/ @ "),
+        ("ls!", "claude_code", "ls!"),
+        ("!ls", "scripted", "!ls"),
+    ],
+)
+def test_a_first_character_that_opens_a_mode_is_guarded(
+    message: str, provider: str, pasted: str
+) -> None:
+    assert as_text(message, get_provider(provider)) == pasted

@@ -44,6 +44,9 @@ exit_keys: tuple[str, ...] = ("C-c", "C-c")
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
+# `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
+# characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.
+guards: dict[str, str] = {"!": " ", "#": " ", "/": "\u2800"}
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
 tried_versions: tuple[tuple[int, ...], ...] = (
@@ -55,8 +58,8 @@ tried_versions: tuple[tuple[int, ...], ...] = (
 
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 BUSY_FOOTER_PATTERN = r"(?:^ +|· )esc to interr"
-# ❯⍽Fix the failing test
-DRAFT_PATTERN = r"^(?:│\xa0)?[❯>]\xa0 *[^ │]"
+# ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
+DRAFT_PATTERN = r"^(?:│\xa0)?(?:[❯>]\xa0 *[^ │]|[!#]\xa0)"
 # ◐ Claude Code        ⠂ Fix the tests
 TITLE_BUSY_PATTERN = r"^[◐◓◑◒⠁-⣿] "
 #   ⎿ ⍽Interrupted · What should Claude do instead?        ⎿ ⍽No (tell Claude what to do …
@@ -147,7 +150,10 @@ def startup_dialog(screen: str) -> Dialog | None:
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box row by row, None when it cannot be seen."""
+    """Return the unsent text in the input box row by row, None when it cannot be seen.
+
+    In its shell or memory mode the mark of that mode is part of the text: it is there to be cleared.
+    """
     box = find_box(screen_lines(ansi_screen))
     if box is None:
         return None
@@ -156,7 +162,8 @@ def draft(ansi_screen: str) -> str | None:
     rows = without_dim(ansi_screen).split("\n")[box.row : box.end]
     glyph = find(BOX_PATTERN, screen_lines(ansi_screen)[box.row])
     margin = glyph.end() if glyph else 0
-    return dedent_cell([row.rstrip(" \r│") for row in rows], margin).strip()
+    mode = glyph["mode"] if glyph and glyph["mode"] else ""
+    return mode + dedent_cell([row.rstrip(" \r│") for row in rows], margin).strip()
 
 
 def last_answer(scrollback: str) -> str:

@@ -13,8 +13,8 @@ from cli_agent_orchestrator.providers.screen import find, tail
 
 NBSP = "\xa0"
 
-# ❯⍽draft        >⍽draft (2.0)        │⍽>⍽draft (1.0); ⍽ is a no-break space
-BOX_PATTERN = r"^(?:│\xa0)?[❯>]\xa0"
+# ❯⍽draft        >⍽draft (2.0)        │⍽>⍽draft (1.0)        !⍽ls (shell); ⍽ is a no-break space
+BOX_PATTERN = r"^(?:│\xa0)?(?:[❯>]|(?P<mode>[!#]))\xa0"
 # ─────────        ╭─────────╮        ╰─────────╯
 RULE_PATTERN = r"^[─╭╰]"
 #                                          ◐ medium · /effort

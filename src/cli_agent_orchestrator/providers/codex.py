@@ -46,6 +46,7 @@ clear_keys: tuple[str, ...] = ("C-u",) * 32
 
 # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
 completes = "$@"
+guards: dict[str, str] = {}
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
 tried_versions: tuple[tuple[int, ...], ...] = (

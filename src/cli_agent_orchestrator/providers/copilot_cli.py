@@ -47,6 +47,7 @@ exit_keys: tuple[str, ...] = ("C-c", "C-c")
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
+guards: dict[str, str] = {}
 # It is not kept open.
 record_pattern = ""
 tried_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)

@@ -42,6 +42,7 @@ exit_keys: tuple[str, ...] = ("C-c",) * 3
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
+guards: dict[str, str] = {}
 record_pattern = ""
 tried_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
 

@@ -21,6 +21,7 @@ install_hint = "See kiro.dev/cli for how to install it, then log in once with `k
 exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
 completes = ""
+guards: dict[str, str] = {}
 record_pattern = ""
 # Its screens are known from public recordings.
 tried_versions: tuple[tuple[int, ...], ...] = ()

@@ -46,6 +46,7 @@ exit_keys: tuple[str, ...] = ("C-c", "C-c")
 clear_keys: tuple[str, ...] = ("C-w",) * 64
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
+guards: dict[str, str] = {}
 record_pattern = ""
 tried_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
 

@@ -10,6 +10,7 @@ install_hint = "Q CLI has become Kiro CLI: see kiro.dev/cli, and use the provide
 exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
 completes = ""
+guards: dict[str, str] = {}
 record_pattern = ""
 # Its screens are known from public recordings.
 tried_versions: tuple[tuple[int, ...], ...] = ()

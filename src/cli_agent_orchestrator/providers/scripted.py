@@ -31,6 +31,7 @@ install_hint = "the scripted agent is part of this package; only its Python inte
 exit_keys: tuple[str, ...] = ("C-u", "C-d")
 clear_keys: tuple[str, ...] = ("C-u",)
 completes = ""
+guards: dict[str, str] = {}
 record_pattern = ""
 # It comes with this package: there is no other version of it.
 tried_versions: tuple[tuple[int, ...], ...] = ()

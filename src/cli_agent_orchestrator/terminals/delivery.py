@@ -15,6 +15,7 @@ from cli_agent_orchestrator.errors import (
     TmuxError,
 )
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
@@ -37,11 +38,16 @@ class _Letter:
     """May anything of it have reached the agent?"""
 
 
-def complete(data: bytes, completes: str) -> bytes:
-    """Return what to paste: with a blank behind a last word that the agent would complete."""
-    last_word = data.decode().rsplit(maxsplit=1)[-1]
-    would_be_completed = last_word[0] in completes and data.endswith(last_word.encode())
-    return data + b" " if would_be_completed else data
+def as_text(message: str, provider: Provider) -> str:
+    """Return what to paste so that the agent takes it for a text and nothing else.
+
+    A first character that opens a mode of the agent gets its guard before it, and a last word that
+    the agent would complete gets a blank behind it.
+    """
+    guard = provider.guards.get(message.lstrip()[:1], "")
+    last_word = message.rsplit(maxsplit=1)[-1]
+    would_be_completed = last_word[0] in provider.completes and message.endswith(last_word)
+    return guard + message + (" " if would_be_completed else "")
 
 
 class Courier:
@@ -120,7 +126,7 @@ class Courier:
         state = Sending(
             since=self._board.now(),
             own_leftover=live.leftover,
-            message=letter.data.decode(),
+            message=as_text(letter.data.decode(), live.provider),
             last_draft=live.last_draft,
         )
         entered_at = 0.0
@@ -131,7 +137,7 @@ class Courier:
             pane = live.pane or ""
             match action:
                 case sending.Paste():
-                    await self._paste(live, letter)
+                    await self._paste(live, letter, state.message)
                 case sending.Clear():
                     await self._tmux.press(pane, live.provider.clear_keys)
                     await wait_for_change(changed, sending.ENTER_SECONDS)
@@ -151,12 +157,11 @@ class Courier:
                 case sending.Refuse(reason):
                     raise InputRefused(live.row.id, reason)
 
-    async def _paste(self, live: LiveTerminal, letter: _Letter) -> None:
+    async def _paste(self, live: LiveTerminal, letter: _Letter, text: str) -> None:
         before = live.leftover
         live.leftover = letter.typed = True
         try:
-            data = complete(letter.data, live.provider.completes)
-            await self._tmux.paste(live.pane or "", data)
+            await self._tmux.paste(live.pane or "", text.encode())
         except TmuxCommandError:
             live.leftover, letter.typed = before, False
             raise
