@@ -152,7 +152,7 @@ def startup_dialog(screen: str) -> Dialog | None:
 def draft(ansi_screen: str) -> str | None:
     """Return the unsent text in the input box row by row, None when it cannot be seen.
 
-    In its shell or memory mode the mark of that mode is part of the text: it is there to be cleared.
+    In its shell or memory mode the mark of that mode is part of the text: it has to be cleared too.
     """
     box = find_box(screen_lines(ansi_screen))
     if box is None:
