@@ -77,7 +77,8 @@ def _status(folder: Folder) -> object:
 
 
 def _replace(folder: Folder) -> object:
-    return folder.replace("name", b"new")
+    folder.replace("name", b"new")
+    return None
 
 
 def _append(folder: Folder) -> object:
@@ -130,8 +131,8 @@ def test_a_folder_on_the_way_that_is_none_is_named_and_not_entered(
             path.write_bytes(b"")
     with pytest.raises(NotPlain) as caught:
         deed(Folder(tmp_path, (".tmp", "inner")))
-    assert f"its folder {path} is a " in caught.value.strerror
-    assert "not a folder; remove it" in caught.value.strerror
+    assert f"its folder {path} is a " in str(caught.value)
+    assert "not a folder; remove it" in str(caught.value)
     assert [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
@@ -167,6 +168,13 @@ def test_a_draft_left_behind_is_not_followed(folder: Folder, victim: Path) -> No
     assert folder.names() == ["name"]
 
 
+def test_a_free_name_is_one_that_nothing_has(folder: Folder, victim: Path) -> None:
+    assert folder.free_name("a", ".md") == "a.md"
+    folder.create("a.md", b"")
+    (folder.path / "a-2.md").symlink_to(victim.with_name("nothing"))
+    assert folder.free_name("a", ".md") == "a-3.md"
+
+
 def test_lines_are_added_at_the_end(folder: Folder) -> None:
     for line in (b"one\n", b"two\n"):
         with folder.append("name") as file:
@@ -185,7 +193,6 @@ def test_what_is_not_there_is_told_as_such(tmp_path: Path) -> None:
     folder = Folder(tmp_path, ("none",))
     assert folder.status("name") is None
     assert folder.names() == []
-    assert not folder.exists("name")
     folder.remove("name")
     with pytest.raises(FileNotFoundError):
         folder.read("name")
@@ -259,7 +266,7 @@ def test_a_file_elsewhere_is_where_the_user_says(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     for path in ("state.json", "project/../state.json", "projects/state.json"):
         found = folder_of(tmp_path / path, tmp_path / "project")
-        assert found == Folder(Path(os.path.normpath(tmp_path / path)).parent)
+        assert found == Folder((tmp_path / path).parent)
 
 
 def test_a_file_that_the_user_names_may_be_a_link(victim: Path, tmp_path: Path) -> None:

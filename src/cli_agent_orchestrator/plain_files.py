@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -64,9 +65,14 @@ class Folder:
         except FileNotFoundError:
             return []
 
-    def exists(self, name: str) -> bool:
-        """Is there anything of that name?"""
-        return name in self.names()
+    def free_name(self, stem: str, suffix: str = "") -> str:
+        """Return `stem` with `suffix`, or `stem-2` and so on: what nothing in the folder has."""
+        taken = set(self.names())
+        numbers = count(2)
+        name = f"{stem}{suffix}"
+        while name in taken:
+            name = f"{stem}-{next(numbers)}{suffix}"
+        return name
 
     def status(self, name: str) -> os.stat_result | None:
         """Return what the system knows of a regular file, or None if it is not there."""
@@ -173,18 +179,28 @@ class Folder:
 
 def folder_of(path: Path, project: Path) -> Folder:
     """Return the folder of a file: one in the project is not trusted, one elsewhere is."""
+    return _inside(path, project) or Folder(path.parent)
+
+
+def read_file(path: Path, project: Path) -> bytes:
+    """Return the content of a file that the user has named, in the project or elsewhere."""
+    folder = _inside(path, project)
+    return read_named(path) if folder is None else folder.read(path.name)
+
+
+def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
+    """Return the content of a file outside of any project; it may be a link of the user's own."""
+    descriptor = _checked(os.open(path, os.O_RDONLY | FILE_FLAGS), path)
+    return _read_all(descriptor, path, limit)
+
+
+def _inside(path: Path, project: Path) -> Folder | None:
     path = Path(os.path.normpath(path.absolute()))
     for ancestor in reversed(path.parents):
         with suppress(OSError):
             if ancestor.samefile(project):
                 return Folder(project, path.parent.relative_to(ancestor).parts)
-    return Folder(path.parent)
-
-
-def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
-    """Return the content of a file that the user has named, by a link of his own perhaps."""
-    descriptor = _checked(os.open(path, os.O_RDONLY | FILE_FLAGS), path)
-    return _read_all(descriptor, path, limit)
+    return None
 
 
 def _enter(parent: int, path: Path, make: bool) -> int:

@@ -179,9 +179,6 @@ def _read_folder(texts: Mapping[str, str], name: str) -> Path:
 def _read_path(texts: Mapping[str, str], name: str, default: str) -> Path:
     text = texts.get(name, default)
     try:
-        path = Path(text).expanduser()
+        return Path(text).expanduser()
     except RuntimeError as error:
         raise ConfigError(name, text, f"a path ({error})") from None
-    if "\0" in text:
-        raise ConfigError(name, text, "a path")
-    return path

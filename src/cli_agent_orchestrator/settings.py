@@ -5,6 +5,7 @@ level an empty value says nothing. The table drives the reading (`run_config.py`
 `cao run`, the commented `cao.toml` that `cao init` writes, and the documentation.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +16,14 @@ from typing import Any
 
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
 EVIDENCE_GROUPS = 4
+LARGEST_SETTINGS = 1024 * 1024
+
+CONTROL_PATTERN = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+"""What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
 
 
 class Kind(Enum):
@@ -191,16 +197,44 @@ def merge_settings(
 
 
 def given(level: Mapping[str, str | None]) -> dict[str, str]:
-    """Return what one level says: the known names that are not empty."""
-    return {name: text for name in BY_NAME if (text := level.get(name)) and text.strip()}
+    """Return what one level says: the known names that are not empty, their paths checked."""
+    texts = {name: text for name in BY_NAME if (text := level.get(name)) and text.strip()}
+    for name, text in texts.items():
+        if BY_NAME[name].kind is Kind.PATH:
+            check_path(name, text)
+    return texts
+
+
+def check_path(name: str, text: str) -> None:
+    """Refuse a path that would be more than a path wherever it is written."""
+    if re.search(CONTROL_PATTERN, text):
+        raise ConfigError(name, text, "a path without control characters")
+
+
+def read_project_settings(project: Path) -> dict[str, str]:
+    """Return the settings of a project's own file, by variable name; none if there is no file."""
+    path = project / SETTINGS_FILE
+    try:
+        data = Folder(project).read(SETTINGS_FILE, LARGEST_SETTINGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return _parse(data, path)
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
-    """Return the settings of a TOML file, by variable name."""
+    """Return the settings of a TOML file that the user has named, by variable name."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        data = read_named(path, LARGEST_SETTINGS)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return _parse(data, path)
+
+
+def _parse(data: bytes, path: Path) -> dict[str, str]:
+    try:
+        table = tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
     return flatten_settings(table, path)
@@ -220,6 +254,8 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
     where = f"{key} in {path.name}"
     if setting is None:
         raise ConfigError(where, value, "a known setting" + _suggestion(key))
+    if setting.kind is Kind.PATH:
+        check_path(where, str(value))
     match value:
         case bool():
             return setting.name, "true" if value else "false"

@@ -90,7 +90,7 @@ def main(checkpoint: str, role: Role) -> None:
             config.rules,
             config.handoff,
         )
-        records = Records(StateFile(config.state_file, clock), files, Journal(files.archive_folder))
+        records = Records(StateFile(config.state_file, clock), files, Journal(files.kept))
 
         def on_event(event: RunEvent) -> None:
             if checkpoint_of(event, role) == checkpoint:

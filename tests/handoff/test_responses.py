@@ -216,7 +216,7 @@ class TestHostileFolders:
 
     def test_a_link_is_not_read(self, files: ResponseFiles, secret: Path) -> None:
         files.response_path_for("analyst").symlink_to(secret)
-        self.refused(files, "is a symbolic link, not a regular file; remove it")
+        self.refused(files, "it is a symbolic link, not a regular file; remove it")
         assert secret.read_text() == "secret"
 
     def test_a_link_to_nowhere_is_refused_too(self, files: ResponseFiles, tmp_path: Path) -> None:
@@ -235,22 +235,29 @@ class TestHostileFolders:
         (tmp_path / ".tmp").mkdir()
         (tmp_path / ".tmp" / "agent-responses").symlink_to(secret.parent)
         files = ResponseFiles(tmp_path, RUN, NAMES)
-        with pytest.raises(HandoffError, match="leads out of the working directory"):
+        with pytest.raises(BadFolder, match="agent-responses is a symbolic link, not a folder"):
             files.ensure_response_dir()
-        self.refused(files, "leads out of")
+        self.refused(files, "agent-responses is a symbolic link, not a folder")
 
     def test_a_temporary_folder_elsewhere_is_refused(self, tmp_path: Path, secret: Path) -> None:
         (tmp_path / ".tmp").symlink_to(secret.parent)
-        with pytest.raises(HandoffError, match="leads out of"):
+        with pytest.raises(BadFolder, match=r"\.tmp is a symbolic link, not a folder"):
             ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
         assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
 
     def test_an_archive_elsewhere_is_refused(self, files: ResponseFiles, secret: Path) -> None:
         files.archive_folder.symlink_to(secret.parent)
         path = write(files, b"reply")
-        with pytest.raises(HandoffError, match="leads out of"):
-            files.archive("analyst", 1)
+        for deed in (
+            lambda: files.archive("analyst", 1),
+            lambda: files.archive_text("analyst", 1, "text"),
+            lambda: files.archived("analyst", 1),
+            files.next_sequence,
+        ):
+            with pytest.raises(HandoffError, match=f"{RUN} is a symbolic link, not a folder"):
+                deed()
         assert path.read_bytes() == b"reply"
+        assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
 
     def test_a_working_directory_may_itself_be_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "real").mkdir()

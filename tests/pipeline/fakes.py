@@ -214,7 +214,7 @@ class Rig:
             self.rules,
             self.handoff_rules,
         )
-        records = Records(self.state_file, files, Journal(files.archive_folder))
+        records = Records(self.state_file, files, Journal(files.kept))
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, records, on_event or self.events.append, world)
 

@@ -126,7 +126,7 @@ class TestSaving:
 
     def test_the_journal_tells_every_turn(self, rig: Rig) -> None:
         state = rig.run(rig.begin())
-        turns = Journal(rig.files(state).archive_folder).read()
+        turns = Journal(rig.files(state).kept).read()
         assert [turn.role for turn in turns] == [str(role) for role in NINE_TURNS]
         assert turns[-1].outcome == "PASS"
         assert turns[-1].reply == "009-tester.md"

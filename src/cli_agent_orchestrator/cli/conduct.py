@@ -1,7 +1,5 @@
 """Conducts a run: lock, saved state, server, agents, loop, exit code."""
 
-import logging
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -10,6 +8,7 @@ from pathlib import Path
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.progress import View
+from cli_agent_orchestrator.cli.run_log import logging_to
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
@@ -18,7 +17,6 @@ from cli_agent_orchestrator.errors import (
     PromptError,
     ResumeError,
     RunError,
-    StateError,
     UsageError,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
@@ -46,7 +44,6 @@ from cli_agent_orchestrator.run_config import RunConfig
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
-LOG_FILE = "run.log"
 NO_ARCHIVE = "none"
 
 
@@ -90,16 +87,17 @@ class Conductor:
         self._view = view
         self._interrupts = interrupts
         self._clock = SystemClock()
-        self._state_file = StateFile(order.config.state_file, self._clock)
+        self._state_file = StateFile(order.config.state_file, self._clock, order.config.wd)
         self._state: RunState | None = None
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
         for warning in self._config.warnings():
             self._warn(warning)
-        folder = response_files(self._config.wd, NO_ARCHIVE).ensure_response_dir().parent
-        _check_writable(self._config.state_file.parent)
-        with run_lock(folder, self._clock), logging_to(folder / LOG_FILE):
+        files = response_files(self._config.wd, NO_ARCHIVE)
+        files.ensure_response_dir()
+        self._state_file.check()
+        with run_lock(files.temporary, self._clock), logging_to(files.temporary):
             saved = self._state_file.load_state()
             if should_auto_resume(saved, self._config.resume):
                 assert saved is not None, "only what is saved is resumed"
@@ -192,7 +190,7 @@ class Conductor:
             task, files.folder, self._config.rules.condensation, self._config.project_test_cmd
         )
         plan = Plan(briefing, self._config.rules, self._config.handoff)
-        records = Records(self._state_file, files, Journal(files.archive_folder))
+        records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._view.tell)
 
     def _saved_task(self, saved: RunState) -> Task:
@@ -256,18 +254,6 @@ def response_files(wd: Path, archive: str) -> ResponseFiles:
     return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
 
 
-def _check_writable(folder: Path) -> None:
-    """Find out before anything is started that a state could not be saved."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise StateError(
-            f"no state can be saved in {folder}: {error.strerror}; name another STATE_FILE"
-        ) from error
-
-
 def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
     """Go back to the server that was named when the run began, unless one is named now.
 
@@ -281,17 +267,3 @@ def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
             "start a new run with RESUME=0"
         )
     return replace(config, api=saved.api, api_given=True)
-
-
-@contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        handler.close()

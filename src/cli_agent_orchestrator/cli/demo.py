@@ -17,6 +17,7 @@ from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.settings import BY_NAME
@@ -122,7 +123,7 @@ def _show_result(project: Path) -> None:
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))
     click.secho("\nTimeline\n", bold=True)
-    click.echo(text_table(Journal(archive).read()))
+    click.echo(text_table(Journal(Folder(archive)).read()))
     click.echo(f"\nThe project stays in      {project}")
     click.echo(f"Every prompt and reply in {archive}\n")
     click.echo(NEXT_STEPS)

@@ -6,6 +6,7 @@ import click
 
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
+from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE, commented_toml
 
 TASK_FILE = "task.md"
@@ -38,9 +39,7 @@ def init(folder: Path) -> None:
     for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml())):
         path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            Folder(folder).create(name, text.encode())
         except FileExistsError:
             click.echo(f"{path} is there already and stays as it is")
         except OSError as error:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -21,7 +20,9 @@ from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import next_turn
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, from_json
+from cli_agent_orchestrator.pipeline.store import LARGEST_STATE
 from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.plain_files import folder_of
 from cli_agent_orchestrator.run_config import RunConfig
 
 EXCERPT_LINES = 30
@@ -63,17 +64,19 @@ class Report:
 def report(as_json: bool, **options: str | None) -> None:
     """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files."""
     config = RunConfig.from_env(read_all_settings(options, os.environ, None))
-    found = build_report(read_state(config.state_file), config)
+    found = build_report(read_state(config), config)
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
         click.echo(printable(markdown(found)))
 
 
-def read_state(path: Path) -> RunState:
+def read_state(config: RunConfig) -> RunState:
     """Return the saved state; unlike a run, leave a file alone that cannot be read."""
+    path = config.state_file
     try:
-        return from_json(json.loads(path.read_bytes().decode("utf-8-sig")))
+        data = folder_of(path, config.wd).read(path.name, LARGEST_STATE)
+        return from_json(json.loads(data.decode("utf-8-sig")))
     except FileNotFoundError:
         raise RunError(f"there is no saved run in {path}; `cao run` makes one") from None
     except OSError as error:
@@ -86,8 +89,8 @@ def build_report(state: RunState, config: RunConfig) -> Report:
     """Join the state of a run with what its archive tells."""
     archive, turns = None, []
     if state.progress.archive:
-        archive = ResponseFiles(config.wd, state.progress.archive, {}).archive_folder
-        turns = Journal(archive).read()
+        kept = ResponseFiles(config.wd, state.progress.archive, {}).kept
+        archive, turns = kept.path, Journal(kept).read()
     due = next_turn(state)
     tester = state.outputs[Role.TESTER].text or _last_feedback(state)
     return Report(

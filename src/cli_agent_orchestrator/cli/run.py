@@ -18,7 +18,9 @@ from cli_agent_orchestrator.settings import (
     SETTINGS_FILE,
     Kind,
     Setting,
+    check_path,
     merge_settings,
+    read_project_settings,
     read_settings_file,
 )
 
@@ -107,10 +109,10 @@ def read_all_settings(
 ) -> dict[str, str]:
     """Return the settings of all levels; the file is the one named, else the project's own."""
     if config_file is not None:
+        check_path("--config", config_file)
         return merge_settings(options, environ, read_settings_file(Path(config_file)))
     folder = Path(merge_settings(options, environ, {}).get("WD") or ".").expanduser()
-    own = folder / SETTINGS_FILE
-    file = read_settings_file(own) if own.is_file() else {}
+    file = read_project_settings(folder)
     check_project_file(file, folder)
     return merge_settings(options, environ, file)
 

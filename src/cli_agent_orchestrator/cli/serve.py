@@ -13,6 +13,7 @@ import click
 from cli_agent_orchestrator.api.app import create_app
 from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
+from cli_agent_orchestrator.cli.run_log import OneLine
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import ServerConfig
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
@@ -77,7 +78,9 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     finds by itself. Ctrl-C ends the server; the agents go on in tmux, and the next start finds
     them again.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     config = read_server_config(os.environ)
     config = replace(config, host=host or config.host)
     config = replace(config, port=config.port if port is None else port)

@@ -5,14 +5,12 @@ before the state is saved, so a killed run may write one twice; the later line c
 """
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.plain_files import Folder
 
 JOURNAL_FILE = "turns.jsonl"
 
@@ -40,16 +38,15 @@ class TurnRecord:
 class Journal:
     """The turns of one run, in its archive folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / JOURNAL_FILE
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.path = folder.path / JOURNAL_FILE
 
     def write(self, record: TurnRecord) -> None:
         """Add a turn."""
         line = json.dumps(asdict(record)).encode() + b"\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(self.path, flags, 0o644), "ab") as file:
+            with self._folder.append(JOURNAL_FILE) as file:
                 file.write(line)
         except OSError as error:
             raise StateError(
@@ -60,11 +57,18 @@ class Journal:
     def read(self) -> list[TurnRecord]:
         """Return the turns in their order; lines that cannot be read are left out."""
         found: dict[int, TurnRecord] = {}
-        with suppress(OSError):
-            for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-                if (record := _read(line)) is not None:
-                    found[record.sequence] = record
+        for line in self._text().splitlines():
+            if (record := _read(line)) is not None:
+                found[record.sequence] = record
         return [found[sequence] for sequence in sorted(found)]
+
+    def _text(self) -> str:
+        try:
+            return self._folder.read(JOURNAL_FILE).decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be read: {error.strerror}") from error
 
 
 def _read(line: str) -> TurnRecord | None:

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, Run
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
+from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 
 logger = logging.getLogger(__name__)
@@ -158,12 +159,7 @@ def exit_terminals(terminals: Terminals, state: RunState) -> None:
 def new_archive_name(config: RunConfig, clock: Clock) -> str:
     """Name the archive folder after the time, and such that it is new."""
     name = f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}"
-    copy = 2
-    free = name
-    while (config.wd / ".tmp" / free).exists():
-        free = f"{name}-{copy}"
-        copy += 1
-    return free
+    return Folder(config.wd, (".tmp",)).free_name(name)
 
 
 def _start_again(

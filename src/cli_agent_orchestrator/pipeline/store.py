@@ -2,8 +2,6 @@
 
 import json
 import logging
-import os
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,35 +9,48 @@ from pathlib import Path
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import PromptError, StateError
 from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
+from cli_agent_orchestrator.plain_files import folder_of, read_file
 from cli_agent_orchestrator.run_config import RunConfig
 
 log = logging.getLogger(__name__)
+
+LARGEST_STATE = 1024 * 1024 * 1024
+"""It holds the last replies of all roles."""
 
 
 class StateFile:
     """The saved state of a run: replaced as a whole or not at all, and never lost."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, project: Path | None = None) -> None:
+        """Take where the file is; in the `project` it is opened as everything there."""
         self.path = path
+        self._folder = folder_of(path, project or path.parent)
         self._clock = clock
+
+    def check(self) -> None:
+        """Find out before anything is started that a state could not be saved."""
+        probe = f".{self.path.name}.probe"
+        try:
+            self._folder.status(self.path.name)
+            self._folder.replace(probe, b"")
+            self._folder.remove(probe)
+        except OSError as error:
+            raise StateError(
+                f"no state can be saved in {self.path}: {error.strerror}; "
+                "mend that, or name another STATE_FILE"
+            ) from error
 
     def save_state(self, state: RunState) -> None:
         """Write the state; when that fails, what was saved before is still there."""
         stamped = replace(state, updated_at=f"{self._now():%Y-%m-%dT%H:%M:%SZ}")
         data = json.dumps(to_json(stamped), indent=2).encode()
-        draft = self.path.with_name(f".{self.path.name}.draft")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _write_new(draft, data)
-            draft.replace(self.path)
+            self._folder.replace(self.path.name, data)
         except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
             raise StateError(
                 f"the state cannot be saved to {self.path}: {error.strerror}. What was saved "
                 "before is unharmed; make room or give access, and resume"
             ) from error
-        _flush_folder(self.path.parent)
 
     def load_state(self) -> RunState | None:
         """Return the saved state, or None if there is none.
@@ -47,7 +58,7 @@ class StateFile:
         A file that cannot be understood is moved aside, so that nothing ever overwrites it.
         """
         try:
-            data = self.path.read_bytes()
+            data = self._folder.read(self.path.name, LARGEST_STATE)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -64,15 +75,12 @@ class StateFile:
     def move_aside(self, label: str) -> Path:
         """Rename the state file, for example to `state.json.unreadable-20250131-120000`."""
         stem = f"{self.path.name}.{label}-{self._now():%Y%m%d-%H%M%S}"
-        aside = self.path.with_name(stem)
-        copy = 2
-        while os.path.lexists(aside):
-            aside = self.path.with_name(f"{stem}-{copy}")
-            copy += 1
         try:
-            self.path.rename(aside)
+            name = self._folder.free_name(stem)
+            self._folder.move(self.path.name, self._folder, name)
         except OSError as error:
             raise StateError(f"{self.path} cannot be moved aside: {error.strerror}") from error
+        aside = self.path.with_name(name)
         log.warning("state file %s moved to %s", self.path, aside)
         return aside
 
@@ -83,7 +91,7 @@ class StateFile:
 def read_task_text(config: RunConfig) -> str:
     """Return the text of the task: of the file if one is named, else of the setting."""
     if config.prompt_file is not None:
-        return _read_task_file(config.prompt_file)
+        return _read_task_file(config.prompt_file, config.wd)
     if not config.prompt:
         raise PromptError(
             "there is no task: name a task file (`cao run task.md` or PROMPT_FILE), or give its "
@@ -96,31 +104,12 @@ def read_task_text(config: RunConfig) -> str:
     return config.prompt
 
 
-def _read_task_file(path: Path) -> str:
+def _read_task_file(path: Path, project: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_file(path, project).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PromptError(
             f"the task file {path} is not text in UTF-8 (byte {error.start + 1}); save it as UTF-8"
         ) from error
     except OSError as error:
         raise PromptError(f"the task file {path} cannot be read: {error.strerror}") from error
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    # A draft may be left over from a killed run. It is removed, not opened: it could be a link.
-    path.unlink(missing_ok=True)
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, on file systems that can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -1,0 +1,183 @@
+"""A project that was merely cloned: whatever lies in it, nothing outside of it is touched."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import TASK, prepare, script
+from tests.e2e.test_bad_input import OLD_STATE, assert_nothing_was_started
+
+ARCHIVE = "20250131-120000"
+STATE = ".tmp/orchestrator-loop-state.json"
+KINDS = {
+    "link": "a symbolic link",
+    "pipe": "a pipe",
+    "folder": "a folder",
+    "file": "a regular file",
+}
+
+
+@pytest.fixture
+def ready(machine: Machine) -> Machine:
+    prepare(machine, script())
+    (machine.home / "outside").mkdir()
+    (machine.home / "outside" / "victim").write_text("precious", encoding="utf-8")
+    return machine
+
+
+def plant(machine: Machine, name: str, kind: str) -> Path:
+    """Put something in a file's or folder's place."""
+    path = machine.work / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    match kind:
+        case "link":
+            path.symlink_to(machine.home / "outside" / "victim")
+        case "link to a folder":
+            path.symlink_to(machine.home / "outside")
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "file":
+            path.write_text("", encoding="utf-8")
+    return path
+
+
+def assert_nothing_outside_was_touched(machine: Machine) -> None:
+    outside = machine.home / "outside"
+    assert [path.name for path in outside.iterdir()] == ["victim"]
+    assert (outside / "victim").read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+@pytest.mark.parametrize(
+    ("name", "exit_code"),
+    [
+        (".tmp/run.log", 3),
+        (".tmp/run.lock", 3),
+        (".tmp/run.owner", 3),
+        (STATE, 3),
+        ("task.md", 2),
+        ("cao.toml", 2),
+    ],
+)
+def test_a_run_opens_regular_files_only(
+    ready: Machine, name: str, kind: str, exit_code: int
+) -> None:
+    path = plant(ready, name, kind)
+    done = ready.cao("run", "task.md")
+    assert done.returncode == exit_code, done.stderr
+    assert path.name in done.stderr
+    assert f"it is {KINDS[kind]}, not a regular file; remove it" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert_nothing_was_started(ready)
+    assert_nothing_outside_was_touched(ready)
+
+
+@pytest.mark.parametrize("kind", ["link to a folder", "pipe", "file"])
+@pytest.mark.parametrize("name", [".tmp", ".tmp/agent-responses"])
+def test_a_run_enters_no_folder_that_is_none(ready: Machine, name: str, kind: str) -> None:
+    path = plant(ready, name, kind)
+    done = ready.cao("run", "task.md")
+    assert done.returncode == 2, done.stderr
+    assert f"{path} is {KINDS[kind.split()[0]]}, not a folder; remove it" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert_nothing_was_started(ready)
+    assert_nothing_outside_was_touched(ready)
+
+
+@pytest.mark.tmux
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_a_reply_is_taken_from_a_regular_file_only(ready: Machine, kind: str) -> None:
+    path = plant(ready, ".tmp/agent-responses/analyst_summary.md", kind)
+    done = ready.cao("run", "task.md")
+    assert done.returncode == 3, done.stderr
+    assert str(path) in done.stderr
+    assert f"it is {KINDS[kind]}, not a regular file; remove it" in done.stderr
+    assert_nothing_outside_was_touched(ready)
+
+
+class TestReport:
+    @pytest.fixture
+    def saved(self, ready: Machine) -> Machine:
+        progress = {"archive": ARCHIVE}
+        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "progress": progress}
+        (ready.work / ".tmp").mkdir()
+        (ready.work / STATE).write_text(json.dumps(state), encoding="utf-8")
+        return ready
+
+    def test_it_is_printed_without_a_journal(self, saved: Machine) -> None:
+        assert saved.cao("report").returncode == 0
+
+    @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+    @pytest.mark.parametrize("name", [STATE, f".tmp/{ARCHIVE}/turns.jsonl"])
+    def test_it_reads_regular_files_only(self, saved: Machine, name: str, kind: str) -> None:
+        path = plant(saved, name, kind)
+        done = saved.cao("report")
+        assert done.returncode == 3
+        assert str(path) in done.stderr
+        assert f"it is {KINDS[kind]}, not a regular file" in done.stderr
+
+    @pytest.mark.parametrize("kind", ["link to a folder", "pipe"])
+    def test_it_enters_no_archive_that_is_none(self, saved: Machine, kind: str) -> None:
+        path = plant(saved, f".tmp/{ARCHIVE}", kind)
+        done = saved.cao("report")
+        assert done.returncode == 3
+        assert f"{path} is {KINDS[kind.split()[0]]}, not a folder" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["prompt_file", "state_file", "wd"])
+@pytest.mark.parametrize(
+    "value", ["a\0b", "x\ntouch ~/owned #", "\x1b]0;title\x07", "a\x7f", "a\u0085b", "a\u2028b"]
+)
+def test_a_path_with_control_characters_is_refused_and_quoted(
+    ready: Machine, key: str, value: str
+) -> None:
+    (ready.work / "cao.toml").write_text(f"{key} = {json.dumps(value)}\n", encoding="utf-8")
+    done = ready.cao("run")
+    assert done.returncode == 2
+    assert "expected a path without control characters" in done.stderr
+    assert ascii(value).strip("'") in ascii(done.stderr).replace("\\\\", "\\")
+    assert done.stderr.count("\n") == 1
+    assert not (ready.work / ".tmp").exists()
+
+
+@pytest.mark.parametrize("words", [("a\nb",), ("--state-file", "a\nb"), ("--config", "a\nb")])
+def test_so_is_one_that_is_given_by_option(ready: Machine, words: tuple[str, ...]) -> None:
+    done = ready.cao("run", *words)
+    assert done.returncode == 2
+    assert r"'a\nb', expected a path without control characters" in done.stderr
+
+
+def test_a_task_elsewhere_may_be_a_link(ready: Machine) -> None:
+    """It is the user's own; here it is read, and has not the right form."""
+    (ready.home / "mine.md").symlink_to(ready.home / "outside" / "victim")
+    done = ready.cao("run", str(ready.home / "mine.md"))
+    assert done.returncode == 2
+    assert "has not the expected form" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["mine.md", "mine.toml"])
+def test_a_pipe_elsewhere_is_not_waited_for(ready: Machine, name: str) -> None:
+    path = ready.home / name
+    os.mkfifo(path)
+    words = ["--config", str(path)] if path.suffix == ".toml" else [str(path)]
+    done = ready.cao("run", *words)
+    assert done.returncode == 2
+    assert "it is a pipe" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_init_leaves_alone_what_is_there(ready: Machine, kind: str) -> None:
+    path = plant(ready, "cao.toml", kind)
+    before = path.lstat().st_ino
+    done = ready.cao("init")
+    assert done.returncode == 0
+    assert "cao.toml is there already and stays as it is" in done.stdout
+    assert path.lstat().st_ino == before
+    assert (ready.work / "task.md").read_text(encoding="utf-8") == TASK
+    assert_nothing_outside_was_touched(ready)
