@@ -53,6 +53,7 @@ PURE = [
     "terminals/tracker.py",
     "terminals/sending.py",
     "handoff/wait.py",
+    "handoff/resuming.py",
     "handoff/sighting.py",
     "pipeline/roles.py",
     "pipeline/state.py",

@@ -22,7 +22,8 @@
     │   ├── ApiUnreachable              no answer: the request was not received, or nobody knows
     │   └── ApiRefused                  the server answered with an error
     ├── HandoffError (RuntimeError)     a turn ended without a reply
-    │   └── NoResponseFile              the agent came to rest and wrote no response file
+    │   ├── NoResponseFile              the agent came to rest and wrote no response file
+    │   └── TurnFailed                  the agent is in error
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
     └── RunError                        a run cannot start or go on
         ├── RunLocked                   another run works in the same folder
@@ -184,10 +185,9 @@ class HandoffError(OrchestratorError, RuntimeError):
 class NoResponseFile(HandoffError):
     """The agent came to rest and did not write its response file."""
 
-    def __init__(self, text: str, started: bool) -> None:
-        super().__init__(text)
-        self.started = started
-        """Was the agent seen at work since the prompt was sent?"""
+
+class TurnFailed(HandoffError):
+    """The agent is in the error state; the turn has to be asked again."""
 
 
 class HandoffTimeout(OrchestratorError, TimeoutError):

@@ -49,17 +49,16 @@ class TestReactingToEvents:
     def test_work_too_short_to_be_asked_for_is_seen_all_the_same(self, stage: Stage) -> None:
         stage.mailbox.at(1.0, lambda: stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING)))
         stage.status(1.1, IDLE, told=True)
-        with pytest.raises(NoResponseFile) as raised:
+        with pytest.raises(NoResponseFile):
             wait(stage)
-        assert raised.value.started
         assert stage.elapsed == pytest.approx(1.1 + RULES.idle_grace)
 
     def test_what_happens_to_other_terminals_is_ignored(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.mailbox.post(StatusSignal("other", PROCESSING)))
         stage.mailbox.at(2, lambda: stage.mailbox.post(StatusSignal("other", IDLE)))
-        with pytest.raises(NoResponseFile) as raised:
+        with pytest.raises(NoResponseFile):
             wait(stage)
-        assert not raised.value.started
+        assert stage.elapsed == 2 * RULES.idle_grace
 
     def test_the_end_of_the_stream_makes_it_ask(self, stage: Stage) -> None:
         stage.status(0, PROCESSING)
@@ -87,9 +86,9 @@ class TestReactingToEvents:
 
     def test_signals_from_before_the_prompt_are_forgotten(self, stage: Stage) -> None:
         stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING))
-        with pytest.raises(NoResponseFile) as raised:
+        with pytest.raises(NoResponseFile):
             send(stage)
-        assert not raised.value.started
+        assert stage.elapsed == 2 * RULES.idle_grace
 
     def test_a_file_closed_while_the_prompt_is_being_sent_is_complete(self, stage: Stage) -> None:
         stage.agents.on_send = lambda: stage.write("at once")

@@ -60,10 +60,9 @@ def test_the_guard_falls_after_the_grace_with_a_warning(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Scenario: Startup timeout releases guard"""
-    with caplog.at_level(logging.WARNING), pytest.raises(NoResponseFile) as raised:
+    with caplog.at_level(logging.WARNING), pytest.raises(NoResponseFile):
         stage.handoff.wait_for_response_file(TERMINAL, stage.role)
     assert stage.elapsed == 2 * RULES.idle_grace
-    assert not raised.value.started
     assert "not seen at work" in caplog.text
     assert len(stage.told(EventKind.WARNING)) == 1
 
@@ -125,9 +124,8 @@ def test_a_question_shows_that_the_agent_has_begun(stage: Stage) -> None:
     """Scenario: waiting_user_answer counts as agent started"""
     stage.status(0, WAITING)
     stage.status(4, IDLE)
-    with pytest.raises(NoResponseFile) as raised:
+    with pytest.raises(NoResponseFile):
         stage.handoff.wait_for_response_file(TERMINAL, stage.role)
-    assert raised.value.started
     assert stage.elapsed == 4 + RULES.idle_grace
 
 

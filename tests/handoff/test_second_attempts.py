@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
+from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, TurnFailed
 from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
+from cli_agent_orchestrator.handoff.resuming import AGAIN
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
@@ -69,15 +70,25 @@ class TestReminders:
             send(stage)
         assert len(stage.agents.sent) == 1
 
-    def test_an_agent_that_may_have_no_task_is_not_reminded_of_it(self, stage: Stage) -> None:
+    def test_an_agent_that_may_have_no_task_gets_it_whole_and_is_not_reminded(
+        self, stage: Stage
+    ) -> None:
         stage.agents.features_named = OURS
         stage.agents.delivery = Delivery(False, "no sign that the agent took it")
         with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 1
+            send(stage, Envelope("turn-1", 1))
+        # Each is sent, and then asked about under the same key.
+        messages = ["do it", "do it", AGAIN + "do it", AGAIN + "do it"]
+        assert [sent.message for sent in stage.agents.sent] == messages
+        keys = [sent.key or "" for sent in stage.agents.sent]
+        assert keys[:2] == ["turn-1", "turn-1"]
+        assert keys[2] == keys[3]
+        assert keys[2].startswith("turn-1-again-")
         assert "no sign that the agent took it" in stage.told(EventKind.WARNING)[0]
+        assert stage.told(EventKind.DISPATCHED) == []
+        assert stage.told(EventKind.REMINDED) == []
 
-    def test_an_agent_seen_at_work_is_reminded_even_if_nothing_was_confirmed(
+    def test_an_agent_seen_at_work_gets_the_whole_prompt_too_if_nothing_was_confirmed(
         self, stage: Stage
     ) -> None:
         stage.agents.features_named = OURS
@@ -86,6 +97,21 @@ class TestReminders:
         stage.status(5, IDLE)
         stage.file(45, "at last")
         assert send(stage) == "at last"
+        assert stage.agents.sent[-1].message == AGAIN + "do it"
+
+    def test_a_delivery_that_is_confirmed_when_asked_about_is_certain(self, stage: Stage) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "the text is still in the input box")
+
+        def confirm_next() -> None:
+            stage.agents.delivery = Delivery(True, "the agent took it")
+
+        stage.agents.on_send = confirm_next
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        assert stage.told(EventKind.DISPATCHED) == ["the agent took it"]
+        assert stage.told(EventKind.WARNING)[0].startswith("the agent was not seen at work")
+        assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
 
     def test_the_caller_may_choose_the_words(self, stage: Stage) -> None:
         stage.status(1, PROCESSING)
@@ -143,6 +169,7 @@ class TestResuming:
     def test_a_prompt_perhaps_sent_is_sent_under_its_key_if_nothing_shows_it(
         self, stage: Stage
     ) -> None:
+        stage.agents.features_named = OURS
         stage.path.write_text("of an earlier turn")
         os.utime(stage.path, (3000, 3000))
         stage.agents.on_send = lambda: stage.write("reply")
@@ -150,3 +177,60 @@ class TestResuming:
         assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
         stale = stage.files.archive_folder / "002-analyst-stale.md"
         assert stale.read_text() == "of an earlier turn"
+
+    def test_a_prompt_perhaps_sent_to_a_server_without_keys_is_sent_with_a_word_about_that(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.on_send = lambda: stage.write("reply")
+        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
+
+    def test_a_prompt_of_which_even_the_server_does_not_know_is_asked_again_whole(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "the server ended while it typed this message")
+        stage.mailbox.at(5, lambda: stage.write("reply"))
+        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.agents.sent[-1].message == AGAIN + "do it"
+        assert stage.told(EventKind.ASKED_AGAIN) == ["nobody knows if the prompt arrived before"]
+
+
+class TestAFailedTurn:
+    @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE, Sent.FAILED])
+    @pytest.mark.parametrize("features", [OURS, frozenset[str]()], ids=["keys", "no keys"])
+    def test_it_is_asked_again_whole_and_the_old_error_does_not_count(
+        self, stage: Stage, sent: Sent, features: frozenset[str]
+    ) -> None:
+        stage.agents.features_named = features
+        stage.agents.status = TerminalStatus.ERROR
+        stage.path.write_text("half of a reply")
+        stage.status(10, PROCESSING)
+        stage.file(20, "reply")
+        stage.status(21, IDLE)
+        assert send(stage, Envelope("turn-1", 2, sent=sent)) == "reply"
+        assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
+        assert stage.told(EventKind.ASKED_AGAIN) == ["its turn has failed"]
+        stale = stage.files.archive_folder / "002-analyst-stale.md"
+        assert stale.read_text() == "half of a reply"
+
+    def test_a_second_failure_counts_as_soon_as_work_was_seen(self, stage: Stage) -> None:
+        stage.agents.status = TerminalStatus.ERROR
+        stage.status(1, PROCESSING)
+        stage.status(3, TerminalStatus.ERROR)
+        with pytest.raises(TurnFailed, match="--replace-terminals"):
+            send(stage, Envelope("turn-1", 2, sent=Sent.FAILED))
+        assert stage.elapsed < RULES.idle_grace
+
+    def test_an_error_that_stays_counts_after_the_grace(self, stage: Stage) -> None:
+        stage.agents.status = TerminalStatus.ERROR
+        with pytest.raises(TurnFailed):
+            send(stage, Envelope("turn-1", 2, sent=Sent.FAILED))
+        assert stage.elapsed == RULES.idle_grace
+
+    def test_one_that_somebody_made_go_on_is_waited_for(self, stage: Stage) -> None:
+        stage.agents.status = PROCESSING
+        stage.file(5, "reply")
+        stage.status(6, IDLE)
+        assert send(stage, Envelope("turn-1", 2, sent=Sent.FAILED)) == "reply"
+        assert stage.agents.sent == []

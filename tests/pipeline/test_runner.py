@@ -10,6 +10,7 @@ from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, StateError
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
@@ -105,7 +106,7 @@ class TestSaving:
 
         rig.server.answer = look
         rig.run(rig.begin())
-        assert seen == [(role, False, True) for role in NINE_TURNS]
+        assert seen == [(role, Sent.MAYBE, True) for role in NINE_TURNS]
 
     def test_every_reply_is_saved_before_the_next_prompt(self, rig: Rig) -> None:
         def look(asked: Asked) -> str:
@@ -164,7 +165,7 @@ class TestStopping:
         assert saved.progress.in_flight is not None
         assert (saved.progress.in_flight.turn.role, saved.progress.in_flight.sent) == (
             Role.PROGRAMMER,
-            True,
+            Sent.YES,
         )
         finish(rig, "programmer-1")
         assert rig.run(saved).final_status is FinalStatus.PASS
@@ -240,7 +241,8 @@ class TestResuming:
         with pytest.raises(Killed):
             rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
         saved = rig.saved()
-        unsure = replace(saved.progress.in_flight, sent=False) if saved.progress.in_flight else None
+        assert saved.progress.in_flight is not None
+        unsure = replace(saved.progress.in_flight, sent=Sent.MAYBE)
         rig.rules = LoopRules(condensation=Condensation(explore_on_repeat=False))
         rig.test_command = "make check"
         response_path(rig.server.asked[0].message).unlink()

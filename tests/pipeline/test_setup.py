@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError
+from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.setup import (
     exit_terminals,
@@ -145,6 +146,15 @@ class TestVerification:
         rig.server.terminals["tester-1"]["alive"] = False
         assert find_lost_terminals(rig.server, state) == {Role.TESTER: "has ended"}
 
+    def test_an_agent_in_error_can_be_asked_and_is_lost_only_if_that_is_wanted(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        rig.server.terminals["tester-1"]["status"] = "error"
+        assert find_lost_terminals(rig.server, state) == {}
+        failed = find_lost_terminals(rig.server, state, also_failed=True)
+        assert failed == {Role.TESTER: "is in the error state"}
+
     def test_a_terminal_without_an_id_was_never_started(self, rig: Rig) -> None:
         state = rig.begin()
         damaged = replace(state, terminals={**state.terminals, "analyst": ""})
@@ -234,5 +244,5 @@ class TestExit:
 
 
 def in_flight(state: RunState, role: Role) -> RunState:
-    dispatch = Dispatch(Turn(role, 1, 1), "key", 1, 0.0, sent=True)
+    dispatch = Dispatch(Turn(role, 1, 1), "key", 1, 0.0, sent=Sent.YES)
     return replace(state, progress=replace(state.progress, in_flight=dispatch))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
 from cli_agent_orchestrator.pipeline.state import (
@@ -57,9 +58,8 @@ excerpts = st.builds(
     Excerpt, st.text(min_size=1, max_size=20).filter(str.strip), st.integers(0, 99), texts
 )
 turns = st.builds(Turn, roles, numbers, numbers)
-dispatches = st.builds(
-    Dispatch, turns, names, st.integers(0, 99), st.floats(0, 1e10), st.booleans()
-)
+known = st.sampled_from([Sent.MAYBE, Sent.YES, Sent.FAILED])
+dispatches = st.builds(Dispatch, turns, names, st.integers(0, 99), st.floats(0, 1e10), known)
 progresses = st.builds(
     Progress,
     cycle=numbers,
@@ -210,6 +210,28 @@ def test_a_damaged_time_is_no_time(since: object) -> None:
     in_flight = {"role": "analyst", "id": "d1", "since": since}
     state = from_json({**SHELL_STATE, "progress": {"in_flight": in_flight}})
     assert state.progress.in_flight == Dispatch(Turn(Role.ANALYST, 1, 1), "d1")
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        (True, Sent.YES),
+        (False, Sent.MAYBE),
+        *((str(sent), sent) for sent in (Sent.MAYBE, Sent.YES, Sent.FAILED)),
+        ("no", Sent.MAYBE),
+        ("perhaps", Sent.MAYBE),
+        (1, Sent.MAYBE),
+        (None, Sent.MAYBE),
+    ],
+)
+def test_what_is_known_of_a_prompt_is_read_in_the_words_of_every_version(
+    written: object, known: Sent
+) -> None:
+    flight = {"id": "d", "role": "tester", "sent": written}
+    data = {**SHELL_STATE, "progress": {"in_flight": flight}}
+    in_flight = from_json(data).progress.in_flight
+    assert in_flight is not None
+    assert in_flight.sent is known
 
 
 def test_open_notes_of_nobody_are_dropped() -> None:

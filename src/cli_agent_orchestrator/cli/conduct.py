@@ -153,7 +153,7 @@ class Conductor:
             state = runner.settle(saved)
             lost: Mapping[Role, str] = {}
             if self._order.replace_terminals:
-                lost = find_lost_terminals(client, state)
+                lost = find_lost_terminals(client, state, also_failed=True)
                 state = replace_terminals(client, state, self._successors(state, lost))
                 self._state_file.save_state(state)
             else:

@@ -112,6 +112,8 @@ class Narration:
                 return Line(f"{who} goes on", Tone.QUIET)
             case EventKind.RESUMED:
                 return Line(f"{who} has the prompt already and is waited for", Tone.QUIET)
+            case EventKind.ASKED_AGAIN:
+                return Line(f"{who} is asked again: {event.text}", Tone.ALERT)
             case EventKind.REMINDED:
                 return Line(f"{who} was reminded to write its file ({event.text})", Tone.ALERT)
             case EventKind.STREAM_BACK:

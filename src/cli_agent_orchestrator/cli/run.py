@@ -66,7 +66,9 @@ def setting_options(command: Command) -> Command:
 @click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
-    "--replace-terminals", is_flag=True, help="Resume with new agents for those that are lost."
+    "--replace-terminals",
+    is_flag=True,
+    help="Resume with new agents for those that are lost or in error.",
 )
 @setting_options
 def run(

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, TurnFailed
 from cli_agent_orchestrator.handoff.lookout import is_passing
 from cli_agent_orchestrator.handoff.wait import SILENCE_SECONDS, backoff
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
@@ -128,5 +128,8 @@ class Messenger:
             return False
         self._on_status(status)
         if status is TerminalStatus.ERROR:
-            raise HandoffError(f"terminal {terminal_id} takes no input: it is in the error state")
+            raise TurnFailed(
+                f"terminal {terminal_id} takes no input: it is in the error state. Look at it with "
+                f"`cao attach {terminal_id}`, or ask a new agent with `cao run --replace-terminals`"
+            )
         return status is TerminalStatus.WAITING_USER_ANSWER

@@ -9,13 +9,14 @@ from typing import Protocol, Self
 
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
+from cli_agent_orchestrator.errors import HandoffTimeout, NoResponseFile, TurnFailed
 from cli_agent_orchestrator.handoff.delivery import Handover, Letter, Messenger
 from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
 from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source, reminder_for
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
 from cli_agent_orchestrator.handoff.stream import StatusStream
 from cli_agent_orchestrator.handoff.vigil import Ears, Vigil
 from cli_agent_orchestrator.handoff.wait import (
@@ -141,11 +142,13 @@ class Handoff:
             for number in range(1, self._rules.max_reminders + 1):
                 try:
                     return self.wait_for_response_file(terminal_id, role, envelope.sequence)
-                except NoResponseFile as error:
+                except NoResponseFile:
                     # Without a task in its hands an agent would answer the reminder alone.
-                    if not certain and not error.started:
-                        raise
-                    self._remind(vigil, envelope, number)
+                    if certain:
+                        self._remind(vigil, envelope, number)
+                    else:
+                        why = "nobody knows if the prompt arrived, and no response came"
+                        certain = self._ask_again(vigil, message, envelope, why)
             return self.wait_for_response_file(terminal_id, role, envelope.sequence)
 
     def wait_for_response_file(
@@ -157,7 +160,7 @@ class Handoff:
         rest without a file, `HandoffTimeout` if it works for too long, `Stopped` after `stop`.
         """
         with self._watch_over(Subject(terminal_id, role)) as vigil:
-            wait = Wait.begin(self._clock.monotonic(), self._rules)
+            wait = Wait.begin(self._clock.monotonic(), self._rules, vigil.old_error)
             action: Action = Look(wait.began)
             while isinstance(action, Look):
                 seen = vigil.observe(action.by)
@@ -168,7 +171,7 @@ class Handoff:
                 if isinstance(action, Look) and action.warning:
                     vigil.narrator.warn(action.warning)
             number = self._files.next_sequence() if sequence is None else sequence
-            return self._finish(vigil, wait, action, number)
+            return self._finish(vigil, action, number)
 
     @contextmanager
     def _watch_over(self, subject: Subject) -> Iterator[Vigil]:
@@ -201,23 +204,51 @@ class Handoff:
         match envelope.sent:
             case Sent.NO:
                 self._files.clear_stale_response(role, envelope.sequence)
-            case Sent.MAYBE:
+            case Sent.MAYBE | Sent.FAILED:
                 self._files.clear_stale_response(role, envelope.sequence, envelope.since)
 
     def _send(self, vigil: Vigil, message: str, envelope: Envelope) -> bool:
-        """Send a prompt unless it was sent; return whether the agent certainly has it."""
-        if envelope.sent is Sent.YES or (envelope.sent is Sent.MAYBE and self._is_taken(vigil)):
-            vigil.narrator.tell(EventKind.RESUMED)
-            return True
-        handover = self._deliver(vigil, message, envelope.id)
-        vigil.narrator.tell(EventKind.DISPATCHED, handover.detail)
-        return handover.certain
+        """Send a prompt unless the agent has it; return whether it certainly has it now."""
+        match self._first_step(vigil, envelope):
+            case Step.WAIT:
+                vigil.narrator.tell(EventKind.RESUMED)
+                return envelope.sent is Sent.YES
+            case Step.ASK_AGAIN:
+                return self._ask_again(vigil, message, envelope, _why_again(vigil, envelope))
+        certain = self._deliver_prompt(vigil, message, envelope.id)
+        if certain or envelope.sent is Sent.NO:
+            return certain
+        why = "nobody knows if the prompt arrived before"
+        return self._ask_again(vigil, message, envelope, why)
 
-    def _is_taken(self, vigil: Vigil) -> bool:
-        """Does the terminal look as if its agent had taken the prompt?"""
+    def _first_step(self, vigil: Vigil, envelope: Envelope) -> Step:
+        if envelope.sent is Sent.NO:
+            return Step.SEND
         status = vigil.ask(lambda: self._agents.get_status(vigil.subject.terminal_id))
-        at_work = status in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
-        return at_work or vigil.lookout.is_response_there()
+        vigil.old_error = status is TerminalStatus.ERROR
+        responded = vigil.lookout.is_response_there()
+        return first_step(Situation(envelope.sent, status, responded, self._knows_keys))
+
+    def _ask_again(self, vigil: Vigil, message: str, envelope: Envelope, why: str) -> bool:
+        """Send the whole prompt once more; return whether the agent certainly has it now."""
+        vigil.narrator.tell(EventKind.ASKED_AGAIN, why)
+        self._files.ensure_response_dir()
+        self._files.clear_stale_response(vigil.subject.role, envelope.sequence)
+        key = f"{envelope.id}-again-{uuid.uuid4().hex}"
+        return self._deliver_prompt(vigil, AGAIN + message, key)
+
+    def _deliver_prompt(self, vigil: Vigil, message: str, key: str) -> bool:
+        """Send a prompt, and ask for what became of it; return whether the agent has it."""
+        handover = self._deliver(vigil, message, key)
+        if not handover.certain and self._knows_keys:
+            # By its key the server finds out more: what the agent tells, what its box holds.
+            handover = self._deliver(vigil, message, key)
+        if handover.certain:
+            vigil.narrator.tell(EventKind.DISPATCHED, handover.detail)
+        else:
+            vigil.narrator.warn(f"nobody knows if the prompt arrived: {handover.detail}")
+            vigil.narrator.tell(EventKind.UNCONFIRMED, handover.detail)
+        return handover.certain
 
     def _remind(self, vigil: Vigil, envelope: Envelope, number: int) -> None:
         text = envelope.reminder or reminder_for(vigil.lookout.path)
@@ -231,12 +262,13 @@ class Handoff:
         self._ears.check_stop()
         messenger = Messenger(self._agents, self._clock, vigil.pause, vigil.narrator.status)
         letter = Letter(vigil.subject.terminal_id, message, key)
-        handover = messenger.deliver(letter, knows_keys=KEYS_FEATURE in (self._features or ()))
-        if not handover.certain:
-            vigil.narrator.warn(f"nobody knows if the prompt arrived: {handover.detail}")
-        return handover
+        return messenger.deliver(letter, self._knows_keys)
 
-    def _finish(self, vigil: Vigil, wait: Wait, action: Action, sequence: int) -> Reply:
+    @property
+    def _knows_keys(self) -> bool:
+        return KEYS_FEATURE in (self._features or ())
+
+    def _finish(self, vigil: Vigil, action: Action, sequence: int) -> Reply:
         """Carry out the last action of a wait."""
         attach = f"look at it with `cao attach {vigil.subject.terminal_id}`"
         match action:
@@ -248,8 +280,7 @@ class Handoff:
             case MissFile(seconds):
                 raise NoResponseFile(
                     f"{vigil} has been at rest for {seconds:.0f} s without writing "
-                    f"{vigil.lookout.path}; {attach}, then resume",
-                    wait.started,
+                    f"{vigil.lookout.path}; {attach}, then resume"
                 )
             case TimeOut(seconds):
                 raise HandoffTimeout(
@@ -259,7 +290,10 @@ class Handoff:
             case GiveUp() if vigil.lookout.error is not None:
                 raise vigil.lookout.error
             case Fail(reason):
-                raise HandoffError(f"{vigil}: {reason}; {attach}")
+                raise TurnFailed(
+                    f"{vigil}: {reason}; {attach}. `cao run` asks it again, "
+                    "`cao run --replace-terminals` asks a new agent"
+                )
         raise AssertionError(action)
 
     def _take_output(self, vigil: Vigil, sequence: int) -> Reply:
@@ -271,6 +305,12 @@ class Handoff:
     def _kept_reply(self, role: str, sequence: int) -> Reply | None:
         kept = self._files.archived(role, sequence)
         return None if kept is None else Reply(kept[1].text, kept[0], sequence, Source.ARCHIVE)
+
+
+def _why_again(vigil: Vigil, envelope: Envelope) -> str:
+    if vigil.old_error or envelope.sent is Sent.FAILED:
+        return "its turn has failed"
+    return "nobody knows if the prompt arrived"
 
 
 def _accepted(vigil: Vigil, reply: Reply) -> Reply:

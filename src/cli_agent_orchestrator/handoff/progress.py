@@ -16,7 +16,11 @@ class EventKind(StrEnum):
     """What there is to tell."""
 
     DISPATCHED = "dispatched"
-    """The prompt has been sent."""
+    """The prompt has been sent, and the agent has it."""
+    UNCONFIRMED = "unconfirmed"
+    """The prompt has been sent, and nobody knows if the agent has it."""
+    ASKED_AGAIN = "asked_again"
+    """The whole prompt is about to be sent once more; `text` says why."""
     RESUMED = "resumed"
     """The prompt had been sent before; it is not sent again."""
     STATUS = "status"

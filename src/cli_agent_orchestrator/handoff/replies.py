@@ -12,9 +12,11 @@ class Sent(StrEnum):
     NO = "no"
     """It was never sent."""
     MAYBE = "maybe"
-    """It was about to be sent when the run ended."""
+    """Nobody knows: the run ended while it was sent, or its delivery was not confirmed."""
     YES = "yes"
-    """It was sent; the reply may be there already."""
+    """The agent has it; the reply may be there already."""
+    FAILED = "failed"
+    """The agent had it, and its turn failed."""
 
 
 @dataclass(frozen=True, slots=True)

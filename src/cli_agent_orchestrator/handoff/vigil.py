@@ -55,6 +55,8 @@ class Vigil:
     def __init__(self, lookout: Lookout, narrator: Narrator, ears: Ears, clock: Clock) -> None:
         self.lookout = lookout
         self.narrator = narrator
+        self.old_error = False
+        """Was the terminal in error before the last prompt was sent?"""
         self._ears = ears
         self._clock = clock
 

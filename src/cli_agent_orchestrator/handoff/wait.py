@@ -6,7 +6,8 @@ with what to do. The first rule that fits decides:
 
 1.  No answer from the server: ask again, a little later each time; after five minutes without an
     answer give up.
-2.  `error`: fail at once.
+2.  `error`: fail at once. But an error that was there before the prompt was sent is the last
+    turn's, until the agent is seen in another status or `idle_grace` seconds have passed.
 3.  At rest (`idle` or `completed`) and the response is there: accept it, whatever else holds.
 4.  At rest without a response, and the agent has not been seen at work since the prompt was sent:
     the status may be the last turn's, so the idle grace does not count yet. This guard falls when
@@ -65,6 +66,8 @@ class Wait:
     released: bool = False
     """Has the startup guard been released although the agent was not seen at work?"""
     idle_since: float | None = None
+    old_error: bool = False
+    """Was the terminal in error before the prompt was sent, and in no other status since?"""
     asking: bool = False
     """Did the agent wait for a person when its status was last known?"""
     silent_since: float | None = None
@@ -72,9 +75,10 @@ class Wait:
     """How many requests in a row had no answer."""
 
     @classmethod
-    def begin(cls, now: float, rules: HandoffRules) -> "Wait":
-        """Return the wait for a prompt that has just been sent."""
-        return cls(began=now, deadline=now + rules.response_timeout, seen_at=now)
+    def begin(cls, now: float, rules: HandoffRules, old_error: bool = False) -> "Wait":
+        """Return the wait for a prompt that has just been sent, perhaps to a failed agent."""
+        deadline = now + rules.response_timeout
+        return cls(began=now, deadline=deadline, seen_at=now, old_error=old_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, A
         return _without_answer(wait, seen.time)
     wait = replace(wait, silent_since=None, failures=0)
     if seen.status is TerminalStatus.ERROR:
-        return wait, Fail("the terminal is in the error state")
+        return _in_error(wait, seen.time, rules)
+    wait = replace(wait, old_error=False)
     if not seen.status.at_rest:
         return _at_work(wait, seen.time, rules)
     if seen.response is not None:
@@ -175,6 +180,13 @@ def _without_answer(wait: Wait, now: float) -> tuple[Wait, Action]:
     if now >= since + SILENCE_SECONDS:
         return wait, GiveUp(now - since)
     return wait, Look(min(now + backoff(wait.failures), since + SILENCE_SECONDS))
+
+
+def _in_error(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
+    release = wait.began + rules.idle_grace
+    if wait.old_error and now < release:
+        return wait, Look(min(_next_poll(now, rules), release))
+    return wait, Fail("the terminal is in the error state")
 
 
 def _at_work(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
+from cli_agent_orchestrator.errors import TurnFailed
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
@@ -104,24 +105,30 @@ class Runner:
         return self.state
 
     def _take(self, turn: Turn) -> None:
-        dispatch, sent = self._dispatch(turn)
+        dispatch = self._dispatch(turn)
         prompt = self._prompt(dispatch)
-        self._put_in_flight(dispatch)
+        # Whatever comes after this save, it may have been sent.
+        saved = Sent.MAYBE if dispatch.sent is Sent.NO else dispatch.sent
+        self._put_in_flight(replace(dispatch, sent=saved))
         self._begin(dispatch)
-        envelope = Envelope(dispatch.id, dispatch.sequence, dispatch.since, sent)
+        envelope = Envelope(dispatch.id, dispatch.sequence, dispatch.since, dispatch.sent)
         terminal_id = self.state.terminal_of(turn.role)
-        reply = self._handoff.send_and_wait(terminal_id, turn.role, prompt, envelope)
+        try:
+            reply = self._handoff.send_and_wait(terminal_id, turn.role, prompt, envelope)
+        except TurnFailed:
+            self._note_sent(Sent.FAILED)
+            raise
         self._record(dispatch, reply)
 
-    def _dispatch(self, turn: Turn) -> tuple[Dispatch, Sent]:
+    def _dispatch(self, turn: Turn) -> Dispatch:
         """Return the number and key of a turn: the saved ones if it was begun before."""
         saved = self.state.progress.in_flight
         if saved is not None and saved.turn == turn and saved.sequence > 0:
-            return saved, Sent.YES if saved.sent else Sent.MAYBE
+            return saved
         files = self._records.files
         sequence = max(self.state.progress.sequence + 1, files.next_sequence())
         files.clear_stale_response(turn.role, sequence)
-        return Dispatch(turn, uuid.uuid4().hex, sequence, self._clock.now()), Sent.NO
+        return Dispatch(turn, uuid.uuid4().hex, sequence, self._clock.now(), Sent.NO)
 
     def _prompt(self, dispatch: Dispatch) -> str:
         """Return what the agent is told, in the same words as before if it was told before.
@@ -143,11 +150,18 @@ class Runner:
         self._tell(TurnBegan(self._clock.now(), turn, dispatch.sequence, terminal_id, provider))
 
     def _hear(self, event: HandoffEvent) -> None:
-        """Note a delivered prompt before anything else happens, and pass the event on."""
+        """Note what becomes of a prompt before anything else happens, and pass the event on."""
         dispatch = self.state.progress.in_flight
-        if event.kind is EventKind.DISPATCHED and dispatch is not None:
-            self._put_in_flight(replace(dispatch, sent=True))
+        if event.kind is EventKind.DISPATCHED:
+            self._note_sent(Sent.YES)
+        elif event.kind is EventKind.ASKED_AGAIN and dispatch and dispatch.sent is Sent.YES:
+            self._note_sent(Sent.FAILED)
         self._tell(event)
+
+    def _note_sent(self, sent: Sent) -> None:
+        dispatch = self.state.progress.in_flight
+        if dispatch is not None:
+            self._put_in_flight(replace(dispatch, sent=sent))
 
     def _put_in_flight(self, dispatch: Dispatch) -> None:
         progress = replace(self.state.progress, in_flight=dispatch, sequence=dispatch.sequence)

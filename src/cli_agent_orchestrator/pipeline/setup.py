@@ -6,8 +6,8 @@
     RESUME=0                                  five new agents
 
 Agents are started side by side, all of them or none: if one cannot be started, the others are
-ended again. A lost agent is replaced only if that is asked for; the new one knows nothing of what
-was said before, so it is not counted among the briefed ones.
+ended again. A lost agent, or one in error, is replaced only if that is asked for; the new one knows
+nothing of what was said before, so it is not counted among the briefed ones.
 """
 
 import logging
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, RunError
+from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
@@ -100,10 +101,15 @@ def init_new_run(terminals: Terminals, config: RunConfig, task: Task, clock: Clo
     )
 
 
-def find_lost_terminals(terminals: Terminals, state: RunState) -> Mapping[Role, str]:
-    """Return the roles whose agent is not there any more, each with what is known about it."""
+def find_lost_terminals(
+    terminals: Terminals, state: RunState, *, also_failed: bool = False
+) -> Mapping[Role, str]:
+    """Return the roles whose agent is not there any more, each with what is known about it.
+
+    One that is in the error state can still be asked; it counts only if that is wanted.
+    """
     with ThreadPoolExecutor(len(Role)) as pool:
-        fates = pool.map(lambda role: _fate(terminals, state.terminal_of(role)), Role)
+        fates = pool.map(lambda role: _fate(terminals, state.terminal_of(role), also_failed), Role)
     return {role: fate for role, fate in zip(Role, fates, strict=True) if fate}
 
 
@@ -200,7 +206,7 @@ def _start_in_session(
     return ids
 
 
-def _fate(terminals: Terminals, terminal_id: str) -> str:
+def _fate(terminals: Terminals, terminal_id: str, also_failed: bool) -> str:
     """Return what became of a terminal, in words; nothing if it is there and alive."""
     if not terminal_id:
         return "was never started"
@@ -211,7 +217,8 @@ def _fate(terminals: Terminals, terminal_id: str) -> str:
             raise
         return "is not there any more"
     if terminal.get("alive") is not False:
-        return ""
+        failed = also_failed and terminal.get("status") == TerminalStatus.ERROR
+        return "is in the error state" if failed else ""
     code = terminal.get("exit_code")
     return "has ended" if code is None else f"has ended with exit code {code}"
 

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
 
@@ -61,8 +62,8 @@ class Dispatch:
     """The number under which the reply will be archived."""
     since: float = 0.0
     """Unix time before it was first sent; an older response file is not its reply."""
-    sent: bool = False
-    """Is it known that the prompt was delivered?"""
+    sent: Sent = Sent.MAYBE
+    """Does the agent have the prompt?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def _dispatch_to_json(dispatch: Dispatch) -> dict[str, Any]:
         "cycle": turn.cycle,
         "sequence": dispatch.sequence,
         "since": dispatch.since,
-        "sent": dispatch.sent,
+        "sent": str(dispatch.sent),
     }
 
 
@@ -287,8 +288,17 @@ def _dispatch(data: Mapping[str, Any]) -> Dispatch | None:
         id=_text(data, "id"),
         sequence=_count(data, "sequence", 0),
         since=_seconds(data, "since"),
-        sent=data.get("sent") is True,
+        sent=_sent(data.get("sent")),
     )
+
+
+def _sent(value: object) -> Sent:
+    """Return what is known about a prompt; earlier versions wrote `true` or `false`."""
+    if value is True:
+        return Sent.YES
+    # One that was saved was about to be sent at least.
+    sent = _member(Sent, value)
+    return Sent.MAYBE if sent in (None, Sent.NO) else sent
 
 
 def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

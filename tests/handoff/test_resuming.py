@@ -1,0 +1,51 @@
+"""What is done first when a turn is taken up: every situation there is."""
+
+from itertools import product
+
+import pytest
+
+from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.resuming import Situation, Step, first_step
+from cli_agent_orchestrator.models import TerminalStatus
+
+ALL = [
+    Situation(sent, status, responded, knows_keys)
+    for sent, status, responded, knows_keys in product(
+        Sent, TerminalStatus, (True, False), (True, False)
+    )
+]
+ERROR = TerminalStatus.ERROR
+AT_WORK = {TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER}
+
+
+def situations(*sent: Sent) -> list[Situation]:
+    return [seen for seen in ALL if seen.sent in sent]
+
+
+@pytest.mark.parametrize("seen", situations(Sent.NO))
+def test_what_was_never_sent_is_sent(seen: Situation) -> None:
+    assert first_step(seen) is Step.SEND
+
+
+@pytest.mark.parametrize("seen", situations(Sent.YES))
+def test_what_was_sent_is_waited_for_unless_its_turn_has_failed(seen: Situation) -> None:
+    assert first_step(seen) is (Step.ASK_AGAIN if seen.status is ERROR else Step.WAIT)
+
+
+@pytest.mark.parametrize("seen", situations(Sent.MAYBE))
+def test_what_may_have_been_sent_is_settled(seen: Situation) -> None:
+    if seen.status is ERROR:
+        expected = Step.ASK_AGAIN
+    elif seen.responded:
+        expected = Step.WAIT
+    elif seen.knows_keys:
+        expected = Step.SEND
+    else:
+        expected = Step.WAIT if seen.status in AT_WORK else Step.ASK_AGAIN
+    assert first_step(seen) is expected
+
+
+@pytest.mark.parametrize("seen", situations(Sent.FAILED))
+def test_what_failed_is_asked_again_unless_somebody_made_it_go_on(seen: Situation) -> None:
+    goes_on = seen.status is not ERROR and (seen.responded or seen.status in AT_WORK)
+    assert first_step(seen) is (Step.WAIT if goes_on else Step.ASK_AGAIN)
