@@ -1,9 +1,29 @@
 """Runs that are taken up again after something went wrong, with real processes and terminals."""
 
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import pytest
 
+from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.models import TerminalStatus
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import FIVE_TURNS, REPLIES, prepare, replies_of, rule, running, script, state_of
+from tests.e2e.runs import (
+    FIVE_TURNS,
+    REPLIES,
+    assert_five_turns_once,
+    prepare,
+    replies_of,
+    rule,
+    running,
+    script,
+    state_of,
+)
 
 pytestmark = pytest.mark.tmux
 
@@ -12,6 +32,23 @@ USAGE_LIMIT = '{ error = "usage limit reached" }'
 
 def texts_of(machine: Machine, role: str) -> list[str]:
     return [text for name, text in replies_of(machine).items() if name[4:-3] == role]
+
+
+def client_of(machine: Machine, url: str) -> ApiClient:
+    return ApiClient(url, working_directory=str(machine.work), token=find_token(machine.env, url))
+
+
+def pane(machine: Machine) -> str:
+    """Return the pane of the only agent."""
+    panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_id}").splitlines()
+    return next(line.split()[1] for line in panes if not line.startswith(" "))
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 class TestAfterAFailedTurn:
@@ -49,3 +86,60 @@ class TestAfterAFailedTurn:
         after = state_of(machine)["terminals"]
         assert [name for name in before if before[name] != after[name]] == ["programmer"]
         assert texts_of(machine, "programmer") == [REPLIES["programmer"].replace("{turn}", "1")]
+
+
+class TestAfterAnUncertainDelivery:
+    @pytest.fixture
+    def impatient(self, machine: Machine) -> Machine:
+        machine.env["IDLE_GRACE_SECONDS"] = "2"
+        return machine
+
+    def test_a_text_that_stays_in_the_box_is_typed_again(self, impatient: Machine) -> None:
+        prepare(impatient, script(rule("analyst_review", misbehave="{ swallow_enter = 9 }")))
+        with running(impatient, "task.md") as run:
+            assert run.end() == 0, run.errors
+        assert run.told("reminded") == []
+        assert_five_turns_once(impatient)
+
+    def test_a_run_that_ended_in_doubt_sends_the_whole_prompt_when_it_is_resumed(
+        self, impatient: Machine
+    ) -> None:
+        asked = rule("analyst_review", round="1", misbehave="{ swallow_enter = 14 }")
+        only_reminded = rule("analyst_review", "REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n- unseen")
+        prepare(impatient, script(asked, only_reminded))
+        impatient.env["MAX_FILE_REMINDERS"] = "0"
+        assert impatient.cao("run", "task.md").returncode == 3
+        assert state_of(impatient)["progress"]["in_flight"]["sent"] == "maybe"
+        impatient.env["MAX_FILE_REMINDERS"] = "1"
+        with running(impatient, "task.md") as run:
+            assert run.end() == 0, run.errors
+        assert run.told("reminded") == []
+        assert_five_turns_once(impatient)
+
+    def test_a_server_killed_in_mid_delivery_knows_by_the_key_what_to_do(
+        self, machine: Machine
+    ) -> None:
+        machine.script('[[rule]]\nanswer = "{turn}"\nmisbehave = { swallow_enter = 4 }\n')
+        with (
+            machine.server() as server,
+            client_of(machine, server.url) as client,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            terminal = str(client.create_session("tester", provider="scripted")["id"])
+            tmux = int(machine.tmux("display-message", "-p", "#{pid}"))
+            sending = pool.submit(client.send_input, terminal, "my message", idempotency_key="k")
+            try:
+                until(lambda: "my message" in machine.tmux("capture-pane", "-pt", pane(machine)))
+                os.kill(tmux, signal.SIGSTOP)
+                server.kill()
+            finally:
+                os.kill(tmux, signal.SIGCONT)
+            with suppress(ApiUnreachable):
+                sending.result(60)
+        with machine.server() as server, client_of(machine, server.url) as client:
+            answer = client.send_input(terminal, "my message", idempotency_key="k")
+            assert answer.confirmed, answer
+            assert client.send_input(terminal, "my message", idempotency_key="k") == answer
+            until(lambda: client.get_status(terminal) is TerminalStatus.COMPLETED)
+            assert client.get_last_output(terminal).strip() == "1"
+            client.exit_terminal(terminal)

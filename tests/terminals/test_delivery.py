@@ -9,12 +9,15 @@ import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
+from cli_agent_orchestrator.models import Delivery
 from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
 from cli_agent_orchestrator.terminals.delivery import Courier, as_text
 from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
+from cli_agent_orchestrator.terminals.tracker import Source
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
 
@@ -91,19 +94,86 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     assert desk.tmux.pastes == 1
 
 
-@pytest.mark.parametrize("step", ["paste", "press"])
-async def test_a_message_that_may_have_been_typed_is_unconfirmed_and_not_typed_again(
-    store: TerminalStore, step: str
-) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
+async def lose(desk: Desk, live: LiveTerminal, step: str) -> Delivery:
+    """Send a message of which nobody knows what became."""
     desk.tmux.failures[step] = TmuxGone("tmux went away")
     first = await desk.courier.deliver(live, "hello", "key")
     assert not first.confirmed
     assert "tmux went away" in first.detail
-    typed = desk.tmux.pastes
+    return first
+
+
+async def test_a_message_that_may_have_been_typed_is_unconfirmed_and_not_typed_again(
+    store: TerminalStore,
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    first = await lose(desk, live, "paste")
     assert await desk.courier.deliver(live, "hello", "key") == first
+    assert desk.tmux.pastes == 0
+
+
+async def test_a_message_that_is_still_in_the_box_is_typed_again_when_it_is_asked_about(
+    store: TerminalStore,
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    await lose(desk, live, "press")
+    again = await desk.courier.deliver(live, "hello", "key")
+    assert again.confirmed
+    assert desk.tmux.pastes == 2
+    assert await desk.courier.deliver(live, "hello", "key") == again
+    assert desk.tmux.pastes == 2
+
+
+@pytest.mark.parametrize("step", ["paste", "press"])
+async def test_an_agent_that_tells_later_that_it_took_a_message_settles_it(
+    store: TerminalStore, step: str
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    await lose(desk, live, step)
+    typed = desk.tmux.pastes
+    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
+    assert await desk.courier.deliver(live, "hello", "key") == Delivery(True, "UserPromptSubmit")
     assert desk.tmux.pastes == typed
+
+
+async def test_what_an_agent_told_before_does_not_settle_a_message(store: TerminalStore) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
+    desk.board.signal(live, Source.HOOK, AgentSignal(SignalKind.FINISHED, "Stop"), desk.board.now())
+    first = await lose(desk, live, "paste")
+    assert await desk.courier.deliver(live, "hello", "key") == first
+    # Read again after a restart, all that it told looks new.
+    live.taken_at = desk.board.now()
+    assert await desk.courier.deliver(live, "hello", "key") == first
+
+
+@pytest.mark.parametrize("key", ["another key", None])
+async def test_what_an_agent_tells_after_another_message_is_about_that_one(
+    store: TerminalStore, key: str | None
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    first = await lose(desk, live, "paste")
+    assert (await desk.courier.deliver(live, "something else", key)).confirmed
+    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
+    assert await desk.courier.deliver(live, "hello", "key") == first
+    assert desk.tmux.pastes == 1
+
+
+async def test_an_agent_at_work_has_taken_the_last_message(store: TerminalStore) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    await lose(desk, live, "paste")
+    desk.board.screen_changed(PaneScreen("%1", "\u2596 working \u00b7 3s", "", False))
+    again = await desk.courier.deliver(live, "hello", "key")
+    assert again == Delivery(True, "the agent is working")
 
 
 async def test_closing_waits_until_what_is_typed_is_noted_down(store: TerminalStore) -> None:

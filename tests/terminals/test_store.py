@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import pytest
 
 from cli_agent_orchestrator.errors import ServerConflict, StoreError
 from cli_agent_orchestrator.models import Delivery
-from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalRow, TerminalStore
 
+MARK = Mark(7.0, 3)
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 
 
@@ -36,17 +38,18 @@ def test_terminals_are_found_again(tmp_path: Path) -> None:
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from cli_agent_orchestrator.terminals.store import TerminalStore, TerminalRow\n"
+        "from cli_agent_orchestrator.terminals.store import Mark, TerminalStore, TerminalRow\n"
         "store = TerminalStore(Path(sys.argv[1]))\n"
         "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
-        "store.begin_delivery('a1', 'key', 'digest')\n"
+        "store.begin_delivery('a1', 'key', 'digest', Mark(7.0, 3))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert ended.returncode == -9
     store = TerminalStore(tmp_path)
     assert [row.id for row in store.terminals()] == ["a1"]
-    assert store.delivery("a1", "key") == Begun("digest", None)
+    assert store.delivery("a1", "key") == Begun("digest", None, Mark(7.0, 3))
+    assert store.unsettled("a1")
     store.close()
 
 
@@ -74,12 +77,12 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     store = TerminalStore(tmp_path)
     store.save(ROW)
     assert store.delivery("a1", "k") is None
-    store.begin_delivery("a1", "k", "d")
-    assert store.delivery("a1", "k") == Begun("d", None)
+    store.begin_delivery("a1", "k", "d", MARK)
+    assert store.delivery("a1", "k") == Begun("d", None, MARK)
     answer = Delivery(True, "UserPromptSubmit", 1, 2)
     store.end_delivery("a1", "k", answer)
-    assert store.delivery("a1", "k") == Begun("d", answer)
-    store.begin_delivery("a1", "other", "d")
+    assert store.delivery("a1", "k") == Begun("d", answer, MARK)
+    store.begin_delivery("a1", "other", "d", MARK)
     store.forget_delivery("a1", "other")
     assert store.delivery("a1", "other") is None
     store.save(ROW)
@@ -155,4 +158,34 @@ def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(tmp_path: 
         signal.signal(signal.SIGXFSZ, ignored)
     assert store.terminals() == [ROW]
     store.save(replace(ROW, ready=True))
+    store.close()
+
+
+def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(tmp_path: Path) -> None:
+    store = TerminalStore(tmp_path)
+    store.save(ROW)
+    assert not store.unsettled("a1")
+    store.begin_delivery("a1", "confirmed", "d", MARK)
+    store.end_delivery("a1", "confirmed", Delivery(True, "it took it"))
+    assert not store.unsettled("a1")
+    store.begin_delivery("a1", "uncertain", "d", MARK)
+    store.end_delivery("a1", "uncertain", Delivery(False, "no sign"))
+    assert store.unsettled("a1")
+    store.outdate("a1")
+    assert not store.unsettled("a1")
+    assert store.delivery("a1", "uncertain") == Begun("d", Delivery(False, "no sign"), None)
+    store.close()
+
+
+def test_the_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "terminals.sqlite3")) as db:
+        db.execute(
+            "CREATE TABLE deliveries (terminal_id TEXT NOT NULL, key TEXT NOT NULL, "
+            "digest TEXT NOT NULL, confirmed INTEGER, detail TEXT, enter_presses INTEGER, "
+            "removed_characters INTEGER, PRIMARY KEY (terminal_id, key)) STRICT"
+        )
+        db.execute("INSERT INTO deliveries (terminal_id, key, digest) VALUES ('a1', 'k', 'd')")
+        db.commit()
+    store = TerminalStore(tmp_path)
+    assert store.delivery("a1", "k") == Begun("d", None, None)
     store.close()

@@ -48,6 +48,8 @@ class LiveTerminal:
     taken: AgentSignal | None = None
     """The agent's last signal that it took a message."""
     taken_at: float = 0.0
+    heard: int = 0
+    """How many messages it has told to have taken."""
     answer: str | None = None
     """The last answer as the agent's own record has it."""
     unread: bytes = b""
@@ -60,6 +62,8 @@ class LiveTerminal:
     exit_code: int | None = None
     leftover: bool = False
     """May a message of ours that was not confirmed still be in the input box?"""
+    unsettled: bool = False
+    """Has the store a last message of which nobody knows what became?"""
     last_draft: str = ""
     """What was submitted last, as the input box showed it: agents may put it back there."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -172,6 +176,7 @@ class Board:
         live.track = tracker.observe_signal(live.track, source, signal, at)
         if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
             live.taken, live.taken_at, live.answer = signal, at, None
+        live.heard += signal.kind is SignalKind.SUBMITTED
         if signal.transcript is not None:
             live.transcript = Path(signal.transcript)
         if signal.answer is not None:

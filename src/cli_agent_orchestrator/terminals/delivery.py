@@ -20,7 +20,7 @@ from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.sending import Look, Sending
-from cli_agent_orchestrator.terminals.store import TerminalStore
+from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -36,6 +36,10 @@ class _Letter:
     data: bytes
     typed: bool = False
     """May anything of it have reached the agent?"""
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.data).hexdigest()
 
 
 def as_text(message: str, provider: Provider) -> str:
@@ -73,7 +77,10 @@ class Courier:
             await asyncio.wait(self._deliveries)
 
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
-        """Type a message and see it taken; a key that was seen before gets the first answer."""
+        """Type a message and see it taken.
+
+        A key that was seen before gets the first answer, or a better one if that was uncertain.
+        """
         text, removed = CONTROL_CHARACTERS.subn("", message)
         data = text.encode()
         if not text.strip():
@@ -94,24 +101,53 @@ class Courier:
         return replace(delivery, removed_characters=removed)
 
     async def _once(self, live: LiveTerminal, letter: _Letter, key: str | None) -> Delivery:
-        if key is None:
-            return await self._type(live, letter)
-        digest = sha256(letter.data).hexdigest()
-        begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
-        if begun is not None:
-            if begun.digest != digest:
+        begun = None
+        if key is not None:
+            begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
+        if key is not None and begun is not None:
+            if begun.digest != letter.digest:
                 raise BadMessage(f"the idempotency key {key!r} was used for another message")
-            return begun.answer or Delivery(
-                False, "the server ended while it typed this message; it is not typed again"
-            )
-        await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, digest)
+            return await self._settle(live, letter, key, begun)
+        if live.unsettled:
+            await asyncio.to_thread(self._store.outdate, live.row.id)
+            live.unsettled = False
+        return await self._type(live, letter) if key is None else await self._new(live, letter, key)
+
+    async def _new(self, live: LiveTerminal, letter: _Letter, key: str) -> Delivery:
+        """Type a message that was not sent before; note it before and after."""
+        mark = Mark(self._board.now(), live.heard)
+        await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, letter.digest, mark)
         try:
             delivery = await self._type(live, letter)
         except OrchestratorError:
             await asyncio.to_thread(self._store.forget_delivery, live.row.id, key)
             raise
+        return await self._note(live, key, delivery)
+
+    async def _note(self, live: LiveTerminal, key: str, delivery: Delivery) -> Delivery:
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
+        live.unsettled = not delivery.confirmed
         return delivery
+
+    async def _settle(
+        self, live: LiveTerminal, letter: _Letter, key: str, begun: Begun
+    ) -> Delivery:
+        """Say what became of a message that was sent before.
+
+        If that is not known, the agent's own signals and its input box may tell by now. Only a
+        text that is still in the box is typed again: the agent certainly has not taken it.
+        """
+        known = begun.answer or Delivery(False, "the server ended while it typed this message")
+        if known.confirmed or begun.mark is None:
+            return known
+        if live.taken and live.heard > begun.mark.heard and live.taken_at >= begun.mark.at:
+            return await self._note(live, key, Delivery(True, live.taken.detail))
+        look = await self._look(live, 0)
+        if look.draft and live.leftover:
+            return await self._note(live, key, await self._type(live, letter))
+        if look.status is TerminalStatus.PROCESSING:
+            return await self._note(live, key, Delivery(True, "the agent is working"))
+        return known
 
     async def _type(self, live: LiveTerminal, letter: _Letter) -> Delivery:
         """Type a message. What is raised means that nothing was typed."""

@@ -288,7 +288,9 @@ class TerminalService:
                 unfinished.append(row.id)
                 continue
             if row.ready:
-                self._follow(self._board.add(row, provider))
+                live = self._board.add(row, provider)
+                live.unsettled = live.leftover = await asyncio.to_thread(store.unsettled, row.id)
+                self._follow(live)
             else:
                 unfinished.append(row.id)
         await self._tmux.start()

@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS deliveries (
     detail TEXT,
     enter_presses INTEGER,
     removed_characters INTEGER,
+    begun_at REAL,
+    heard INTEGER,
     PRIMARY KEY (terminal_id, key)
 ) STRICT;
 """
@@ -57,6 +59,9 @@ class TerminalRow:
     """Has it ever been ready for work? What has not is swept after a crash."""
 
 
+ADDED_COLUMNS = {"begun_at": "REAL", "heard": "INTEGER"}
+"""What the table of deliveries of an earlier version lacks."""
+
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
 
 
@@ -66,6 +71,18 @@ class Begun:
 
     digest: str
     answer: Delivery | None
+    mark: "Mark | None" = None
+    """How far the agent was when it was begun; None if another message has come since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far an agent was at a moment: what it tells later is about something later."""
+
+    at: float
+    """Unix time."""
+    heard: int
+    """How many messages it had told to have taken."""
 
 
 class TerminalStore:
@@ -111,6 +128,7 @@ class TerminalStore:
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA foreign_keys=ON")
             db.executescript(SCHEMA)
+            _add_columns(db)
             db.execute(f"SELECT {', '.join(COLUMNS)} FROM terminals LIMIT 0")
         except BaseException:
             db.close()
@@ -151,20 +169,46 @@ class TerminalStore:
         """Return what is known of the message with that key."""
         with self._cursor() as cursor:
             row = cursor.execute(
-                "SELECT digest, confirmed, detail, enter_presses, removed_characters "
+                "SELECT digest, begun_at, heard, "
+                "confirmed, detail, enter_presses, removed_characters "
                 "FROM deliveries WHERE terminal_id = ? AND key = ?",
                 (terminal_id, key),
             ).fetchone()
         if row is None:
             return None
-        return Begun(row[0], Delivery(bool(row[1]), *row[2:]) if row[1] is not None else None)
+        digest, at, heard, confirmed, *rest = row
+        return Begun(
+            digest,
+            Delivery(bool(confirmed), *rest) if confirmed is not None else None,
+            Mark(at, heard) if heard is not None else None,
+        )
 
-    def begin_delivery(self, terminal_id: str, key: str, digest: str) -> None:
+    def begin_delivery(self, terminal_id: str, key: str, digest: str, mark: Mark) -> None:
         """Note that a message is about to be typed."""
         with self._cursor() as cursor:
             cursor.execute(
-                "INSERT INTO deliveries (terminal_id, key, digest) VALUES (?, ?, ?)",
-                (terminal_id, key, digest),
+                "INSERT INTO deliveries (terminal_id, key, digest, begun_at, heard) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (terminal_id, key, digest, mark.at, mark.heard),
+            )
+
+    def unsettled(self, terminal_id: str) -> bool:
+        """Was the last message begun and not confirmed?"""
+        with self._cursor() as cursor:
+            row = cursor.execute(
+                "SELECT 1 FROM deliveries WHERE terminal_id = ? AND heard IS NOT NULL "
+                "AND coalesce(confirmed, 0) = 0",
+                (terminal_id,),
+            ).fetchone()
+        return row is not None
+
+    def outdate(self, terminal_id: str) -> None:
+        """Note that what the agent tells from now on is about another message."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "UPDATE deliveries SET heard = NULL WHERE terminal_id = ? "
+                "AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0",
+                (terminal_id,),
             )
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
@@ -204,3 +248,11 @@ class TerminalStore:
             return f" (process {int(self._owner.read_text())})"
         except (OSError, ValueError):
             return ""
+
+
+def _add_columns(db: sqlite3.Connection) -> None:
+    """Give the deliveries of an earlier version what they lack."""
+    there = {row[1] for row in db.execute("PRAGMA table_info(deliveries)")}
+    for name, kind in ADDED_COLUMNS.items():
+        if name not in there:
+            db.execute(f"ALTER TABLE deliveries ADD COLUMN {name} {kind}")
