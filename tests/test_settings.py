@@ -166,4 +166,4 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     del values["RESUME"]
     folder = {"WD": str(tmp_path)}
     shown = RunConfig.from_env(merge_settings({}, folder, values))
-    assert asdict(shown) == {**asdict(RunConfig.from_env(folder)), "api_given": True}
+    assert asdict(shown) == {**asdict(RunConfig.from_env(folder)), "api_named_by": "API"}

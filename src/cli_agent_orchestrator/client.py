@@ -8,18 +8,17 @@ import contextlib
 import ipaddress
 import json
 import logging
-import os
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx
 import httpx_sse
 
-from cli_agent_orchestrator.config import DEFAULT_API, state_folder
+from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -49,36 +48,6 @@ NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
-
-
-def find_token(environ: Mapping[str, str], base_url: str = DEFAULT_API) -> str | None:
-    """Return the token for a server: CAO_TOKEN, else the file of our own server.
-
-    The file's token is for the server that runs in that state folder: neither another host nor
-    another program that has taken its port ever gets it.
-    """
-    token = environ.get("CAO_TOKEN")
-    own = find_server(environ)
-    if not token and own and is_loopback(base_url) and _port(own) == _port(base_url):
-        with contextlib.suppress(OSError):
-            token = (state_folder(environ) / "token").read_text("utf-8", "replace").strip()
-    if token and not (token.isascii() and token.isprintable()):
-        raise ConfigError("CAO_TOKEN", "(not shown)", "printable ASCII characters")
-    return token or None
-
-
-def find_server(environ: Mapping[str, str]) -> str | None:
-    """Return the address of the server that runs in the state folder, None if there is none."""
-    try:
-        pid, url = (state_folder(environ) / "server").read_text("utf-8").split()
-        os.kill(int(pid), 0)
-    except (OSError, ValueError, OverflowError):
-        return None
-    return url
-
-
-def _port(url: str) -> int | None:
-    return httpx.URL(url).port
 
 
 def is_loopback(url: str) -> bool:

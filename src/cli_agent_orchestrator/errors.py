@@ -165,6 +165,7 @@ class ApiUnreachable(ApiError):
     def __init__(self, url: str, reason: str, *, maybe_received: bool) -> None:
         super().__init__(f"no answer from {url}: {reason}")
         self.url = url
+        self.reason = reason
         self.maybe_received = maybe_received
         """False only if it is certain that the request never reached the server."""
 

@@ -37,8 +37,8 @@ class RunConfig:
     """Where the run is saved, absolute (STATE_FILE)."""
     api: str = DEFAULT_API
     """The server's address, without a slash at its end (API)."""
-    api_given: bool = False
-    """Was an address given? Only then a server that is not there is an error."""
+    api_named_by: str = ""
+    """Where the address stands; empty if none was given, and the server is to be looked for."""
     provider: str = "codex"
     """The agent for roles that name no other (PROVIDER)."""
     providers: Mapping[str, str] = field(default_factory=dict)
@@ -57,16 +57,19 @@ class RunConfig:
     handoff: HandoffRules = field(default_factory=HandoffRules)
 
     @classmethod
-    def from_env(cls, values: Mapping[str, str]) -> "RunConfig":
-        """Read and check the settings: the environment, or what `merge_settings` returned."""
+    def from_env(cls, values: Mapping[str, str], api_named_by: str = "API") -> "RunConfig":
+        """Read and check the settings: the environment, or what `merge_settings` returned.
+
+        `api_named_by` says where an address among them is from.
+        """
         texts = given(values)
         wd = _read_folder(texts, "WD")
         provider = _read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default
         return cls(
             wd=wd,
             state_file=wd / _read_path(texts, "STATE_FILE", STATE_FILE),
-            api=_read_url(texts, "API"),
-            api_given="API" in texts,
+            api=_read_url(texts, "API", api_named_by),
+            api_named_by=api_named_by if "API" in texts else "",
             provider=provider,
             providers={
                 role: _read_word(texts, name) or provider for role, name in ROLE_PROVIDERS.items()
@@ -81,6 +84,11 @@ class RunConfig:
             rules=_read_rules(texts),
             handoff=_read_handoff(texts),
         )
+
+    @property
+    def api_given(self) -> bool:
+        """Was an address given? Only then a server that is not there is an error."""
+        return bool(self.api_named_by)
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is allowed but surely not meant, a line each."""
@@ -150,7 +158,7 @@ def _read_word(texts: Mapping[str, str], name: str) -> str:
     return word
 
 
-def _read_url(texts: Mapping[str, str], name: str) -> str:
+def _read_url(texts: Mapping[str, str], name: str, named_by: str) -> str:
     text = texts.get(name, BY_NAME[name].default).strip()
     expected = "the http or https address of a server, such as " + DEFAULT_API
     try:
@@ -159,7 +167,7 @@ def _read_url(texts: Mapping[str, str], name: str) -> str:
     except ValueError:
         complete = False
     if not complete or any(character.isspace() for character in text):
-        raise ConfigError(name, text, expected)
+        raise ConfigError(named_by, text, expected)
     return text.rstrip("/")
 
 

@@ -111,7 +111,10 @@ SETTINGS = (
     ),
     Setting("CLEANUP_ON_EXIT", Kind.FLAG, "0", "End the agents when the run ends."),
     Setting(
-        "API", Kind.URL, DEFAULT_API, "The server; if not given, one is started when none runs."
+        "API",
+        Kind.URL,
+        DEFAULT_API,
+        "The server; if not given, one of yours that runs, or one inside the run. CAO_API wins.",
     ),
     Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
     Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),

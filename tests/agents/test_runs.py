@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.discovery import known_tokens
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from tests.agents.driving import PATIENCE
@@ -95,7 +96,7 @@ def test_a_run_goes_on_when_a_person_has_allowed_a_command(
 def person(machine: Machine, server: Server) -> Iterator[list[str]]:
     """Have a person at hand who allows what a Codex asks; yields which terminals asked."""
     asked: list[str] = []
-    token = find_token(machine.env, server.url)
+    token = next(known_tokens(machine.env))
     with ApiClient(server.url, token=token) as client:
         watching = threading.Thread(target=_answer_dialogs, args=(client, asked))
         watching.start()

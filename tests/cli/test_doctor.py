@@ -26,7 +26,7 @@ class Desk:
             "HOME": str(folder),
             "CAO_STATE_DIR": str(folder / "state"),
             "CAO_CONFIG_DIR": str(folder / "config"),
-            "CAO_PORT": str(free_port()),
+            "CAO_PORT": "0",
         }
 
     def install(self, name: str, *lines: str) -> None:
@@ -155,15 +155,34 @@ def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
     assert lines[row + 3].strip()[0] != "→"
 
 
-def test_a_free_port_is_fine(desk: Desk) -> None:
-    assert "free" in desk.findings()[f"port {desk.environ['CAO_PORT']}"].detail
+def test_no_server_is_fine(desk: Desk) -> None:
+    server = desk.findings()["server"]
+    assert (server.state, server.detail) == (State.OK, "none of yours runs; a run starts its own")
 
 
-def test_a_port_taken_by_somebody_is_noted(desk: Desk) -> None:
+def test_a_server_that_was_named_is_told_with_where_its_name_is_from(desk: Desk) -> None:
     with third_party() as theirs:
-        port = theirs.url.rpartition(":")[2]
-        desk.environ["CAO_PORT"] = port
-        assert desk.findings()[f"port {port}"].state is State.NOTE
+        desk.environ["CAO_PORT"] = theirs.url.rpartition(":")[2]
+        server = desk.findings()["server"]
+    assert server.state is State.OK
+    assert server.detail == f"{theirs.url}, version unknown, named by CAO_PORT"
+
+
+def test_a_server_that_was_named_and_is_not_there_is_noted(desk: Desk) -> None:
+    desk.environ["CAO_PORT"] = str(free_port())
+    server = desk.findings()["server"]
+    assert server.state is State.NOTE
+    assert "named by CAO_PORT" in server.detail
+
+
+def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
+    del desk.environ["CAO_PORT"]
+    with third_party() as theirs:
+        port = int(theirs.url.rpartition(":")[2])
+        findings = examine(ServerConfig.from_env(desk.environ), desk.environ, default_port=port)
+        (server,) = [finding for finding in findings if finding.subject == "server"]
+    assert server.state is State.NOTE
+    assert f"CAO_API={theirs.url}" in server.advice
 
 
 def test_a_token_that_others_may_read_is_noted(desk: Desk, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator.cli.conduct import response_files
 from cli_agent_orchestrator.cli.serve import own_server
-from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
@@ -76,10 +76,8 @@ def main(checkpoint: str, role: Role) -> None:
     config = RunConfig.from_env({**os.environ, "PROMPT_FILE": "task.md"})
     clock = SystemClock()
     task = parse_task(read_task_text(config))
-    with own_server(os.environ) as url:
-        client = MortalClient(
-            url, working_directory=str(config.wd), token=find_token(os.environ, url)
-        )
+    with own_server(os.environ) as own:
+        client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
         state = init_new_run(client, config, task, clock)
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.discovery import known_tokens
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     TASK,
@@ -143,7 +144,7 @@ class TestPeopleAndServers:
         with machine.server() as server, running(machine, "task.md") as run:
             asks = run.until(at("waiting_for_person", "programmer"))
             assert asks["text"] == f"cao attach {asks['terminal_id']}"
-            token = find_token(machine.env, server.url)
+            token = next(known_tokens(machine.env))
             with ApiClient(server.url, token=token) as client:
                 client.press_key(asks["terminal_id"], "1")
             assert run.end() == 0, run.errors
@@ -175,10 +176,8 @@ class TestPeopleAndServers:
         self, machine: Machine
     ) -> None:
         prepare(machine, script(rule("programmer", seconds="2")))
-        port = str(free_port())
-        with machine.server("--port", port) as server:
+        with machine.server() as server:
             del machine.env["API"]
-            machine.env["CAO_PORT"] = port
             with running(machine, "task.md") as run:
                 run.until(at("dispatched", "programmer"))
                 server.kill()

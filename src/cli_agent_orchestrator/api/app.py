@@ -13,12 +13,12 @@ from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator.api.problems import add_problem_handlers
 from cli_agent_orchestrator.api.routes import open_router, router
 from cli_agent_orchestrator.api.schemas import ProblemBody, inline_schema
-from cli_agent_orchestrator.clock import Clock, SystemClock
+from cli_agent_orchestrator.clock import SystemClock
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals.
 
-Every request but `GET /health` and `GET /identity` carries `Authorization: Bearer TOKEN`. Errors are
-`{"detail": "what went wrong and what to do"}`."""
+Every request but `GET /health` and `GET /identity` carries `Authorization: Bearer TOKEN`.
+Errors are `{"detail": "what went wrong and what to do"}`."""
 
 # Any: earlier versions of FastAPI have neither the setting nor its type.
 NO_TELEMETRY: Any = {
@@ -53,7 +53,6 @@ def create_app(
     identity: str | None = None,
     allowed_hosts: Iterable[str] = (),
     heartbeat: float = HEARTBEAT_SECONDS,
-    clock: Clock | None = None,
 ) -> FastAPI:
     """Return the application for one terminal service.
 
@@ -72,7 +71,7 @@ def create_app(
         telemetry=NO_TELEMETRY,
     )
     app.state.backend = Backend(
-        service, clock or SystemClock(), heartbeat, identity or token, asyncio.Event()
+        service, SystemClock(), heartbeat, identity or token, asyncio.Event()
     )
     # Flat, not included as routers: those are searched twice for every request.
     app.router.routes.extend([*router.routes, *open_router.routes])

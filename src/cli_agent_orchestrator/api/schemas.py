@@ -77,8 +77,8 @@ class HealthBody(Body):
 
 class IdentityBody(Body):
     identity: str = Field(
-        description="HMAC-SHA256 of `cao-identity CHALLENGE PORT ADDRESS` under the token; port and "
-        "IP address are those at which the server took the connection.",
+        description="HMAC-SHA256 of `cao-identity CHALLENGE PORT ADDRESS` under the token; port "
+        "and IP address are those at which the server took the connection.",
         examples=["c0" * 32],
     )
 

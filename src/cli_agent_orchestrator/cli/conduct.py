@@ -21,7 +21,7 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.events import RunBegan, RunEnded, Warned
+from cli_agent_orchestrator.pipeline.events import RunBegan, RunEnded, ServerChosen, Warned
 from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.lock import run_lock
 from cli_agent_orchestrator.pipeline.prompts import Briefing
@@ -174,8 +174,10 @@ class Conductor:
 
     @contextmanager
     def _server(self, config: RunConfig) -> Iterator[ApiClient]:
-        with server_for(config, self._order.environ, self._warn) as client:
+        with server_for(config, self._order.environ, self._warn) as link:
             self._interrupts.check()
+            client, found = link.client, link.found
+            self._view.tell(ServerChosen(self._clock.now(), found.url, found.how))
             # Without API our own commands look in the state folder, and find the same server.
             prefix = f"API={config.api} " if config.api_given else ""
             self._view.connect(client, prefix)
@@ -266,4 +268,4 @@ def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
             f"the saved run used the server {saved.api}: set API to that to go on with it, or "
             "start a new run with RESUME=0"
         )
-    return replace(config, api=saved.api, api_given=True)
+    return replace(config, api=saved.api, api_named_by="the saved run")

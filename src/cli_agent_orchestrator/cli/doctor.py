@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.environment import read_server_config
+from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.remarks import (
     Program,
     find_version,
@@ -24,14 +25,14 @@ from cli_agent_orchestrator.cli.remarks import (
     version_words,
 )
 from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing
+from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator.discovery import discover, name_server
+from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, ConfigError, TmuxMissing
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.terminals.hub import read_version
 
 OUR_DISTRIBUTION = "cao-loop"
-OUR_SERVICE = "cli-agent-orchestrator"
 IMPORT_NAME = "cli_agent_orchestrator"
 BUILT_IN = "scripted"
 ASK_SECONDS = 20
@@ -74,18 +75,20 @@ def doctor(as_json: bool) -> None:
         click.echo(json.dumps({"run_possible": possible, "findings": found}, indent=2))
     else:
         for finding in findings:
-            click.echo(_line(finding))
+            click.echo(printable(_line(finding)))
         click.echo("\n" + _conclusion(possible, findings))
     sys.exit(0 if possible else EXIT_MISSING)
 
 
-def examine(config: ServerConfig, environ: Mapping[str, str]) -> Iterator[Finding]:
+def examine(
+    config: ServerConfig, environ: Mapping[str, str], *, default_port: int = DEFAULT_PORT
+) -> Iterator[Finding]:
     """Look at everything a run needs."""
     yield _python()
     yield _tmux(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
-    yield _port(config)
+    yield _server(environ, default_port)
     yield from _folders(config)
     yield _distributions()
 
@@ -141,21 +144,25 @@ def describe_agent(provider: Provider, found: Program) -> Finding:
     )
 
 
-def _port(config: ServerConfig) -> Finding:
-    subject = f"port {config.port}"
-    with ApiClient(f"http://127.0.0.1:{config.port or 1}") as client:
+def _server(environ: Mapping[str, str], default_port: int) -> Finding:
+    try:
+        discovery = discover(environ, name_server(environ), default_port=default_port)
+    except (ApiUnreachable, ConfigError) as error:
+        return Finding("server", State.NOTE, str(error))
+    advice = "\n".join(discovery.remarks)
+    if discovery.found is None:
+        state = State.NOTE if advice else State.OK
+        return Finding("server", state, "none of yours runs; a run starts its own", advice)
+    found = discovery.found
+    return Finding("server", State.OK, f"{found.url}, {_version(found.url)}, {found.how}", advice)
+
+
+def _version(url: str) -> str:
+    with ApiClient(url) as client:
         try:
-            health = client.health()
-        except ApiUnreachable as error:
-            if not error.maybe_received:
-                return Finding(subject, State.OK, "free; a run starts its own server")
-            health = {}
+            return f"version {client.health().get('version', 'unknown')}"
         except ApiError:
-            health = {}
-    if health.get("service") == OUR_SERVICE:
-        return Finding(subject, State.OK, f"a server runs, version {health.get('version')}")
-    advice = "a run takes another port by itself; CAO_PORT chooses one for good"
-    return Finding(subject, State.NOTE, "taken by another program", advice)
+            return "version unknown"
 
 
 def _folders(config: ServerConfig) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.pipeline.events import (
     RunBegan,
     RunEnded,
     RunEvent,
+    ServerChosen,
     TurnBegan,
     TurnEnded,
     Warned,
@@ -64,7 +65,7 @@ class Narration:
     """Puts the events of one run into words; it remembers whose turn it is."""
 
     def __init__(self, base: Path, attach_prefix: str = "") -> None:
-        """Paths below `base` are told from there; the prefix goes before `cao attach`."""
+        """Paths below `base` are told from there; the prefix goes before `cao`."""
         self.attach_prefix = attach_prefix
         self._base = base
         self._turn: Turn | None = None
@@ -73,6 +74,8 @@ class Narration:
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
         match event:
+            case ServerChosen():
+                return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case RunBegan():
                 return self._began(event)
             case TurnBegan():
@@ -87,7 +90,7 @@ class Narration:
             case Warned():
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():
-                return _ended(event)
+                return _ended(event, self.attach_prefix)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
@@ -136,6 +139,8 @@ def place(turn: Turn) -> str:
 def fields_of(event: RunEvent) -> dict[str, Any]:
     """Return an event for programs."""
     match event:
+        case ServerChosen():
+            return _fields(event, "server")
         case RunBegan():
             return _fields(event, "run_began")
         case TurnBegan():
@@ -184,9 +189,9 @@ def _turn_fields(turn: Turn) -> dict[str, Any]:
     return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}
 
 
-def _ended(event: RunEnded) -> Line:
+def _ended(event: RunEnded, prefix: str) -> Line:
     rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-    left = f"; its agents are still there: cao stop --session {event.session_left}"
+    left = f"; its agents are still there: {prefix}cao stop --session {event.session_left}"
     after = left if event.session_left else ""
     match event.final_status:
         case FinalStatus.PASS:

@@ -89,6 +89,7 @@ def run(
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import Order, conduct
         from cli_agent_orchestrator.cli.progress import choose_view
+        from cli_agent_orchestrator.discovery import name_server
 
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
@@ -96,7 +97,10 @@ def run(
             raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
         given["PROMPT_FILE"] = task
     settings = read_all_settings(given, os.environ, config_file)
-    config = RunConfig.from_env(settings)
+    named = name_server(os.environ, given.get("API"))
+    if named is not None:
+        settings["API"] = named.url
+    config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
     order = Order(
         config=config,
         environ=os.environ,

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -15,7 +15,8 @@ from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
 from cli_agent_orchestrator.cli.run_log import OneLine
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator.discovery import Found, server_url
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.terminals.service import TerminalService
 
@@ -24,8 +25,17 @@ Ready = Callable[[int], None]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The token of a server, by which it proves whose it is."""
+
+    token: str = field(repr=False)
+    wanted: bool = True
+    """Must requests show it?"""
+
+
 async def serve_terminals(
-    config: ServerConfig, token: str | None, ready: Ready, stop: asyncio.Event
+    config: ServerConfig, keys: Keys, ready: Ready, stop: asyncio.Event
 ) -> None:
     """Own the terminals and serve them until `stop` is set; the agents outlive it."""
     service = TerminalService(config, SystemClock())
@@ -34,35 +44,38 @@ async def serve_terminals(
 
     def announce(port: int) -> None:
         """Tell our own commands where to find us."""
-        address.write_text(f"{os.getpid()} {_url(config.host, port)}", encoding="utf-8")
+        address.write_text(f"{os.getpid()} {server_url(config.host, port)}", encoding="utf-8")
         ready(port)
 
     try:
-        app = create_app(service, token=token, allowed_hosts={config.host})
+        app = create_app(
+            service,
+            token=keys.token if keys.wanted else None,
+            identity=keys.token,
+            allowed_hosts={config.host},
+        )
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
         address.unlink(missing_ok=True)
         await service.close()
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 @contextmanager
-def own_server(environ: Mapping[str, str]) -> Iterator[str]:
-    """Run a server in a thread, at the default address if it is free, and yield its URL."""
+def own_server(environ: Mapping[str, str], default_port: int = DEFAULT_PORT) -> Iterator[Found]:
+    """Run a server in a thread, at the usual address if it is free, and yield where it is."""
     config = read_server_config(environ)
-    token = make_token(config.state_dir)
-    server = BackgroundServer(lambda ready, stop: serve_terminals(config, token, ready, stop))
+    if not environ.get("CAO_PORT"):
+        config = replace(config, port=default_port)
+    keys = Keys(make_token(config.state_dir))
+    server = BackgroundServer(lambda ready, stop: serve_terminals(config, keys, ready, stop))
     try:
         port = server.start()
     except ServerConflict:
         free = replace(config, port=0)
-        server = BackgroundServer(lambda ready, stop: serve_terminals(free, token, ready, stop))
+        server = BackgroundServer(lambda ready, stop: serve_terminals(free, keys, ready, stop))
         port = server.start()
     try:
-        yield _url(config.host, port)
+        yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")
     finally:
         server.stop()
 
@@ -86,21 +99,21 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     config = replace(config, port=config.port if port is None else port)
     if no_auth and config.host not in LOOPBACK:
         raise UsageError(f"--no-auth on {config.host} would let everybody in; use 127.0.0.1")
-    token = None if no_auth else make_token(config.state_dir)
+    keys = Keys(make_token(config.state_dir), wanted=not no_auth)
     if no_auth:
         click.echo("Warning: no token is asked for; any program of any user here may drive it.")
-    run(_serve_until_signal(config, token))
+    run(_serve_until_signal(config, keys))
 
 
-async def _serve_until_signal(config: ServerConfig, token: str | None) -> None:
+async def _serve_until_signal(config: ServerConfig, keys: Keys) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
 
     def ready(port: int) -> None:
-        click.echo(f"Listening on {_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
-        if token is not None:
+        click.echo(f"Listening on {server_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
+        if keys.wanted:
             click.echo(f"Token: {config.state_dir / 'token'}")
 
-    await serve_terminals(config, token, ready, stop)
+    await serve_terminals(config, keys, ready, stop)

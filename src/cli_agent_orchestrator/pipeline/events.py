@@ -9,6 +9,16 @@ from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
 
 @dataclass(frozen=True, slots=True)
+class ServerChosen:
+    """The server is there whose agents the run will use."""
+
+    at: float
+    url: str
+    how: str
+    """Why it is the one, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunBegan:
     """The agents are there and the first turn can be taken."""
 
@@ -72,7 +82,7 @@ class RunEnded:
     """The session whose agents are still there; empty if there is none."""
 
 
-RunEvent = RunBegan | TurnBegan | HandoffEvent | TurnEnded | Warned | RunEnded
+RunEvent = ServerChosen | RunBegan | TurnBegan | HandoffEvent | TurnEnded | Warned | RunEnded
 OnRunEvent = Callable[[RunEvent], None]
 
 

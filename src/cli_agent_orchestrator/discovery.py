@@ -1,0 +1,237 @@
+"""Which server a command uses, and what it is given.
+
+1. The one that the user named: `--api`, then CAO_API, then API, then CAO_PORT, then what a file
+   names. If it is not there, that is an error; no other takes its place.
+2. The one that runs in our state folder, then the one at the usual port: each only if it proves
+   that it knows our token. Until it has, it is sent a challenge and nothing else.
+3. None: the command runs a server of its own.
+
+A token is sent to a server that proved to know it, and to one that the user named together with
+CAO_TOKEN. Other servers that were named are used without one.
+"""
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import httpx
+
+from cli_agent_orchestrator.client import ApiClient, is_loopback
+from cli_agent_orchestrator.config import DEFAULT_PORT, read_int, read_text, state_folder
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError
+from cli_agent_orchestrator.identity import is_answer, new_challenge
+
+PROOF_SECONDS = 10.0
+"""How long a server may take for its proof, from the first byte to the last."""
+PROOF_LIMIT = 16 * 1024
+"""Bytes of such an answer."""
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A server that somebody named."""
+
+    url: str
+    by: str
+    """Where the name stands: `--api`, `CAO_API`, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A server to be used."""
+
+    url: str
+    token: str | None
+    """What it is to be sent; None if nothing."""
+    how: str
+    """Why it is the one, in words."""
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What came of looking for a server."""
+
+    found: Found | None
+    """None: run one of your own."""
+    remarks: tuple[str, ...] = ()
+    """What was there and is not used, for people."""
+
+
+def name_server(environ: Mapping[str, str], option: str | None = None) -> Named | None:
+    """Return the server that an option or the environment names."""
+    given = (("--api", option), *((name, environ.get(name)) for name in ("CAO_API", "API")))
+    for by, text in given:
+        if text and text.strip():
+            return Named(text.strip().rstrip("/"), by)
+    port = read_int(environ, "CAO_PORT", 0, 0)
+    return Named(_usual_address(environ, port), "CAO_PORT") if port else None
+
+
+def discover(
+    environ: Mapping[str, str], named: Named | None = None, *, default_port: int = DEFAULT_PORT
+) -> Discovery:
+    """Find the server to use; raise ApiUnreachable if the one named is not there."""
+    tokens = tuple(known_tokens(environ))
+    if named is not None:
+        return Discovery(_use_named(named, environ, tokens))
+    remarks: list[str] = []
+    for url, how in _candidates(environ, default_port):
+        proof = _ask_for_proof(url, tokens)
+        if isinstance(proof, _Proof):
+            return Discovery(Found(proof.url, proof.token, how), tuple(remarks))
+        if proof is not None:
+            remarks.append(
+                f"the server at {url} ({how}) is not used: {proof}; if it is to be used, name it: "
+                f"CAO_API={url}"
+            )
+    return Discovery(None, tuple(remarks))
+
+
+def is_still_ours(found: Found) -> bool:
+    """Does the server at that address prove (once more) that it knows the token?"""
+    return found.token is not None and isinstance(_ask_for_proof(found.url, (found.token,)), _Proof)
+
+
+def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the tokens we know: CAO_TOKEN, and that of our state folder."""
+    token = environ.get("CAO_TOKEN", "").strip()
+    if token and not (token.isascii() and token.isprintable()):
+        raise ConfigError("CAO_TOKEN", "(not shown)", "printable ASCII characters")
+    if token:
+        yield token
+    with contextlib.suppress(OSError):
+        kept = (state_folder(environ) / "token").read_text("utf-8", "replace").strip()
+        if kept.isascii() and kept.isprintable() and kept:
+            yield kept
+
+
+def announced_server(environ: Mapping[str, str]) -> str | None:
+    """Return the address that the server of the state folder left there, None if it has ended."""
+    try:
+        pid, url = (state_folder(environ) / "server").read_text("utf-8").split()
+        os.kill(int(pid), 0)
+    except (OSError, ValueError, OverflowError):
+        return None
+    return url
+
+
+def server_url(host: str, port: int) -> str:
+    """Return the address of a server that listens there, as its own machine reaches it."""
+    host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _usual_address(environ: Mapping[str, str], port: int) -> str:
+    return server_url(read_text(environ, "CAO_HOST", LOOPBACK), port)
+
+
+def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[tuple[str, str]]:
+    """Yield addresses at which a server of ours may be, and where they are from."""
+    announced = announced_server(environ)
+    if announced:
+        yield announced, "of your state folder"
+    # CAO_PORT=0: any port will do, so there is no usual one.
+    usual = _usual_address(environ, default_port)
+    if not environ.get("CAO_PORT") and usual != announced:
+        yield usual, "at the usual port"
+
+
+def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]) -> Found:
+    how = f"named by {named.by}"
+    _check_presence(named)
+    found = Found(named.url, environ.get("CAO_TOKEN", "").strip() or None, how, named=True)
+    if found.token is None and is_loopback(named.url):
+        proof = _ask_for_proof(named.url, tokens)
+        if isinstance(proof, _Proof):
+            return replace(found, url=proof.url, token=proof.token)
+    return found
+
+
+def _check_presence(named: Named) -> None:
+    """Raise if nobody answers there; any answer will do."""
+    try:
+        with ApiClient(named.url) as client, contextlib.suppress(ApiRefused):
+            client.health()
+    except ConfigError as error:
+        raise ConfigError(named.by, error.value, error.expected) from None
+    except ApiUnreachable as error:
+        raise ApiUnreachable(
+            f"{named.url} (named by {named.by})",
+            f"{error.reason}, or leave {named.by} out",
+            maybe_received=error.maybe_received,
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    url: str
+    """The address that was proved: with a number, so that it leads to nobody else."""
+    token: str
+
+
+def _ask_for_proof(url: str, tokens: tuple[str, ...]) -> _Proof | str | None:
+    """Return the proof of a server, in words why there is none, or None if nobody is there."""
+    address = _parsed(url)
+    if address is None:
+        return "its address cannot be read"
+    challenge = new_challenge()
+    path = f"/identity?challenge={challenge}"
+    try:
+        with socket.create_connection(address, PROOF_SECONDS) as connection:
+            peer: tuple[str, int] = connection.getpeername()[:2]
+            body = _get(connection, path, _netloc(peer))
+    except OSError as error:
+        refused = isinstance(error, ConnectionRefusedError | socket.gaierror)
+        return None if refused else f"it did not answer ({error})"
+    for token in tokens:
+        if is_answer(_identity(body), token, challenge, peer):
+            return _Proof(f"http://{_netloc(peer)}", token)
+    return "it does not prove that it knows your token (another user's, or an older version?)"
+
+
+def _parsed(url: str) -> tuple[str, int] | None:
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return None
+    return (parts.host, parts.port or 80) if parts.scheme == "http" and parts.host else None
+
+
+def _netloc(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ipaddress.ip_address(host).version == 6 else f"{host}:{port}"
+
+
+def _get(connection: socket.socket, path: str, host: str) -> bytes:
+    """Return the body of an answer.
+
+    By hand: a stranger who answers drop by drop, or without end, is not waited for any longer.
+    """
+    deadline = time.monotonic() + PROOF_SECONDS
+    connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode("ascii"))
+    answer = b""
+    while len(answer) < PROOF_LIMIT:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("too slow")
+        connection.settimeout(left)
+        received = connection.recv(PROOF_LIMIT)
+        if not received:
+            break
+        answer += received
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+def _identity(body: bytes) -> str:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    return str(answer.get("identity", "")) if isinstance(answer, dict) else ""

@@ -1,0 +1,382 @@
+"""Which server is used, and what a server is told that is not."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.discovery import (
+    Discovery,
+    Found,
+    Named,
+    announced_server,
+    discover,
+    is_still_ours,
+    known_tokens,
+    name_server,
+    server_url,
+)
+from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError
+from tests.api.running import TOKEN, RunningApi, running_api
+from tests.e2e.runs import free_port
+from tests.third_party import ThirdParty, third_party
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def environ(state: Path) -> dict[str, str]:
+    return {"CAO_STATE_DIR": str(state)}
+
+
+@pytest.fixture
+def ours() -> Iterator[RunningApi]:
+    with running_api() as api:
+        yield api
+
+
+@pytest.fixture
+def stranger() -> Iterator[ThirdParty]:
+    with third_party() as theirs:
+        yield theirs
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def announce(state: Path, url: str, pid: int | None = None) -> None:
+    (state / "server").write_text(f"{pid or os.getpid()} {url}", encoding="utf-8")
+
+
+def look(environ: dict[str, str], port: int | None = None) -> Discovery:
+    """Look for a server as a command does that names none; the usual port is a private one."""
+    named = name_server(environ)
+    return discover(environ, named, default_port=port or free_port())
+
+
+class TestNaming:
+    def test_the_option_comes_first_then_cao_api_then_api_then_the_port(self) -> None:
+        environ = {"CAO_API": "http://b:1", "API": "http://c:1/", "CAO_PORT": "7"}
+        assert name_server(environ, "http://a:1") == Named("http://a:1", "--api")
+        assert name_server(environ) == Named("http://b:1", "CAO_API")
+        del environ["CAO_API"]
+        assert name_server(environ) == Named("http://c:1", "API")
+        environ["API"] = " "
+        assert name_server(environ, "") == Named("http://127.0.0.1:7", "CAO_PORT")
+
+    @pytest.mark.parametrize("port", ["", "0"])
+    def test_no_port_or_any_port_names_nobody(self, port: str) -> None:
+        assert name_server({"CAO_PORT": port}) is None
+        assert name_server({}) is None
+
+    def test_a_port_that_is_none_is_said(self) -> None:
+        with pytest.raises(ConfigError, match="CAO_PORT"):
+            name_server({"CAO_PORT": "many"})
+
+    @pytest.mark.parametrize(
+        ("host", "url"),
+        [
+            ("127.0.0.1", "http://127.0.0.1:7"),
+            ("::1", "http://[::1]:7"),
+            ("0.0.0.0", "http://127.0.0.1:7"),
+            ("::", "http://[::1]:7"),
+            ("10.1.2.3", "http://10.1.2.3:7"),
+        ],
+    )
+    def test_an_address_is_one_that_can_be_reached(self, host: str, url: str) -> None:
+        assert server_url(host, 7) == url
+        assert name_server({"CAO_HOST": host, "CAO_PORT": "7"}) == Named(url, "CAO_PORT")
+
+
+class TestNamed:
+    @pytest.mark.parametrize("variable", ["CAO_API", "API"])
+    def test_one_that_is_not_there_is_an_error_that_says_who_named_it(
+        self, environ: dict[str, str], state: Path, ours: RunningApi, variable: str
+    ) -> None:
+        announce(state, ours.url)
+        environ[variable] = f"http://127.0.0.1:{free_port()}"
+        with pytest.raises(ApiUnreachable, match=f"named by {variable}") as caught:
+            look(environ, ours.port)
+        assert environ[variable] in str(caught.value)
+
+    def test_a_port_where_nobody_is_is_an_error_too(
+        self, environ: dict[str, str], state: Path, ours: RunningApi
+    ) -> None:
+        announce(state, ours.url)
+        environ["CAO_PORT"] = str(free_port())
+        with pytest.raises(ApiUnreachable, match="named by CAO_PORT"):
+            look(environ, ours.port)
+
+    def test_an_address_that_is_none_is_said_with_who_named_it(
+        self, environ: dict[str, str]
+    ) -> None:
+        environ["CAO_API"] = "localhost"
+        with pytest.raises(ConfigError, match="CAO_API"):
+            look(environ)
+
+    def test_a_strangers_is_used_and_not_sent_our_token(
+        self, environ: dict[str, str], stranger: ThirdParty
+    ) -> None:
+        environ["API"] = stranger.url
+        assert look(environ).found == Found(stranger.url, None, "named by API", named=True)
+        assert {asked.path for asked in stranger.asked} == {"/health", "/identity"}
+        assert_kept_secret(stranger)
+
+    def test_our_own_is_sent_the_token_that_it_proved_to_know(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        environ["CAO_API"] = f"http://localhost:{ours.port}"
+        # By number: the name may lead to somebody else the next time.
+        assert look(environ).found == Found(ours.url, TOKEN, "named by CAO_API", named=True)
+
+    def test_a_token_that_the_user_gave_goes_to_the_server_that_the_user_named(
+        self, environ: dict[str, str], stranger: ThirdParty
+    ) -> None:
+        environ |= {"API": stranger.url, "CAO_TOKEN": "given"}
+        assert look(environ).found == Found(stranger.url, "given", "named by API", named=True)
+
+    def test_a_server_without_health_is_there_all_the_same(
+        self, environ: dict[str, str], stranger: ThirdParty
+    ) -> None:
+        stranger.answers["/health"] = (404, b"not json")
+        environ["API"] = stranger.url
+        assert look(environ).found is not None
+
+
+class TestFound:
+    def test_nobody_there_is_nobody_found(self, environ: dict[str, str]) -> None:
+        assert look(environ) == Discovery(None)
+
+    def test_the_server_of_the_state_folder_is_found_at_any_port(
+        self, environ: dict[str, str], state: Path, ours: RunningApi
+    ) -> None:
+        announce(state, ours.url)
+        assert look(environ) == Discovery(Found(ours.url, TOKEN, "of your state folder"))
+
+    def test_a_server_at_the_usual_port_is_found(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        found = look(environ, ours.port).found
+        assert found == Found(ours.url, TOKEN, "at the usual port")
+
+    def test_one_that_asks_for_no_token_is_found_too(
+        self, environ: dict[str, str], state: Path
+    ) -> None:
+        with running_api(token=None, identity=TOKEN) as open_to_all:
+            announce(state, open_to_all.url)
+            assert look(environ).found == Found(open_to_all.url, TOKEN, "of your state folder")
+
+    def test_one_that_knows_the_token_that_the_user_gave_is_found(
+        self, tmp_path: Path, ours: RunningApi
+    ) -> None:
+        environ = {"CAO_STATE_DIR": str(tmp_path), "CAO_TOKEN": TOKEN}
+        found = look(environ, ours.port).found
+        assert found == Found(ours.url, TOKEN, "at the usual port")
+
+    def test_where_any_port_will_do_there_is_no_usual_one(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        environ["CAO_PORT"] = "0"
+        assert look(environ, ours.port) == Discovery(None)
+
+    def test_proof_can_be_asked_for_again(self, ours: RunningApi, stranger: ThirdParty) -> None:
+        assert is_still_ours(Found(ours.url, TOKEN, ""))
+        assert not is_still_ours(Found(ours.url, "another token", ""))
+        assert not is_still_ours(Found(ours.url, None, ""))
+        assert not is_still_ours(Found(stranger.url, TOKEN, ""))
+        assert not is_still_ours(Found(f"http://127.0.0.1:{free_port()}", TOKEN, ""))
+        assert_kept_secret(stranger)
+
+
+def assert_kept_secret(stranger: ThirdParty) -> None:
+    """A stranger was sent nothing but a challenge, or asked for his health."""
+    for asked in stranger.asked:
+        assert asked.method == "GET"
+        assert asked.authorization is None
+        assert asked.body == b""
+        assert set(asked.query) <= {"challenge"}
+        assert TOKEN not in str(asked)
+
+
+class TestStrangers:
+    def test_a_stranger_at_the_usual_port_is_left_alone_and_that_is_said(
+        self, environ: dict[str, str], stranger: ThirdParty
+    ) -> None:
+        discovery = look(environ, port_of(stranger.url))
+        assert discovery.found is None
+        assert f"CAO_API={stranger.url}" in discovery.remarks[0]
+        assert [asked.path for asked in stranger.asked] == ["/identity"]
+        assert_kept_secret(stranger)
+
+    def test_a_stranger_who_took_the_port_of_our_server_is_left_alone(
+        self, environ: dict[str, str], state: Path, stranger: ThirdParty, ours: RunningApi
+    ) -> None:
+        announce(state, stranger.url)
+        discovery = look(environ, ours.port)
+        assert discovery.found == Found(ours.url, TOKEN, "at the usual port")
+        assert "of your state folder" in discovery.remarks[0]
+        assert_kept_secret(stranger)
+
+    def test_another_users_server_of_our_own_kind_is_left_alone(
+        self, environ: dict[str, str]
+    ) -> None:
+        with running_api(token=None, identity="another user's token") as theirs:
+            assert look(environ, theirs.port).found is None
+        with running_api(token=None) as without_any:
+            assert look(environ, without_any.port).found is None
+
+    def test_an_answer_that_was_fetched_from_our_server_proves_nothing(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        with relaying(ours.url) as thief:
+            assert look(environ, port_of(thief)).found is None
+            environ["API"] = thief
+            found = look(environ).found
+            assert found is not None
+            assert found.token is None
+
+    def test_not_even_from_our_server_at_the_same_port_of_another_address(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        try:
+            socket.create_server(("127.0.0.2", 0)).close()
+        except OSError:
+            pytest.skip("this machine has one loopback address only")
+        with relaying(ours.url, ("127.0.0.2", ours.port)) as thief:
+            environ["CAO_HOST"] = "127.0.0.2"
+            assert thief == f"http://127.0.0.2:{ours.port}"
+            assert look(environ, ours.port).found is None
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"",
+            b"{}",
+            b"[]",
+            b'"x"',
+            b'{"identity": null}',
+            b'{"identity": ["x"]}',
+            b'{"identity": "\xff"}',
+            b"[" * 10_000,
+            b"x" * 1_000_000,
+        ],
+        ids=lambda answer: str(answer[:20]),
+    )
+    def test_an_odd_answer_proves_nothing(
+        self, environ: dict[str, str], stranger: ThirdParty, answer: bytes
+    ) -> None:
+        stranger.answers["/identity"] = (200, answer)
+        assert look(environ, port_of(stranger.url)).found is None
+
+    def test_one_who_hangs_up_proves_nothing(self, environ: dict[str, str]) -> None:
+        with listening(lambda connection: None) as port:
+            assert look(environ, port).found is None
+
+    def test_one_who_answers_without_end_is_not_listened_to_for_long(
+        self, environ: dict[str, str]
+    ) -> None:
+        def babble(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(b"x" * 1000)
+
+        with listening(babble) as port:
+            assert look(environ, port).found is None
+
+
+@contextlib.contextmanager
+def relaying(target: str, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[str]:
+    """Run a thief who passes every challenge on to our server, and its answer back."""
+
+    def relay(connection: socket.socket) -> None:
+        path = connection.recv(10_000).split()[1].decode("ascii")
+        with urllib.request.urlopen(f"{target}{path}", timeout=WAIT_SECONDS) as answer:
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + answer.read())
+
+    with listening(relay, address) as port:
+        yield f"http://{address[0]}:{port}"
+
+
+@contextlib.contextmanager
+def listening(
+    answer: Callable[[socket.socket], None], address: tuple[str, int] = ("127.0.0.1", 0)
+) -> Iterator[int]:
+    """Answer connections, one after the other, until the block is left."""
+    with socket.create_server(address) as listener:
+        port = int(listener.getsockname()[1])
+        over = threading.Event()
+
+        def serve() -> None:
+            while True:
+                connection = listener.accept()[0]
+                with connection:
+                    if over.is_set():
+                        return
+                    connection.settimeout(WAIT_SECONDS)
+                    answer(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield port
+        finally:
+            over.set()
+            socket.create_connection((address[0], port)).close()
+            thread.join()
+
+
+class TestStateFolder:
+    def test_a_server_that_has_ended_is_not_announced_any_more(
+        self, environ: dict[str, str], state: Path, stranger: ThirdParty
+    ) -> None:
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        announce(state, stranger.url, ended.pid)
+        assert announced_server(environ) is None
+        assert look(environ) == Discovery(None)
+        assert stranger.asked == []
+
+    @pytest.mark.parametrize("text", ["", "1", "x http://127.0.0.1:9", "9" * 40 + " http://x"])
+    def test_a_damaged_file_announces_nobody(
+        self, environ: dict[str, str], state: Path, text: str
+    ) -> None:
+        (state / "server").write_text(text, encoding="utf-8")
+        assert announced_server(environ) is None
+
+    @pytest.mark.parametrize("url", ["https://127.0.0.1:9", "nonsense", "http://[::1", "http://"])
+    def test_an_address_that_cannot_be_asked_is_said(
+        self, environ: dict[str, str], state: Path, url: str
+    ) -> None:
+        announce(state, url)
+        discovery = look(environ)
+        assert discovery.found is None
+        assert url in discovery.remarks[0]
+
+    def test_no_file_and_an_empty_one_mean_no_token(self, tmp_path: Path) -> None:
+        environ = {"CAO_STATE_DIR": str(tmp_path)}
+        assert list(known_tokens(environ)) == []
+        (tmp_path / "token").write_text("\n", encoding="utf-8")
+        assert list(known_tokens(environ)) == []
+
+    def test_a_token_that_the_user_gave_comes_first(self, environ: dict[str, str]) -> None:
+        environ["CAO_TOKEN"] = "given"
+        assert list(known_tokens(environ)) == ["given", TOKEN]
+
+    @pytest.mark.parametrize("token", ["two\nlines", "caf\u00e9", "\x00"])
+    def test_a_token_that_is_none_is_a_clear_error_that_hides_it(self, token: str) -> None:
+        with pytest.raises(ConfigError, match="CAO_TOKEN") as caught:
+            list(known_tokens({"CAO_TOKEN": token}))
+        assert token not in str(caught.value)
