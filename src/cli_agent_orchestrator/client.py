@@ -119,10 +119,10 @@ class ApiClient:
         return self._object("POST", path, STARTING, params=params)
 
     def list_sessions(self) -> list[Answer]:
-        answer = self._ask("GET", "/sessions")
-        if not isinstance(answer, list):
-            raise ApiRefused("GET", "/sessions", 200, "the answer is not a list")
-        return answer
+        return self._list("/sessions")
+
+    def list_terminals(self, session_name: str) -> list[Answer]:
+        return self._list(f"/sessions/{_segment(session_name)}/terminals")
 
     def get_session(self, session_name: str) -> Answer:
         return self._object("GET", f"/sessions/{_segment(session_name)}")
@@ -148,6 +148,10 @@ class ApiClient:
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         content = self._message_content(message)
         return _delivery(self._object("POST", path, TYPING, headers=headers, **content))
+
+    def get_working_directory(self, terminal_id: str) -> Answer:
+        """Return where the agent works, as `working_directory`."""
+        return self._object("GET", f"/terminals/{_segment(terminal_id)}/working-directory")
 
     def press_key(self, terminal_id: str, key: str) -> None:
         self._ask("POST", f"/terminals/{_segment(terminal_id)}/key", params={"key": key})
@@ -244,6 +248,12 @@ class ApiClient:
         answer = self._ask(method, path, timeout, **request)
         if not isinstance(answer, dict):
             raise ApiRefused(method, path, 200, "the answer is not a JSON object")
+        return answer
+
+    def _list(self, path: str) -> list[Answer]:
+        answer = self._ask("GET", path)
+        if not isinstance(answer, list):
+            raise ApiRefused("GET", path, 200, "the answer is not a list")
         return answer
 
     def _ask(

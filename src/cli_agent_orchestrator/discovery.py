@@ -147,7 +147,7 @@ def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]
     how = f"named by {named.by}"
     _check_presence(named)
     found = Found(named.url, environ.get("CAO_TOKEN", "").strip() or None, how, named=True)
-    if found.token is None and is_loopback(named.url):
+    if found.token is None and tokens and is_loopback(named.url):
         proof = _ask_for_proof(named.url, tokens)
         if isinstance(proof, _Proof):
             return replace(found, url=proof.url, token=proof.token)

@@ -4,58 +4,70 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
-from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
+from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 from cli_agent_orchestrator.models import TerminalStatus
 
 EXIT_UNCONFIRMED = 3
+EXPLAIN_FEATURE = "explain"
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
     "`cao doctor` says whether its version was tried."
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+api = click.option("--api", metavar="URL", help="The server.  [CAO_API, API or CAO_PORT]")
 
 
 @click.command()
 @as_json
-def ls(as_json: bool) -> None:
-    """List sessions and terminals with their status."""
-    with connected(os.environ) as client:
+@api
+def ls(as_json: bool, api: str | None) -> None:
+    """List sessions and terminals with their status and folder."""
+    with connected(os.environ, api) as client:
         terminals = all_terminals(client)
     if as_json:
-        click.echo(json.dumps(terminals, indent=2))
-        return
-    if not terminals:
+        click.echo(json.dumps([terminal.raw for terminal in terminals], indent=2))
+    elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
-        return
-    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS")]
-    rows += [
-        (t["id"], t["session_name"], t["name"], t["provider"], _status_words(t)) for t in terminals
-    ]
+    else:
+        for line in _table(terminals):
+            click.echo(line)
+
+
+def _table(terminals: Iterable[Listed]) -> Iterator[str]:
+    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS", "FOLDER")]
+    rows += [(t.id, t.session, t.name, t.provider, t.status, t.folder) for t in terminals]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        yield "  ".join(cells).rstrip()
 
 
 @click.command()
 @click.argument("terminal")
-def attach(terminal: str) -> None:
+@api
+def attach(terminal: str, api: str | None) -> None:
     """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-B D.
 
     TERMINAL is an id, the beginning of one, or a name.
     """
-    with connected(os.environ) as client:
+    with connected(os.environ, api) as client:
         found = find_terminal(client, terminal)
+    if NOT_TOLD in (found.session, found.name):
+        raise OrchestratorError(f"the server does not say in which window of tmux {found.id} is")
     socket = read_server_config(os.environ).tmux_socket
-    target = f"={found['session_name']}:={found['name']}"
+    target = f"={found.session}:={found.name}"
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
     # Among several who look at it, nobody's small terminal makes the agent's window smaller.
     try:
@@ -69,21 +81,22 @@ def attach(terminal: str) -> None:
 @click.command()
 @click.argument("terminal")
 @click.argument("message", required=False)
-def send(terminal: str, message: str | None) -> None:
+@api
+def send(terminal: str, message: str | None, api: str | None) -> None:
     """Send MESSAGE to the agent in TERMINAL; without MESSAGE, what comes on standard input.
 
     Ends with 0 only if the agent took the message; with 3 if that could not be seen.
     """
     text = message if message is not None else sys.stdin.read()
-    with connected(os.environ) as client:
-        delivery = client.send_input(find_terminal(client, terminal)["id"], text)
+    with connected(os.environ, api) as client:
+        delivery = client.send_input(find_terminal(client, terminal).id, text)
     removed = delivery.removed_characters
     if removed:
         click.echo(f"{removed} control characters were removed from the message.", err=True)
     if not delivery.confirmed:
-        click.echo(f"Not confirmed: {delivery.detail}", err=True)
+        click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
         sys.exit(EXIT_UNCONFIRMED)
-    click.echo(f"Sent: {delivery.detail}")
+    click.echo(f"Sent: {one_line(delivery.detail)}")
 
 
 @click.command()
@@ -91,78 +104,118 @@ def send(terminal: str, message: str | None) -> None:
 @click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
 @click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
 @click.option("--last", "mode", flag_value="last", default="last", help="The last answer (usual).")
-def output(terminal: str, mode: str) -> None:
-    """Print the last answer of the agent in TERMINAL, its screen or its scrollback."""
-    with connected(os.environ) as client:
-        click.echo(client.get_output(find_terminal(client, terminal)["id"], mode))
+@click.option("--raw", is_flag=True, help="As it is, control characters and all: for pipes.")
+@api
+def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
+    """Print the last answer of the agent in TERMINAL, its screen or its scrollback.
+
+    Characters that would control your terminal are shown as �, unless --raw is given.
+    """
+    with connected(os.environ, api) as client:
+        text = client.get_output(find_terminal(client, terminal).id, mode)
+    if raw:
+        click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
+    else:
+        click.echo(printable(text))
 
 
 @click.command()
 @click.argument("terminals", nargs=-1)
 @click.option("--session", "sessions", multiple=True, help="End all terminals of a session.")
-@click.option("--all", "everything", is_flag=True, help="End all terminals.")
-def stop(terminals: tuple[str, ...], sessions: tuple[str, ...], everything: bool) -> None:
+@click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
+@click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@api
+def stop(
+    terminals: tuple[str, ...], sessions: tuple[str, ...], yes: bool, api: str | None, **which: bool
+) -> None:
     """End TERMINALS: ask each agent to quit, and remove its window."""
-    if not (terminals or sessions or everything):
-        raise UsageError("name a terminal, --session NAME or --all; `cao ls` lists them")
-    with connected(os.environ) as client:
-        known = all_terminals(client)
-        chosen = {t["id"]: t for t in known if everything or t["session_name"] in sessions}
-        unknown = set(sessions) - {t["session_name"] for t in known}
-        if unknown:
-            raise NotFound("session", unknown.pop(), sorted({t["session_name"] for t in known}))
+    if not (terminals or sessions or any(which.values())):
+        raise UsageError(
+            "name a terminal, --session NAME, --all (in this folder) or --everywhere; "
+            "`cao ls` lists them"
+        )
+    with connected(os.environ, api) as client:
+        chosen = (
+            _choose_sessions(client, sessions, **which) if sessions or any(which.values()) else {}
+        )
         for name in terminals:
             found = find_terminal(client, name)
-            chosen[found["id"]] = found
+            chosen[found.id] = found
+        if which["everywhere"] and chosen and not (yes or _agrees(chosen.values())):
+            click.echo("Nothing was ended.")
+            return
         for terminal in chosen.values():
-            client.exit_terminal(terminal["id"])
-            click.echo(f"Ended {terminal['id']} ({terminal['name']})")
+            client.exit_terminal(terminal.id)
+            click.echo(f"Ended {terminal.label}")
+
+
+def _choose_sessions(
+    client: ApiClient, sessions: tuple[str, ...], here: bool, everywhere: bool
+) -> dict[str, Listed]:
+    """Return the terminals, by id, of sessions, of this folder, or all."""
+    known = [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
+    unknown = set(sessions) - {terminal.session for terminal in known}
+    if unknown:
+        raise NotFound("session", unknown.pop(), sorted({t.session for t in known}))
+    folder = Path.cwd()
+    chosen = [
+        terminal
+        for terminal in known
+        if everywhere or terminal.session in sessions or (here and terminal.works_in(folder))
+    ]
+    if here and not chosen:
+        click.echo(f"No terminal works in {printable(str(folder))}.")
+    if here and len(chosen) < len(known):
+        elsewhere = len(known) - len(chosen)
+        click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
+    return {terminal.id: terminal for terminal in chosen}
+
+
+def _agrees(terminals: Iterable[Listed]) -> bool:
+    """Show what would be ended, and ask whether that is meant."""
+    for line in _table(terminals):
+        click.echo(line)
+    if not sys.stdin.isatty():
+        raise UsageError("--everywhere would end all of these; add --yes if that is meant")
+    return click.confirm("End all of these?")
 
 
 @click.command()
 @click.argument("terminal")
 @as_json
-def explain(terminal: str, as_json: bool) -> None:
+@api
+def explain(terminal: str, as_json: bool, api: str | None) -> None:
     """Say why TERMINAL has the status it has: each signal, its value and age."""
-    with connected(os.environ) as client:
+    with connected(os.environ, api) as client:
+        if EXPLAIN_FEATURE not in client.features():
+            raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
         found = find_terminal(client, terminal)
-        why = client.explain(found["id"])
+        why = client.explain(found.id)
     if as_json:
         click.echo(json.dumps(why, indent=2))
         return
-    click.echo(f"{found['id']} ({found['name']}, {found['provider']}) is {why['status']}")
-    click.echo(f"  reason: {why['reason']}")
-    for piece in why["evidence"]:
-        age = max(0.0, time.time() - piece["at"])
-        says = (piece["status"] or "nothing").replace("_", " ")
-        click.echo(f"  {age:8.1f} s ago  {piece['source']:<15} {says:<20} {piece['detail']}")
-    if why["status"] == TerminalStatus.UNKNOWN:
-        click.echo(UNKNOWN_ADVICE.format(id=found["id"]))
+    status = _told(why, "status")
+    click.echo(f"{found.id} ({found.name}, {found.provider}) is {status}")
+    click.echo(f"  reason: {_told(why, 'reason')}")
+    for line in _evidence_lines(why, time.time()):
+        click.echo(line)
+    if status == TerminalStatus.UNKNOWN:
+        click.echo(UNKNOWN_ADVICE.format(id=found.id))
 
 
-def all_terminals(client: ApiClient) -> list[dict[str, Any]]:
-    """Return all terminals of all sessions."""
-    found: list[dict[str, Any]] = []
-    for session in client.list_sessions():
-        found += client.get_session(session["name"])["terminals"]
-    return found
+def _evidence_lines(why: Answer, now: float) -> Iterator[str]:
+    evidence = why.get("evidence")
+    for piece in evidence if isinstance(evidence, list) else ():
+        if not isinstance(piece, dict):
+            continue
+        at = piece.get("at")
+        age = f"{max(0.0, now - at):8.1f}" if isinstance(at, int | float) else f"{NOT_TOLD:>8}"
+        says = _told(piece, "status", "nothing").replace("_", " ")
+        detail = _told(piece, "detail")
+        yield f"  {age} s ago  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
 
 
-def find_terminal(client: ApiClient, wanted: str) -> dict[str, Any]:
-    """Return the one terminal with that id, the beginning of it, or that name."""
-    terminals = all_terminals(client)
-    exact = [t for t in terminals if wanted in (t["id"], t["name"])]
-    found = exact or [t for t in terminals if t["id"].startswith(wanted)]
-    if not found:
-        raise NotFound("terminal", wanted, [f"{t['id']} ({t['name']})" for t in terminals])
-    if len(found) > 1:
-        names = ", ".join(t["id"] for t in found)
-        raise OrchestratorError(f"{wanted!r} could be any of {names}; write more of the id")
-    return found[0]
-
-
-def _status_words(terminal: dict[str, Any]) -> str:
-    if terminal.get("alive", True):
-        return str(terminal["status"])
-    code = terminal.get("exit_code")
-    return "dead" + ("" if code is None else f" (exit code {code})")
+def _told(answer: Mapping[str, Any], name: str, otherwise: str = NOT_TOLD) -> str:
+    value = answer.get(name)
+    return otherwise if value is None else one_line(str(value))

@@ -1,0 +1,330 @@
+"""The commands about terminals, against servers that are hostile, foreign, or somebody's."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_agent_orchestrator.cli import terminals
+from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.models import Delivery, OutputMode
+from tests.api.running import TOKEN, RunningApi, running_api
+from tests.e2e.conftest import CAO
+from tests.fakes import FakeService
+from tests.third_party import ThirdParty, third_party
+
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\x7f"
+FORGED = "\nffffffff  forged line"
+
+
+class Shell:
+    """Runs commands as a user of one server; nothing of the real environment names another."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._folder = folder
+        self.env: dict[str, str | None] = {
+            "CAO_API": url,
+            "API": None,
+            "CAO_PORT": None,
+            "CAO_TOKEN": TOKEN,
+            "CAO_STATE_DIR": str(folder / "state"),
+        }
+
+    def run(self, name: str, *words: str, stdin: str = "") -> Result:
+        with chdir(self._folder):
+            command = getattr(terminals, name)
+            return CliRunner().invoke(command, words, env=self.env, input=stdin)
+
+    def typed(self, answer: str, *words: str) -> str:
+        """Run a command in a terminal, type an answer, and return all that was shown."""
+        env = {**os.environ, **{name: text for name, text in self.env.items() if text is not None}}
+        for name, text in self.env.items():
+            if text is None:
+                env.pop(name, None)
+        person, device = pty.openpty()
+        try:
+            os.write(person, answer.encode())
+            done = subprocess.run(
+                [*CAO, *words],
+                stdin=device,
+                capture_output=True,
+                text=True,
+                env=env,
+                cwd=self._folder,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            os.close(person)
+            os.close(device)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def ours() -> Iterator[RunningApi]:
+    with running_api() as api:
+        yield api
+
+
+@pytest.fixture
+def shell(ours: RunningApi, tmp_path: Path) -> Shell:
+    return Shell(ours.url, tmp_path)
+
+
+def add(service: FakeService, name: str, folder: Path | str, session: str = "cao-shop") -> None:
+    terminal = service.add(name, session)
+    service.known[name] = replace(terminal, working_directory=str(folder))
+
+
+class TestStop:
+    @pytest.fixture
+    def service(self, ours: RunningApi, tmp_path: Path) -> FakeService:
+        (tmp_path / "below").mkdir()
+        add(ours.service, "11111111", tmp_path)
+        add(ours.service, "22222222", tmp_path / "below", "cao-other")
+        add(ours.service, "33333333", tmp_path.parent)
+        add(ours.service, "44444444", f"{tmp_path}-besides")
+        return ours.service
+
+    def test_all_means_this_folder_and_what_is_below_it(
+        self, shell: Shell, service: FakeService
+    ) -> None:
+        done = shell.run("stop", "--all")
+        assert done.exit_code == 0, done.output
+        assert service.ended == ["11111111", "22222222"]
+        assert "2 elsewhere" in done.output
+
+    def test_nothing_here_ends_nothing(self, ours: RunningApi, shell: Shell) -> None:
+        add(ours.service, "11111111", "/nowhere")
+        done = shell.run("stop", "--all")
+        assert done.exit_code == 0
+        assert "No terminal works in" in done.output
+        assert ours.service.ended == []
+
+    def test_everywhere_wants_a_yes_where_nobody_can_be_asked(
+        self, shell: Shell, service: FakeService
+    ) -> None:
+        done = shell.run("stop", "--everywhere", stdin="y\n")
+        assert isinstance(done.exception, UsageError)
+        assert "--yes" in str(done.exception)
+        assert "44444444" in done.output
+        assert service.ended == []
+
+    def test_everywhere_with_yes_ends_all(self, shell: Shell, service: FakeService) -> None:
+        done = shell.run("stop", "--everywhere", "--yes")
+        assert done.exit_code == 0
+        assert len(service.ended) == 4
+
+    def test_everywhere_shows_what_would_be_ended_and_asks(
+        self, shell: Shell, service: FakeService
+    ) -> None:
+        shown = shell.typed("n\n", "stop", "--everywhere")
+        assert all(name in shown for name in service.known)
+        assert "Nothing was ended" in shown
+        assert service.ended == []
+        shell.typed("y\n", "stop", "--everywhere")
+        assert len(service.ended) == 4
+
+    def test_a_session_and_a_terminal_are_ended_wherever_they_work(
+        self, shell: Shell, service: FakeService
+    ) -> None:
+        done = shell.run("stop", "3333", "--session", "cao-other")
+        assert done.exit_code == 0
+        assert sorted(service.ended) == ["22222222", "33333333"]
+
+    def test_a_session_that_is_not_there_is_said(self, shell: Shell, service: FakeService) -> None:
+        done = shell.run("stop", "--session", "cao-none")
+        assert isinstance(done.exception, NotFound)
+        assert service.ended == []
+
+    @pytest.mark.parametrize("folder", [".", "", "below", "/a\0b"])
+    def test_a_folder_that_is_no_whole_path_is_not_this_one(
+        self, ours: RunningApi, shell: Shell, folder: str
+    ) -> None:
+        add(ours.service, "11111111", folder)
+        assert shell.run("stop", "--all").exit_code == 0
+        assert ours.service.ended == []
+
+
+def test_ls_shows_where_each_agent_works(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    lines = shell.run("ls").output.splitlines()
+    assert lines[0].split()[-1] == "FOLDER"
+    assert lines[1].split()[-1] == "/home/ada/shop"
+
+
+def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    shell.env["CAO_API"] = "http://127.0.0.1:1"
+    assert "11111111" in shell.run("ls", "--api", ours.url).output
+
+
+class TestHostile:
+    @pytest.fixture
+    def nasty(self, ours: RunningApi, shell: Shell) -> Shell:
+        terminal = ours.service.add("11111111")
+        ours.service.known["11111111"] = replace(
+            terminal,
+            name=f"name{NASTY}{FORGED}",
+            provider=f"codex{NASTY}",
+            session_name="cao-shop",
+            working_directory=f"/home{NASTY}{FORGED}",
+        )
+        for mode in OutputMode:
+            ours.service.outputs[mode] = f"first{NASTY}\n\tsecond"
+        ours.service.delivery = Delivery(True, f"taken{NASTY}{FORGED}")
+        return shell
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("ls",),
+            ("ls", "--json"),
+            ("send", "1111", "hello"),
+            ("output", "1111"),
+            ("output", "1111", "--screen"),
+            ("output", "1111", "--full"),
+            ("explain", "1111"),
+            ("explain", "1111", "--json"),
+            ("stop", "1111"),
+            ("stop", "--everywhere", "--yes"),
+        ],
+        ids=" ".join,
+    )
+    def test_nothing_reaches_the_terminal_that_could_control_it(
+        self, nasty: Shell, words: tuple[str, ...]
+    ) -> None:
+        done = nasty.run(*words)
+        assert done.exit_code == 0, done.output
+        assert done.output
+        assert not UNSAFE.search(
+            done.output.replace("\x7f", "") if "--json" in words else done.output
+        )
+        assert not any(line.startswith("ffffffff") for line in done.output.splitlines())
+
+    def test_an_answer_keeps_its_lines_and_tabs(self, nasty: Shell) -> None:
+        assert nasty.run("output", "1111").output.splitlines()[1] == "\tsecond"
+
+    def test_raw_gives_the_text_as_it_is(self, nasty: Shell) -> None:
+        done = nasty.run("output", "1111", "--raw")
+        assert done.stdout_bytes == f"first{NASTY}\n\tsecond".encode()
+
+    def test_a_name_in_an_error_is_safe_as_well(self, nasty: Shell) -> None:
+        done = nasty.run("output", "nonesuch")
+        assert isinstance(done.exception, NotFound)
+        assert not UNSAFE.search(str(done.exception))
+
+
+class TestForeign:
+    """A server of the same kind that tells less, and otherwise."""
+
+    @pytest.fixture
+    def theirs(self) -> Iterator[ThirdParty]:
+        with third_party() as theirs:
+            row = {
+                "id": "0badcafe",
+                "tmux_session": "cao-theirs",
+                "tmux_window": "tester-1",
+                "agent_profile": "tester",
+            }
+            session = {"session": {"id": "cao-theirs"}, "terminals": [row, {}, {"id": None}, 7]}
+            listed = [{"id": "cao-theirs", "status": "active"}, {}, 3]
+            theirs.answers["/sessions"] = (200, json.dumps(listed).encode())
+            theirs.answers["/sessions/cao-theirs"] = (200, json.dumps(session).encode())
+            yield theirs
+
+    @pytest.fixture
+    def guest(self, theirs: ThirdParty, tmp_path: Path) -> Shell:
+        shell = Shell(theirs.url, tmp_path)
+        shell.env["CAO_TOKEN"] = None
+        return shell
+
+    def test_ls_shows_what_is_told_and_a_dash_for_the_rest(self, guest: Shell) -> None:
+        done = guest.run("ls")
+        assert done.exit_code == 0, done.exception
+        rows = [line.split() for line in done.output.splitlines()]
+        assert rows[1] == ["0badcafe", "cao-theirs", "tester-1", "-", "idle", "-"]
+        assert rows[2] == ["-", "cao-theirs", "-", "-", "-", "-"]
+        assert len(rows) == 4
+
+    def test_ls_asks_for_the_folder_where_that_is_a_route(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        folder = b'{"working_directory": "/their/folder"}'
+        theirs.answers["/terminals/0badcafe/working-directory"] = (200, folder)
+        assert "/their/folder" in guest.run("ls").output
+
+    def test_a_session_that_does_not_list_its_terminals_is_asked_for_them(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        theirs.answers["/sessions/cao-theirs"] = (200, b'{"name": "cao-theirs"}')
+        theirs.answers["/sessions/cao-theirs/terminals"] = (200, b'[{"id": "0badcafe"}]')
+        assert "0badcafe" in guest.run("ls").output
+
+    def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
+        done = guest.run("send", "tester-1", "hello")
+        assert done.exit_code == 3
+        assert "does not say what came of it" in done.output
+
+    def test_output_and_stop_work_as_with_ours(self, guest: Shell, theirs: ThirdParty) -> None:
+        assert guest.run("output", "0bad").output == "their answer\n"
+        assert guest.run("stop", "0bad").output == "Ended 0badcafe (tester-1)\n"
+        assert theirs.asked[-1].path == "/terminals/0badcafe/exit"
+
+    def test_all_ends_nobody_of_whom_it_is_not_told_where_he_works(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        assert "No terminal works in" in guest.run("stop", "--all").output
+        assert not [asked for asked in theirs.asked if asked.method != "GET"]
+
+    def test_what_it_cannot_explain_is_said_in_a_sentence(self, guest: Shell) -> None:
+        done = guest.run("explain", "0badcafe")
+        assert isinstance(done.exception, OrchestratorError)
+        assert "cannot explain a status" in str(done.exception)
+
+    def test_an_explanation_with_other_fields_is_shown_as_far_as_it_goes(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
+        for why in ({}, {"evidence": 3}, {"evidence": [{}, 7, {"at": "now", "status": 1}]}):
+            theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
+            done = guest.run("explain", "0badcafe")
+            assert done.exit_code == 0, done.exception
+            assert "is -" in done.output
+
+    def test_without_a_list_a_terminal_is_known_by_its_id(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        del theirs.answers["/sessions"]
+        assert guest.run("output", "0badcafe").output == "their answer\n"
+        listing = guest.run("ls")
+        assert isinstance(listing.exception, OrchestratorError)
+        assert "cannot list its terminals" in str(listing.exception)
+
+    def test_attach_says_that_it_is_not_told_where(self, guest: Shell, theirs: ThirdParty) -> None:
+        del theirs.answers["/sessions"]
+        done = guest.run("attach", "0badcafe")
+        assert isinstance(done.exception, OrchestratorError)
+        assert "does not say in which window" in str(done.exception)
+
+    @pytest.mark.parametrize("answer", [b"{}", b"null", b'"x"', b"7", b'[[], null, {"name": 3}]'])
+    @pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-theirs"])
+    def test_no_answer_ends_in_an_unexpected_error(
+        self, guest: Shell, theirs: ThirdParty, path: str, answer: bytes
+    ) -> None:
+        theirs.answers[path] = (200, answer)
+        for words in (("ls",), ("output", "0badcafe"), ("stop", "--all"), ("send", "x", "y")):
+            done = guest.run(*words)
+            assert done.exception is None or isinstance(
+                done.exception, ApiError | NotFound | OrchestratorError
+            )
