@@ -233,6 +233,8 @@ class Ground:
     folder: Path
     trusted: bool = True
     """Has a person said before that the agent may work in this folder?"""
+    term: str | None = None
+    """The TERM of whoever starts the server."""
 
     @asynccontextmanager
     async def agent(
@@ -286,6 +288,7 @@ class Ground:
             "CAO_CONFIG_DIR": str(self.folder / "config"),
             "AGENT_PERMISSIONS": permissions,
         }
+        environ |= {"TERM": self.term} if self.term is not None else {}
         return ServerConfig.from_env(environ)
 
 

@@ -36,6 +36,16 @@ async def test_the_profile_reaches_the_model(ground: Ground) -> None:
     assert find_profile("tester", []).prompt.strip() in told
 
 
+@pytest.mark.parametrize("term", [None, "dumb"])
+async def test_it_starts_and_works_wherever_the_server_was_started(
+    ground: Ground, term: str | None
+) -> None:
+    ground.term = term
+    async with ground.agent() as driven:
+        await driven.send("[[answer:here]]")
+        await complete(driven, 1)
+
+
 async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) -> None:
     ground.trusted = False
     async with ground.agent() as driven:

@@ -412,6 +412,21 @@ async def test_an_agent_inherits_nothing_of_ours_and_works_in_its_folder(
     assert Path(f"/proc/{pid}/cwd").readlink() == ground.work.resolve()
 
 
+async def test_an_agent_is_told_of_its_own_terminal_and_not_of_the_servers(ground: Ground) -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("no /proc here")
+    outer = {"TERM": "dumb", "TERM_PROGRAM": "vscode", "COLUMNS": "20", "KITTY_WINDOW_ID": "7"}
+    ground.config = replace(ground.config, environ={**ground.config.environ, **outer})
+    async with ground.service() as service:
+        await service.create_session(new(ground))
+        [(_, pid)] = [pane.split() for pane in processes_of(ground)]
+        entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    environ = dict(entry.split("=", 1) for entry in entries if entry)
+    assert environ["TERM"] == "screen-256color"
+    assert environ["TERM_PROGRAM"] == "tmux"
+    assert not {"COLUMNS", "KITTY_WINDOW_ID"} & set(environ)
+
+
 async def test_an_agent_killed_by_a_signal_tells_its_number(
     service: TerminalService, ground: Ground
 ) -> None:

@@ -15,7 +15,10 @@ from tests.terminals.tmux_rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 
-SET_BY_TMUX = {"TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE", "PWD", "SHELL"}
+SET_BY_TMUX = {
+    *("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE", "PWD", "SHELL"),
+    "COLORTERM",  # since 3.7
+}
 
 HOSTILE_WORDS = [
     "two words",
@@ -93,6 +96,16 @@ async def test_a_terminal_type_of_ones_own_wins(rig: Rig, tmp_path: Path) -> Non
     told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
     assert isinstance(told["env"], dict)
     assert told["env"]["TERM"] == "xterm-direct"
+
+
+@pytest.mark.parametrize("term", [None, "", "dumb", "vt100"])
+async def test_a_program_is_told_of_a_capable_terminal_wherever_the_server_was_started(
+    term: str | None,
+) -> None:
+    async with running_tmux(term) as rig:
+        ask = 'echo "[$TERM $(tmux display-message -p "#{client_termname}")]"; exec cat'
+        pane = await rig.run("sh", "-c", ask)
+        await rig.recorder.until_shown(pane, "[screen-256color xterm-256color]")
 
 
 async def test_variables_of_one_window_do_not_reach_the_next(rig: Rig, tmp_path: Path) -> None:

@@ -145,12 +145,18 @@ class Rig:
 
 
 @asynccontextmanager
-async def running_tmux() -> AsyncIterator[Rig]:
-    """Start an engine on a socket in a folder of its own, and remove every trace of it after."""
+async def running_tmux(term: str | None = None) -> AsyncIterator[Rig]:
+    """Start an engine on a socket in a folder of its own, and remove every trace of it after.
+
+    `term` is the TERM of whoever starts it.
+    """
     folder = tempfile.mkdtemp(prefix="cao-test-")
     scratch = Path(folder) / "scratch"
     scratch.mkdir()
     environ = {**os.environ, "TMUX_TMPDIR": folder, "TMPDIR": str(scratch)}
+    environ.pop("TERM", None)
+    if term is not None:
+        environ["TERM"] = term
     recorder = Recorder()
     tmux = Tmux("engine", recorder, environ=environ)
     rig = Rig(tmux, recorder, "engine", environ, scratch)

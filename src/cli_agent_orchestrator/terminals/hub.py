@@ -26,6 +26,8 @@ from cli_agent_orchestrator.terminals.protocol import Answer, command, parse_ver
 
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
+CLIENT_TERM = "xterm-256color"
+"""What our client says it is, whatever the server runs in: some agents ask tmux for it."""
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
 CODE_LOOKS = (0.01, 0.03, 0.1)
 """Pauses between looks for the exit code of a program that has just ended."""
@@ -42,7 +44,7 @@ class Server:
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the few variables that tmux itself needs; no secret is among them."""
     kept = {name: environ[name] for name in INHERITED if environ.get(name)}
-    return {"TERM": environ.get("TERM") or "dumb", "SHELL": "/bin/sh", **kept}
+    return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
 
 
 async def read_version(program: str, env: Mapping[str, str]) -> tuple[int, int] | None:

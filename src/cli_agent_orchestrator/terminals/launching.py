@@ -30,8 +30,13 @@ DIALOG_SECONDS = 3.0
 """After how long a start-up dialog that is still there is answered once more, or reported."""
 MAX_DIALOG_ANSWERS = 2
 
-NOT_INHERITED = re.compile(r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$")
-"""Variables of our own, of an outer tmux, and of an agent that started us."""
+NOT_INHERITED = re.compile(
+    r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$"
+    r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
+    r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
+)
+"""Variables of our own, of an outer tmux, of an agent that started us, and of the terminal that
+the server was started in: the agent's own terminal is another one, and tmux describes it."""
 
 
 def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -76,12 +76,12 @@ KEYS = (
 class TerminalService:
     """Owns all terminals of one state folder."""
 
-    def __init__(self, config: ServerConfig, clock: Clock, program: str = "tmux") -> None:
+    def __init__(self, config: ServerConfig, clock: Clock) -> None:
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
         self._board = Board(clock, start_id=secrets.token_hex(4))
-        self._tmux = Tmux(config.tmux_socket, self._board, program=program)
+        self._tmux = Tmux(config.tmux_socket, self._board, environ=config.environ)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock)
         self._events = config.state_dir / "events"
