@@ -12,6 +12,8 @@ from cli_agent_orchestrator.models import (
     NewTerminal,
     OutputMode,
     Session,
+    Step,
+    StepAnswer,
     Terminal,
     TerminalEvent,
     TerminalStatus,
@@ -44,6 +46,7 @@ class FakeService:
     sent: list[Sent] = field(default_factory=list)
     pressed: list[tuple[str, str]] = field(default_factory=list)
     created: list[NewTerminal] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     listeners: int = 0
 
@@ -106,6 +109,11 @@ class FakeService:
         self.sent.append(Sent(terminal_id, message, key))
         return self.delivery
 
+    async def run_step(self, step: Step) -> StepAnswer:
+        self._fail()
+        self.steps.append(step)
+        return StepAnswer("0badcafe", "done", TerminalStatus.COMPLETED)
+
     async def press(self, terminal_id: str, key: str) -> None:
         self.terminal(terminal_id)
         if key not in ("Enter", "Escape"):
@@ -147,6 +155,7 @@ class FakeService:
             provider=new.provider,
             agent_profile=new.agent_profile,
             working_directory=new.working_directory or "/",
+            permissions=new.permissions,
         )
         self.known[terminal.id] = terminal
         return terminal

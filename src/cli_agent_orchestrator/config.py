@@ -19,6 +19,9 @@ from cli_agent_orchestrator.errors import ConfigError
 DEFAULT_PORT = 9889
 DEFAULT_API = f"http://localhost:{DEFAULT_PORT}"
 
+PERMISSIONS = ("workspace", "full", "ask")
+"""What agents may do without asking; the first is the default."""
+
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
 
@@ -141,8 +144,8 @@ class ServerConfig:
     """Where to listen (CAO_HOST)."""
     port: int = DEFAULT_PORT
     """Where to listen (CAO_PORT)."""
-    permissions: str = "workspace"
-    """What agents may do without asking (AGENT_PERMISSIONS)."""
+    permissions: str = PERMISSIONS[0]
+    """What agents may do without asking if a request does not say it (AGENT_PERMISSIONS)."""
     start_seconds: float = 60
     """How long an agent may take until it can be given work (CAO_START_SECONDS)."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -163,9 +166,7 @@ class ServerConfig:
             config_dir=config_folder(environ),
             host=read_text(environ, "CAO_HOST", "127.0.0.1"),
             port=read_int(environ, "CAO_PORT", DEFAULT_PORT, 0),
-            permissions=read_choice(
-                environ, "AGENT_PERMISSIONS", "workspace", ("workspace", "full", "ask")
-            ),
+            permissions=read_choice(environ, "AGENT_PERMISSIONS", PERMISSIONS[0], PERMISSIONS),
             start_seconds=read_seconds(environ, "CAO_START_SECONDS", 60),
             environ=dict(environ),
             user_tables=tables,

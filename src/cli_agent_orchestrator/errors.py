@@ -126,6 +126,20 @@ class ProgramEnded(StartError):
     """The agent's program ended before it could be given work."""
 
 
+class StepFailed(OrchestratorError):
+    """The agent of a step gave no answer; its terminal is removed."""
+
+    def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
+        text = f"{provider} gave no answer: {reason}"
+        if last_screen.strip():
+            text += f"\nIts last screen:\n{last_screen.rstrip()}"
+        super().__init__(text)
+
+
+class StepTimeout(StepFailed):
+    """The agent of a step did not end its work in time."""
+
+
 class ServerConflict(OrchestratorError):
     """Another server owns the state folder or the port."""
 

@@ -38,6 +38,8 @@ class NewTerminal:
     provider: str
     agent_profile: str
     working_directory: str | None = None
+    permissions: str | None = None
+    """What the agent may do without asking; None: what the server was started with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Terminal:
     alive: bool = True
     exit_code: int | None = None
     """How the agent's program ended; a signal counts as 128 + its number."""
+    permissions: str | None = None
+    """What it may do without asking; None if an earlier version started it, which kept no note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,29 @@ class Delivery:
     enter_presses: int = 0
     removed_characters: int = 0
     """How many control characters were taken out of the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One message to an agent of its own, asked for as a whole."""
+
+    new: NewTerminal
+    prompt: str
+    session_name: str | None = None
+    """A session to join, or to make; None makes one of a name of its own."""
+    seconds: float = 600.0
+    """How long the agent may work."""
+    keep: bool = False
+    """Does the terminal stay when the answer is there?"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """What came of a step."""
+
+    terminal_id: str
+    answer: str
+    status: TerminalStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ ROUTES = [
     "GET /sessions/{name}/terminals",
     "GET /terminals/{terminal_id}",
     "DELETE /terminals/{terminal_id}",
+    "POST /terminals/run-step",
     "POST /terminals/{terminal_id}/input",
     "POST /terminals/{terminal_id}/key",
     "GET /terminals/{terminal_id}/output",

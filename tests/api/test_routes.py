@@ -8,7 +8,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api import schemas
-from cli_agent_orchestrator.models import NewTerminal, OutputMode, TerminalStatus
+from cli_agent_orchestrator.errors import StepFailed, StepTimeout
+from cli_agent_orchestrator.models import NewTerminal, OutputMode, Step, TerminalStatus
 from tests.api.running import RunningApi
 
 
@@ -17,7 +18,7 @@ def test_health_names_service_version_and_features(http: httpx.Client) -> None:
         "status": "ok",
         "service": "cli-agent-orchestrator",
         "version": __version__,
-        "features": ["input-body", "events", "explain"],
+        "features": ["input-body", "events", "explain", "permissions", "run-step"],
     }
 
 
@@ -40,6 +41,82 @@ def test_name_and_folder_of_a_session_may_be_left_out(api: RunningApi, http: htt
     answer = http.post("/sessions", params={"provider": "codex", "agent_profile": "tester"})
     assert answer.status_code == 201
     assert api.service.created == [NewTerminal("codex", "tester", None)]
+
+
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
+def test_permissions_travel_with_the_request(
+    api: RunningApi, http: httpx.Client, path: str
+) -> None:
+    api.service.add(session_name="cao-shop")
+    params = {"provider": "codex", "agent_profile": "tester", "permissions": "full"}
+    answer = http.post(path, params=params)
+    assert answer.json()["permissions"] == "full"
+    assert api.service.created == [NewTerminal("codex", "tester", None, "full")]
+
+
+def test_permissions_that_do_not_exist_are_refused(api: RunningApi, http: httpx.Client) -> None:
+    params = {"provider": "codex", "agent_profile": "tester", "permissions": "root"}
+    refused = http.post("/sessions", params=params)
+    assert refused.status_code == 422
+    assert "'workspace', 'full' or 'ask'" in refused.json()["detail"]
+    assert api.service.created == []
+
+
+STEP = {"provider": "codex", "agent": "tester", "prompt": "what is it?"}
+
+
+def test_a_step_is_asked_for_in_one_request(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post("/terminals/run-step", json=STEP)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "terminal_id": "0badcafe",
+        "last_message": "done",
+        "status": "completed",
+        "replayed": False,
+    }
+    more = {"working_directory": "/tmp", "session_name": "shop", "timeout": 5, "teardown": False}
+    http.post("/terminals/run-step", json={**STEP, **more, "permissions": "ask", "other": 1})
+    assert api.service.steps == [
+        Step(NewTerminal("codex", "tester"), "what is it?"),
+        Step(
+            NewTerminal("codex", "tester", "/tmp", "ask"),
+            "what is it?",
+            session_name="shop",
+            seconds=5,
+            keep=True,
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {**STEP, "prompt": None},
+        {**STEP, "timeout": 0},
+        {**STEP, "timeout": 1e9},
+        {**STEP, "permissions": "root"},
+        {**STEP, "agent": "x" * 201},
+        [],
+    ],
+)
+def test_a_step_that_cannot_be_meant_is_refused(
+    api: RunningApi, http: httpx.Client, body: object
+) -> None:
+    assert http.post("/terminals/run-step", json=body).status_code == 422
+    assert api.service.steps == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(StepFailed("codex", "it has died"), 502), (StepTimeout("codex", "it works on"), 504)],
+)
+def test_a_step_without_an_answer_says_why(
+    api: RunningApi, http: httpx.Client, failure: StepFailed, code: int
+) -> None:
+    api.service.failure = failure
+    answer = http.post("/terminals/run-step", json=STEP)
+    assert (answer.status_code, answer.json()["detail"]) == (code, str(failure))
 
 
 def test_a_terminal_is_added_to_a_session(api: RunningApi, http: httpx.Client) -> None:
@@ -86,6 +163,7 @@ def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) ->
         "last_active": "2023-11-14T22:13:20.500000+00:00",
         "alive": False,
         "exit_code": 137,
+        "permissions": None,
     }
 
 

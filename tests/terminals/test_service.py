@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from dataclasses import replace
 from hashlib import sha256
@@ -21,7 +22,7 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.models import NewTerminal, OutputMode, Terminal, TerminalStatus
 from cli_agent_orchestrator.terminals.delivery import MAX_MESSAGE_BYTES
-from cli_agent_orchestrator.terminals.service import TerminalService
+from cli_agent_orchestrator.terminals.service import TerminalService, free_id
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux
@@ -425,6 +426,47 @@ async def test_an_agent_is_told_of_its_own_terminal_and_not_of_the_servers(groun
     assert environ["TERM"] == "screen-256color"
     assert environ["TERM_PROGRAM"] == "tmux"
     assert not {"COLUMNS", "KITTY_WINDOW_ID"} & set(environ)
+
+
+async def test_ids_are_eight_hex_digits(service: TerminalService, ground: Ground) -> None:
+    terminal = await service.create_session(new(ground))
+    assert re.fullmatch(r"[0-9a-f]{8}", terminal.id)
+
+
+def test_an_id_that_a_terminal_has_is_not_given_again() -> None:
+    drawn = iter(["0000000a", "0000000b", "0000000a", "0000000c"])
+    assert free_id({"0000000a", "0000000b"}, lambda: next(drawn)) == "0000000c"
+
+
+@pytest.mark.parametrize(
+    ("asked", "flag"),
+    [("full", "danger-full-access"), ("ask", "on-request"), (None, "workspace-write")],
+)
+async def test_an_agent_gets_the_permissions_of_the_request_that_creates_it(
+    ground: Ground, asked: str | None, flag: str
+) -> None:
+    codex = ground.work.parent / "codex"
+    codex.write_text('#!/bin/sh\n[ "$1" = --version ] || echo "$*" >>args\nexit 1\n')
+    codex.chmod(0o700)
+    environ = {**ground.config.environ, "CAO_CODEX_COMMAND": str(codex)}
+    ground.config = replace(ground.config, environ=environ)
+    wanted = NewTerminal("codex", "tester", str(ground.work), asked)
+    async with ground.service() as service:
+        with pytest.raises(StartError):
+            await service.create_session(wanted)
+    assert flag in (ground.work / "args").read_text()
+
+
+async def test_permissions_are_told_and_remembered(ground: Ground) -> None:
+    ground.config = replace(ground.config, permissions="ask")
+    async with ground.service() as service:
+        usual = await service.create_session(new(ground))
+        full = await service.create_session(replace(new(ground), permissions="full"))
+        assert (usual.permissions, full.permissions) == ("ask", "full")
+    ground.config = replace(ground.config, permissions="workspace")
+    async with ground.service() as service:
+        assert service.terminal(usual.id).permissions == "ask"
+        assert service.terminal(full.id).permissions == "full"
 
 
 async def test_an_agent_killed_by_a_signal_tells_its_number(

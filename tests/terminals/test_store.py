@@ -35,6 +35,25 @@ def test_terminals_are_found_again(tmp_path: Path) -> None:
     again.close()
 
 
+def test_terminals_of_an_earlier_version_are_found_with_their_longer_ids(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "terminals.sqlite3")) as db:
+        db.execute(
+            "CREATE TABLE terminals (id TEXT PRIMARY KEY, name TEXT NOT NULL, provider TEXT "
+            "NOT NULL, session_name TEXT NOT NULL, agent_profile TEXT NOT NULL, working_directory "
+            "TEXT NOT NULL, created_at REAL NOT NULL, ready INTEGER NOT NULL) STRICT"
+        )
+        old = ("9f3c2a7be1d04c58", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0, 1)
+        db.execute("INSERT INTO terminals VALUES (?, ?, ?, ?, ?, ?, ?, ?)", old)
+        db.commit()
+    for _ in range(2):
+        with closing(TerminalStore(tmp_path)) as store:
+            [row] = store.terminals()
+            assert (row.id, row.ready, row.permissions) == ("9f3c2a7be1d04c58", True, None)
+    with closing(TerminalStore(tmp_path)) as store:
+        store.save(replace(ROW, permissions="ask"))
+        assert store.terminals()[-1].permissions == "ask"
+
+
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"

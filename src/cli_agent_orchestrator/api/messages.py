@@ -1,17 +1,36 @@
-"""Reads the message of an input request: a JSON body of any size up to the limit, or the query."""
+"""Reads what is typed into a terminal: a JSON body of any size up to the limit, or the query."""
+
+from typing import TypeVar
 
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from cli_agent_orchestrator.api.schemas import BODY_LIMIT, MESSAGE_LIMIT, InputBody, inline_schema
+from cli_agent_orchestrator.api.schemas import (
+    BODY_LIMIT,
+    MESSAGE_LIMIT,
+    InputBody,
+    StepBody,
+    inline_schema,
+)
 from cli_agent_orchestrator.errors import MessageTooLarge, UsageError
+from cli_agent_orchestrator.models import NewTerminal, Step
+
+Model = TypeVar("Model", bound=BaseModel)
 
 INPUT_DOCUMENTATION = {
     "requestBody": {
         "description": "The message, of up to 8 MiB.",
         "required": False,
         "content": {"application/json": {"schema": inline_schema(InputBody)}},
+    }
+}
+
+STEP_DOCUMENTATION = {
+    "requestBody": {
+        "description": "What the agent is and what it is asked.",
+        "required": True,
+        "content": {"application/json": {"schema": inline_schema(StepBody)}},
     }
 }
 
@@ -24,7 +43,19 @@ async def read_message(request: Request, query: str | None) -> str:
         raise RequestValidationError([missing])
     if body and query is not None:
         raise UsageError("the message is given twice: as a body and as a query parameter")
-    message = query if query is not None else parse_message(request, body)
+    return check_size(query if query is not None else parse(request, body, InputBody).message)
+
+
+async def read_step(request: Request) -> Step:
+    """Return the step that a request asks for."""
+    body = parse(request, await read_body(request), StepBody)
+    new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
+    prompt = check_size(body.prompt)
+    return Step(new, prompt, body.session_name, body.timeout, keep=not body.teardown)
+
+
+def check_size(message: str) -> str:
+    """Return a message that is not too large."""
     size = len(message.encode("utf-8"))
     if size > MESSAGE_LIMIT:
         raise MessageTooLarge(size, MESSAGE_LIMIT)
@@ -44,13 +75,13 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def parse_message(request: Request, body: bytes) -> str:
-    """Return the message in a JSON body. What is wrong with it is said without quoting it."""
+def parse(request: Request, body: bytes, model: type[Model]) -> Model:
+    """Return what a JSON body holds. What is wrong with it is said without quoting it."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise HTTPException(415, "the body must be JSON: send 'Content-Type: application/json'")
     try:
-        return InputBody.model_validate_json(body).message
+        return model.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(
             error.errors(include_url=False, include_context=False, include_input=False)

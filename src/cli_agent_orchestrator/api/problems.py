@@ -19,6 +19,8 @@ from cli_agent_orchestrator.errors import (
     NotFound,
     OrchestratorError,
     StartError,
+    StepFailed,
+    StepTimeout,
     TmuxError,
     UsageError,
 )
@@ -31,6 +33,8 @@ STATUS_CODES: Mapping[type[Exception], int] = {
     InputRefused: 409,
     MessageTooLarge: 413,
     StartError: 422,
+    StepFailed: 502,
+    StepTimeout: 504,
     TmuxError: 503,
     OrchestratorError: 500,
 }

@@ -8,7 +8,12 @@ from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.backend import Served, Service
 from cli_agent_orchestrator.api.events import EventStream
 from cli_agent_orchestrator.api.hang_up import while_connected
-from cli_agent_orchestrator.api.messages import INPUT_DOCUMENTATION, read_message
+from cli_agent_orchestrator.api.messages import (
+    INPUT_DOCUMENTATION,
+    STEP_DOCUMENTATION,
+    read_message,
+    read_step,
+)
 from cli_agent_orchestrator.api.schemas import (
     FEATURES,
     SERVICE_NAME,
@@ -23,17 +28,20 @@ from cli_agent_orchestrator.api.schemas import (
     OutputBody,
     ProblemBody,
     SessionBody,
+    StepAnswerBody,
     TerminalBody,
     delivery_fields,
     explanation_fields,
     inline_schema,
     reference,
     session_fields,
+    step_fields,
     terminal_fields,
     terminal_list,
 )
 from cli_agent_orchestrator.identity import CHALLENGE_PATTERN, answer_challenge
 from cli_agent_orchestrator.models import NewTerminal, OutputMode
+from cli_agent_orchestrator.providers.base import Permissions
 
 PROBLEMS = {
     400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
@@ -49,6 +57,8 @@ PROBLEMS = {
         "query.provider: Field required",
     ),
     501: ("The server has no token.", "this server cannot prove whose it is"),
+    502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
+    504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
     503: ("tmux does not answer.", "tmux new-window failed: …"),
 }
 
@@ -72,7 +82,7 @@ def problems(*status_codes: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-TerminalId = Annotated[str, Path(max_length=200, examples=["9f3c2a7be1d04c58"])]
+TerminalId = Annotated[str, Path(max_length=200, examples=["9f3c2a7b"])]
 SessionName = Annotated[str, Path(max_length=200, examples=["cao-shop"])]
 Provider = Annotated[str, Query(max_length=200, examples=["codex"])]
 AgentProfile = Annotated[str, Query(max_length=200, examples=["system_analyst"])]
@@ -96,9 +106,15 @@ DONE = {"success": True}
 
 
 async def new_terminal(
-    provider: Provider, agent_profile: AgentProfile, working_directory: Folder = None
+    provider: Provider,
+    agent_profile: AgentProfile,
+    working_directory: Folder = None,
+    permissions: Annotated[
+        Permissions | None,
+        Query(description="What the agent may do without asking; the server's own setting if not."),
+    ] = None,
 ) -> NewTerminal:
-    return NewTerminal(provider, agent_profile, working_directory)
+    return NewTerminal(provider, agent_profile, working_directory, permissions)
 
 
 New = Annotated[NewTerminal, Depends(new_terminal)]
@@ -227,6 +243,18 @@ async def list_terminals(service: Service, name: SessionName) -> Json:
 async def delete_terminal(service: Service, terminal_id: TerminalId) -> Json:
     await service.delete(terminal_id)
     return Json(DONE)
+
+
+@router.post(
+    "/terminals/run-step",
+    summary="Start an agent, ask it one thing, return its answer, end it",
+    response_model=StepAnswerBody,
+    responses=problems(409, 413, 415, 422, 502, 503, 504),
+    openapi_extra=STEP_DOCUMENTATION,
+)
+async def run_step(request: Request, service: Service) -> Json:
+    step = await read_step(request)
+    return Json(step_fields(await while_connected(request, service.run_step(step))))
 
 
 @router.post(

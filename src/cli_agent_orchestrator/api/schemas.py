@@ -18,20 +18,22 @@ from cli_agent_orchestrator.models import (
     Explanation,
     OutputMode,
     Session,
+    StepAnswer,
     Terminal,
     TerminalEvent,
     TerminalStatus,
 )
+from cli_agent_orchestrator.providers.base import Permissions
 
 SERVICE_NAME = "cli-agent-orchestrator"
-FEATURES = ("input-body", "events", "explain")
+FEATURES = ("input-body", "events", "explain", "permissions", "run-step")
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """Bytes of UTF-8 in one message."""
 BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
 """Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
 
 EXAMPLE_TERMINAL: JsonDict = {
-    "id": "9f3c2a7be1d04c58",
+    "id": "9f3c2a7b",
     "name": "system_analyst-1",
     "provider": "codex",
     "session_name": "cao-shop",
@@ -41,6 +43,7 @@ EXAMPLE_TERMINAL: JsonDict = {
     "last_active": "2025-03-01T09:30:00.250000+00:00",
     "alive": True,
     "exit_code": None,
+    "permissions": "workspace",
 }
 
 
@@ -98,6 +101,9 @@ class TerminalBody(Body):
     exit_code: int | None = Field(
         description="How the program ended; a signal counts as 128 + its number."
     )
+    permissions: str | None = Field(
+        description="What it may do without asking; null if an earlier version started it."
+    )
 
 
 class SessionBody(Body):
@@ -109,6 +115,30 @@ class InputBody(BaseModel):
     """What is typed into a terminal; fields that are not known are ignored."""
 
     message: str = Field(examples=["Add a test for the empty cart."])
+
+
+class StepBody(BaseModel):
+    """An agent and what it is asked; fields that are not known are ignored."""
+
+    provider: str = Field(max_length=200, examples=["codex"])
+    agent: str = Field(max_length=200, description="The profile.", examples=["tester"])
+    prompt: str = Field(examples=["Run the tests and say what fails."])
+    working_directory: str | None = Field(default=None, max_length=4096)
+    session_name: str | None = Field(
+        default=None, max_length=200, description="Is joined if it is there, else made."
+    )
+    timeout: float = Field(
+        default=600.0, gt=0, le=86_400, description="Seconds that the agent may work."
+    )
+    teardown: bool = Field(default=True, description="End the agent when it has answered.")
+    permissions: Permissions | None = None
+
+
+class StepAnswerBody(Body):
+    terminal_id: str
+    last_message: str = Field(examples=["All tests pass."])
+    status: TerminalStatus
+    replayed: Literal[False] = Field(description="Answers are never taken from an earlier step.")
 
 
 class DeliveryBody(Body):
@@ -192,6 +222,7 @@ def terminal_fields(terminal: Terminal) -> dict[str, object]:
         "last_active": datetime.fromtimestamp(terminal.last_active, UTC).isoformat(),
         "alive": terminal.alive,
         "exit_code": terminal.exit_code,
+        "permissions": terminal.permissions,
     }
 
 
@@ -210,6 +241,15 @@ def delivery_fields(delivery: Delivery) -> dict[str, object]:
         "detail": delivery.detail,
         "enter_presses": delivery.enter_presses,
         "removed_characters": delivery.removed_characters,
+    }
+
+
+def step_fields(answer: StepAnswer) -> dict[str, object]:
+    return {
+        "terminal_id": answer.terminal_id,
+        "last_message": answer.answer,
+        "status": answer.status,
+        "replayed": False,
     }
 
 

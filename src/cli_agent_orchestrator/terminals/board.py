@@ -103,6 +103,7 @@ class LiveTerminal:
             last_active=self.last_active,
             alive=self.alive,
             exit_code=self.exit_code,
+            permissions=row.permissions,
         )
 
 
@@ -138,6 +139,10 @@ class Board:
             known = [live.row.id for live in self if live.row.ready]
             raise NotFound("terminal", terminal_id, known)
         return live
+
+    def has(self, live: LiveTerminal) -> bool:
+        """Is a terminal still on the board?"""
+        return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
         """Put a terminal on the board; its window is told by `opened` or `connected`."""

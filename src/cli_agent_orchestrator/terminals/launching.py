@@ -23,6 +23,7 @@ from cli_agent_orchestrator.providers.base import (
 )
 from cli_agent_orchestrator.terminals.board import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.profiles import find_profile
+from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Command, Tmux
 
 VERSION_SECONDS = 20.0
@@ -105,7 +106,7 @@ class Launcher:
         return find_profile(name, folders)
 
     async def prepare(
-        self, provider: Provider, profile: Profile, folder: str, event_file: Path
+        self, provider: Provider, profile: Profile, row: TerminalRow, event_file: Path
     ) -> Prepared:
         """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
@@ -116,13 +117,14 @@ class Launcher:
                 program=program,
                 version=await self._version(program, env),
                 args=settings.args,
-                working_directory=folder,
+                working_directory=row.working_directory,
                 profile=profile,
-                permissions=Permissions(self.config.permissions),
+                permissions=Permissions(row.permissions or self.config.permissions),
                 event_file=str(event_file),
             )
         )
-        return Prepared(Command(launch.argv, folder, {**env, **launch.env}), launch.raw_output)
+        command = Command(launch.argv, row.working_directory, {**env, **launch.env})
+        return Prepared(command, launch.raw_output)
 
     async def wait_until_ready(self, live: LiveTerminal) -> None:
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""

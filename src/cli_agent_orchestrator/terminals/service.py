@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Container, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,8 @@ from cli_agent_orchestrator.errors import (
     NotFound,
     ProgramEnded,
     StartError,
+    StepFailed,
+    StepTimeout,
     TmuxCommandError,
     TmuxError,
     UnknownName,
@@ -34,8 +36,11 @@ from cli_agent_orchestrator.models import (
     NewTerminal,
     OutputMode,
     Session,
+    Step,
+    StepAnswer,
     Terminal,
     TerminalEvent,
+    TerminalStatus,
 )
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import processes, tracker
@@ -172,6 +177,30 @@ class TerminalService:
         assert self._courier is not None
         return await self._courier.deliver(self._board.get(terminal_id), message, key)
 
+    async def run_step(self, step: Step) -> StepAnswer:
+        """Start an agent, send it one message, wait for its answer, and end it again.
+
+        It is also ended when that fails, or when nobody waits for it any more.
+        """
+        session = step.session_name
+        known = {live.row.session_name for live in self._board if live.row.ready}
+        joined = next((name for name in (session, f"cao-{session}") if name in known), None)
+        if joined is not None:
+            terminal = await self.create_terminal(joined, step.new)
+        else:
+            terminal = await self.create_session(step.new, session)
+        async with AsyncExitStack() as undo:
+            live = self._board.get(terminal.id)
+            undo.push_async_callback(self._discard, live)
+            delivery = await self.send(terminal.id, step.prompt)
+            if not delivery.confirmed:
+                raise StepFailed(live.row.provider, delivery.detail, live.text)
+            await self._wait_for_rest(live, step.seconds)
+            answer = await self.output(terminal.id, OutputMode.LAST)
+            if step.keep:
+                undo.pop_all()
+            return StepAnswer(terminal.id, answer, live.status)
+
     async def press(self, terminal_id: str, key: str) -> None:
         """Press one key."""
         if key not in KEYS:
@@ -250,19 +279,20 @@ class TerminalService:
         folder = check_folder(new.working_directory)
         profile = self._launcher.profile(new.agent_profile, folder)
         row = TerminalRow(
-            id=secrets.token_hex(8),
+            id=free_id({live.row.id for live in self._board}),
             name=f"{profile.name}-{secrets.token_hex(2)}",
             provider=provider.name,
             session_name=session_name,
             agent_profile=profile.name,
             working_directory=folder,
             created_at=self._clock.now(),
+            permissions=new.permissions or self._config.permissions,
         )
         events = self._event_file(row.id)
-        launch = await self._launcher.prepare(provider, profile, folder, events)
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
+            launch = await self._launcher.prepare(provider, profile, row, events)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
             self._follow(live)
@@ -334,6 +364,19 @@ class TerminalService:
                 return
             await asyncio.sleep(LEFTOVER_LOOK)
 
+    async def _wait_for_rest(self, live: LiveTerminal, seconds: float) -> None:
+        """Wait for the end of a turn. A question may be answered by a person meanwhile."""
+        deadline = self._clock.monotonic() + seconds
+        while not live.status.at_rest:
+            changed = live.changed
+            if live.status is TerminalStatus.ERROR or not self._board.has(live):
+                raise StepFailed(live.row.provider, live.verdict.reason, live.text)
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
+                raise StepTimeout(live.row.provider, reason, live.text)
+            await wait_for_change(changed, left)
+
     async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
         while live.alive and (left := deadline - self._clock.monotonic()) > 0:
@@ -395,6 +438,13 @@ class TerminalService:
     def _open_store(self) -> TerminalStore:
         assert self._store is not None, "the service is started before it is used"
         return self._store
+
+
+def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.token_hex(4)) -> str:
+    """Return an id that no terminal has: 8 hex digits, as clients of such servers insist on."""
+    while (drawn := draw()) in taken:
+        pass
+    return drawn
 
 
 async def _give_up(creations: Iterable[asyncio.Task[Terminal]]) -> None:

@@ -27,7 +27,8 @@ CREATE TABLE IF NOT EXISTS terminals (
     agent_profile TEXT NOT NULL,
     working_directory TEXT NOT NULL,
     created_at REAL NOT NULL,
-    ready INTEGER NOT NULL
+    ready INTEGER NOT NULL,
+    permissions TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS deliveries (
     terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
@@ -43,10 +44,17 @@ CREATE TABLE IF NOT EXISTS deliveries (
 ) STRICT;
 """
 
+ADDED_COLUMNS = (
+    ("terminals", "permissions", "TEXT"),
+    ("deliveries", "begun_at", "REAL"),
+    ("deliveries", "heard", "INTEGER"),
+)
+"""What the tables of earlier versions lack: table, column, kind."""
+
 
 @dataclass(frozen=True, slots=True)
 class TerminalRow:
-    """What is remembered of a terminal; the order of the fields is the table's."""
+    """What is remembered of a terminal; the fields are named as the table's columns."""
 
     id: str
     name: str
@@ -57,10 +65,9 @@ class TerminalRow:
     created_at: float
     ready: bool = False
     """Has it ever been ready for work? What has not is swept after a crash."""
+    permissions: str | None = None
+    """What it may do without asking; None if an earlier version started it."""
 
-
-ADDED_COLUMNS = {"begun_at": "REAL", "heard": "INTEGER"}
-"""What the table of deliveries of an earlier version lacks."""
 
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
 
@@ -147,7 +154,8 @@ class TerminalStore:
             rows = cursor.execute(
                 f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
             ).fetchall()
-        return [replace(TerminalRow(*row), ready=bool(row[-1])) for row in rows]
+        found = [TerminalRow(*row) for row in rows]
+        return [replace(row, ready=bool(row.ready)) for row in found]
 
     def save(self, row: TerminalRow) -> None:
         """Add a terminal, or replace what is known of it."""
@@ -251,8 +259,8 @@ class TerminalStore:
 
 
 def _add_columns(db: sqlite3.Connection) -> None:
-    """Give the deliveries of an earlier version what they lack."""
-    there = {row[1] for row in db.execute("PRAGMA table_info(deliveries)")}
-    for name, kind in ADDED_COLUMNS.items():
+    """Give the tables of an earlier version the columns they lack."""
+    for table, name, kind in ADDED_COLUMNS:
+        there = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
         if name not in there:
-            db.execute(f"ALTER TABLE deliveries ADD COLUMN {name} {kind}")
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")

@@ -1,0 +1,103 @@
+"""A step: one agent, one message, one answer, and nothing left behind."""
+
+import asyncio
+import os
+from dataclasses import replace
+
+import pytest
+
+from cli_agent_orchestrator.errors import StepFailed, StepTimeout, UnknownName
+from cli_agent_orchestrator.models import NewTerminal, Step, TerminalStatus
+from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.terminals.conftest import Ground
+
+pytestmark = pytest.mark.tmux
+
+ANSWER = '[[rule]]\nanswer = "the answer is 42"\n'
+PID = "#{?@cao_id,#{pane_pid},}"
+HANG = "[[rule]]\nmisbehave = { hang = true }\n"
+
+
+def step(ground: Ground) -> Step:
+    return Step(NewTerminal("scripted", "tester", str(ground.work)), "what is it?")
+
+
+def left_behind(service: TerminalService, ground: Ground) -> tuple[int, str]:
+    """Return the terminals that are known and the windows that are there."""
+    windows = ground.tmux("list-panes", "-a", "-F", "#{@cao_id}").strip()
+    return len(service.sessions()), windows
+
+
+async def working(service: TerminalService) -> str:
+    """Wait until an agent works, and return the id of its terminal."""
+    async with asyncio.timeout(60):
+        async for event in service.subscribe():
+            if event.status is TerminalStatus.PROCESSING:
+                return event.terminal_id
+    raise AssertionError
+
+
+async def test_a_step_returns_the_answer_and_ends_the_agent(ground: Ground) -> None:
+    ground.script(ANSWER)
+    async with ground.service() as service:
+        done = await service.run_step(step(ground))
+        assert (done.answer.strip(), done.status) == ("the answer is 42", TerminalStatus.COMPLETED)
+        assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_may_keep_its_agent_and_join_a_session(ground: Ground) -> None:
+    ground.script(ANSWER)
+    async with ground.service() as service:
+        kept = replace(step(ground), keep=True, session_name="shop")
+        first = await service.run_step(kept)
+        second = await service.run_step(kept)
+        [session] = service.sessions()
+        assert session.name == "cao-shop"
+        assert {t.id for t in session.terminals} == {first.terminal_id, second.terminal_id}
+
+
+async def test_a_step_that_takes_too_long_is_ended(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        with pytest.raises(StepTimeout, match=r"processing after 0\.5 seconds"):
+            await service.run_step(replace(step(ground), seconds=0.5, keep=True))
+        assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_that_nobody_waits_for_any_more_is_ended(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        running = asyncio.create_task(service.run_step(step(ground)))
+        await working(service)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_whose_agent_dies_says_so(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        running = asyncio.create_task(service.run_step(step(ground)))
+        await working(service)
+        os.kill(int(ground.tmux("list-panes", "-t", "=cao-hub:", "-s", "-F", PID).strip()), 9)
+        with pytest.raises(StepFailed, match="scripted gave no answer"):
+            await running
+        assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_whose_terminal_is_deleted_ends(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        running = asyncio.create_task(service.run_step(step(ground)))
+        await service.delete(await working(service))
+        with pytest.raises(StepFailed):
+            await running
+        assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_of_an_unknown_agent_starts_nothing(ground: Ground) -> None:
+    async with ground.service() as service:
+        with pytest.raises(UnknownName):
+            await service.run_step(Step(NewTerminal("nonesuch", "tester"), "x"))
+        assert left_behind(service, ground) == (0, "")
