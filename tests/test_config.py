@@ -126,6 +126,7 @@ def test_true_has_many_names(tmp_path: Path, word: str) -> None:
         ("API", "http://local host", "the http or https address of a server"),
         ("PROVIDER", "codex; rm", "the name of an agent"),
         ("TESTER_PROVIDER", "../x", "the name of an agent"),
+        ("AGENT_PERMISSIONS", "root", "one of workspace, full, ask"),
         ("WD", "/no/such/folder", "a folder that exists"),
         ("WD", __file__, "a folder"),
         ("WD", "a\0b", "a path"),

@@ -75,6 +75,8 @@ class ApiClient:
         self.base_url = _checked(base_url)
         self._provider = provider
         self._working_directory = working_directory
+        self.permissions = ""
+        """What new terminals may do without asking; empty: what the server says."""
         self._features: frozenset[str] | None = None
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._http = httpx.Client(
@@ -208,6 +210,8 @@ class ApiClient:
         params = {"provider": provider or self._provider, "agent_profile": agent_profile}
         if self._working_directory is not None:
             params["working_directory"] = self._working_directory
+        if self.permissions:
+            params["permissions"] = self.permissions
         return params
 
     def _message_content(self, message: str) -> dict[str, dict[str, str]]:

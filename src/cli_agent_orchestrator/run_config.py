@@ -18,6 +18,7 @@ from cli_agent_orchestrator.config import (
     LoopRules,
     ReviewRules,
     read_bool,
+    read_choice,
     read_int,
     read_seconds,
 )
@@ -43,6 +44,8 @@ class RunConfig:
     """The agent for roles that name no other (PROVIDER)."""
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role, by the role's name (ANALYST_PROVIDER and so on)."""
+    permissions: str = ""
+    """What agents may do without asking; empty: what the server says (AGENT_PERMISSIONS)."""
     prompt: str = field(default="", repr=False)
     """The task as text (PROMPT)."""
     prompt_file: Path | None = None
@@ -74,6 +77,7 @@ class RunConfig:
             providers={
                 role: _read_word(texts, name) or provider for role, name in ROLE_PROVIDERS.items()
             },
+            permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
             prompt_file=(
                 _read_path(texts, "PROMPT_FILE", "").absolute() if "PROMPT_FILE" in texts else None
@@ -149,6 +153,10 @@ def _read_count(texts: Mapping[str, str], name: str) -> int:
 
 def _read_duration(texts: Mapping[str, str], name: str) -> float:
     return read_seconds(texts, name, float(BY_NAME[name].default))
+
+
+def _read_choice(texts: Mapping[str, str], name: str) -> str:
+    return read_choice(texts, name, "", BY_NAME[name].choices) if name in texts else ""
 
 
 def _read_word(texts: Mapping[str, str], name: str) -> str:

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.config import DEFAULT_API, PERMISSIONS
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
@@ -33,6 +33,7 @@ class Kind(Enum):
     PATH = auto()
     URL = auto()
     FLAG = auto()
+    CHOICE = auto()
     COUNT = auto()
     SECONDS = auto()
 
@@ -50,6 +51,10 @@ class Setting:
     """One sentence for people."""
     minimum: int = 0
     """The least a COUNT may be."""
+    choices: tuple[str, ...] = ()
+    """What a CHOICE may be."""
+    word: str = ""
+    """The option's name if it is not the variable's."""
 
     @property
     def key(self) -> str:
@@ -59,7 +64,7 @@ class Setting:
     @property
     def option(self) -> str:
         """Name the setting as the command line does."""
-        return "--" + self.key.replace("_", "-")
+        return "--" + (self.word or self.key.replace("_", "-"))
 
 
 SETTINGS = (
@@ -74,6 +79,15 @@ SETTINGS = (
     Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),
     Setting("PROGRAMMER_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the programmer."),
     Setting("TESTER_PROVIDER", Kind.TEXT, "", "The agent of the tester."),
+    Setting(
+        "AGENT_PERMISSIONS",
+        Kind.CHOICE,
+        "",
+        "What agents may do without asking: workspace (usual), full or ask; "
+        "a project's own cao.toml may only say ask.",
+        choices=PERMISSIONS,
+        word="permissions",
+    ),
     Setting("PROJECT_TEST_CMD", Kind.TEXT, "", "The command that runs the project's own tests."),
     Setting("MAX_ROUNDS", Kind.COUNT, "8", "Rounds until a run without a PASS has failed.", 1),
     Setting(

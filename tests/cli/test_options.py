@@ -13,6 +13,7 @@ from cli_agent_orchestrator.cli.run import (
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import SETTINGS, Kind, Setting
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
@@ -63,6 +64,9 @@ def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         ({"WD": "/"}, "wd"),
         ({"PROMPT_FILE": "/etc/shadow"}, "prompt_file"),
         ({"API": "http://evil.example:9889"}, "api"),
+        ({"AGENT_PERMISSIONS": "full"}, "agent_permissions"),
+        ({"AGENT_PERMISSIONS": " FULL "}, "agent_permissions"),
+        ({"AGENT_PERMISSIONS": "workspace"}, "agent_permissions"),
     ],
 )
 def test_a_cloned_project_cannot_reach_out_of_its_folder(
@@ -79,9 +83,30 @@ def test_a_project_may_set_what_stays_inside(tmp_path: Path) -> None:
             "PROMPT_FILE": str(tmp_path / "task.md"),
             "API": "http://localhost:9889",
             "MAX_ROUNDS": "2",
+            "AGENT_PERMISSIONS": "ask",
         },
         tmp_path,
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "named"),
+    [
+        ({"AGENT_PERMISSIONS": "full"}, {}, False),
+        ({}, {"AGENT_PERMISSIONS": "full"}, False),
+        ({}, {}, True),
+    ],
+)
+def test_only_the_user_allows_agents_everything(
+    tmp_path: Path, options: dict[str, str], environ: dict[str, str], named: bool
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('agent_permissions = "full"\n', encoding="utf-8")
+    settings = read_all_settings(
+        {**options, "WD": str(tmp_path)}, environ, str(file) if named else None
+    )
+    assert RunConfig.from_env(settings).permissions == "full"
+    assert option("AGENT_PERMISSIONS").opts == ["--permissions"]
 
 
 def test_agents_are_chosen_for_all_roles_or_for_some() -> None:

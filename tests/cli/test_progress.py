@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,10 @@ class TestWords:
             "The run begins with five agents (codex) in session cao-1. "
             "Everything is kept in .tmp/20250131-120000"
         )
+
+    def test_the_beginning_says_what_the_agents_may_do(self) -> None:
+        began = replace(RUN_BEGAN, permissions="full")
+        assert "five agents (codex; permissions: full) in session" in told(began)
 
     def test_a_resumed_run_says_which_agents_are_new(self) -> None:
         resumed = RunBegan(NOON, "s", {}, {"t": "codex"}, "/x", resumed=True, replaced=("tester",))

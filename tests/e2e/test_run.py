@@ -1,5 +1,6 @@
 """`cao run` with real processes, real terminals and the packaged agents."""
 
+import json
 import os
 import signal
 import time
@@ -61,6 +62,23 @@ class TestVerdicts:
         assert done.returncode == 0, done.stdout + done.stderr
         assert state.is_file()
         assert len(list(folder.glob(".tmp/20*/*-tester.md"))) == 1
+
+    def test_permissions_reach_a_server_that_runs_already(self, machine: Machine) -> None:
+        prepare(machine, script())
+        with machine.server():
+            done = machine.cao("run", "task.md", "--permissions", "ask")
+            listed = json.loads(machine.cao("ls", "--json").stdout)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "permissions: ask" in done.stdout
+        assert [terminal["permissions"] for terminal in listed] == ["ask"] * 5
+
+    def test_a_project_cannot_give_its_agents_more_permissions(self, machine: Machine) -> None:
+        prepare(machine, script())
+        (machine.work / "cao.toml").write_text('agent_permissions = "full"\n', encoding="utf-8")
+        done = machine.cao("run", "task.md")
+        assert done.returncode == 2
+        assert "agent_permissions in cao.toml" in done.stderr
+        assert not agents_left(machine)
 
     def test_a_finished_run_is_followed_by_a_new_one(self, machine: Machine) -> None:
         """Scenario: No auto-resume when state file has PASS status"""

@@ -153,6 +153,14 @@ def test_variables_alone_and_their_server_are_enough_for_a_pass(prepared: Machin
     assert len(replies_of(prepared)) == 5
 
 
+def test_a_server_that_knows_no_permissions_is_said_to_know_none(prepared: Machine) -> None:
+    with their_server() as theirs:
+        prepared.env["API"] = theirs.url
+        done = prepared.cao("run", "--permissions", "ask")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"the server at {theirs.url} does not take --permissions" in done.stdout
+
+
 def test_without_a_file_the_run_stops_and_the_next_one_goes_on(prepared: Machine) -> None:
     prepared.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0", "CLEANUP_ON_EXIT": "0"}
     with their_server() as theirs:

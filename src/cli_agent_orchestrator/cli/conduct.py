@@ -137,7 +137,7 @@ class Conductor:
                 self._state_file.save_state(state)
                 undo.pop_all()
             with self._runner(client, task, state.progress.archive) as runner:
-                self._tell_begin(state)
+                self._tell_begin(client, state)
                 return self._loop(client, runner, state)
 
     def _resume(self, saved: RunState) -> RunState:
@@ -158,7 +158,8 @@ class Conductor:
                 self._state_file.save_state(state)
             else:
                 verify_resume_terminals(client, state)
-            self._tell_begin(state, resumed=True, replaced=tuple(role.terminal for role in lost))
+            replaced = tuple(role.terminal for role in lost)
+            self._tell_begin(client, state, resumed=True, replaced=replaced)
             return self._loop(client, runner, state)
 
     def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
@@ -181,6 +182,11 @@ class Conductor:
             # Without API our own commands look in the state folder, and find the same server.
             prefix = f"API={config.api} " if config.api_given else ""
             self._view.connect(client, prefix)
+            if config.permissions and "permissions" not in client.features():
+                self._warn(
+                    f"the server at {client.base_url} does not take --permissions: its agents may "
+                    f"do what it was started with, not {config.permissions}"
+                )
             try:
                 yield client
             finally:
@@ -231,7 +237,11 @@ class Conductor:
             self._warn(f"the unfinished run that was saved here is kept in {aside}")
 
     def _tell_begin(
-        self, state: RunState, resumed: bool = False, replaced: tuple[str, ...] = ()
+        self,
+        client: ApiClient,
+        state: RunState,
+        resumed: bool = False,
+        replaced: tuple[str, ...] = (),
     ) -> None:
         providers = {
             name: state.progress.providers.get(name, state.provider) for name in state.terminals
@@ -244,11 +254,20 @@ class Conductor:
             archive=str(response_files(self._config.wd, state.progress.archive).archive_folder),
             resumed=resumed,
             replaced=replaced,
+            permissions=permissions_of(client, state),
         )
         self._view.tell(began)
 
     def _warn(self, text: str) -> None:
         self._view.tell(Warned(self._clock.now(), text))
+
+
+def permissions_of(client: ApiClient, state: RunState) -> str:
+    """Return what the agents of a run may do without asking, as their server says it."""
+    if "permissions" not in client.features():
+        return ""
+    told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
+    return ", ".join(sorted({str(word) for word in told if word}))
 
 
 def response_files(wd: Path, archive: str) -> ResponseFiles:

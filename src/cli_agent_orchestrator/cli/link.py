@@ -125,6 +125,7 @@ def server_for(
                 token=found.token,
                 transport=transport,
             )
+            client.permissions = config.permissions
             stack.callback(client.close)
             return Link(client, found)
 

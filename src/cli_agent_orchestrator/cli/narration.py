@@ -94,6 +94,7 @@ class Narration:
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
+        agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         return Line(

@@ -40,6 +40,10 @@ INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
     text = f"{setting.help}  [{_default(setting)}{setting.name}]"
+    if setting.kind is Kind.CHOICE:
+        return click.option(
+            setting.option, setting.name, metavar="|".join(setting.choices), help=text
+        )
     if setting.kind is Kind.FLAG:
         names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
         return click.option(names, setting.name, default=None, help=text)
@@ -124,7 +128,10 @@ def read_all_settings(
 
 
 def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
-    """Refuse settings by which a project that was merely cloned would reach out of its folder."""
+    """Refuse settings by which a project that was merely cloned would reach out of its folder.
+
+    Nor may it allow its agents more than the user does, who may have said `ask` to the server.
+    """
     from cli_agent_orchestrator.client import is_loopback  # heavy, and seldom needed
 
     for name in INSIDE_ONLY:
@@ -136,6 +143,13 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
                     settings[name],
                     f"a path in the project; elsewhere only by option, {name} or --config",
                 )
+    permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
+    if permissions not in ("", "ask"):
+        raise ConfigError(
+            f"agent_permissions in {SETTINGS_FILE}",
+            permissions,
+            "ask; more only by --permissions, AGENT_PERMISSIONS or --config",
+        )
     api = settings.get("API")
     if api and not is_loopback(api):
         raise ConfigError(

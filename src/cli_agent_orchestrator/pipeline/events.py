@@ -34,6 +34,8 @@ class RunBegan:
     resumed: bool = False
     replaced: tuple[str, ...] = field(default=())
     """Names of the terminals that were started for lost ones."""
+    permissions: str = ""
+    """What the agents may do without asking; empty if the server does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
