@@ -1,5 +1,11 @@
 """`python -m cli_agent_orchestrator` is the same as `cao`."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # Python looks in the current folder first, and a project must not bring modules of its own.
+    del sys.path[0]
+
 from cli_agent_orchestrator.cli.main import main
 
 if __name__ == "__main__":

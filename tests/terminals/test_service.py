@@ -428,6 +428,16 @@ async def test_an_agent_is_told_of_its_own_terminal_and_not_of_the_servers(groun
     assert not {"COLUMNS", "KITTY_WINDOW_ID"} & set(environ)
 
 
+async def test_the_scripted_agent_imports_nothing_from_the_project(
+    service: TerminalService, ground: Ground
+) -> None:
+    for name in ("json", "argparse", "tomllib", "cli_agent_orchestrator"):
+        spy = f"open({str(ground.work / 'imported')!r}, 'w').close()\n"
+        (ground.work / f"{name}.py").write_text(spy, encoding="utf-8")
+    await service.create_session(new(ground))
+    assert not (ground.work / "imported").exists()
+
+
 async def test_ids_are_eight_hex_digits(service: TerminalService, ground: Ground) -> None:
     terminal = await service.create_session(new(ground))
     assert re.fullmatch(r"[0-9a-f]{8}", terminal.id)
