@@ -15,7 +15,7 @@
     ├── ServerConflict                  another server owns the state folder or the port
     ├── StoreError                      the server's store cannot be read or written
     ├── TmuxError
-    │   ├── TmuxMissing                 tmux is not installed or too old
+    │   ├── TmuxMissing (UsageError)    tmux is not installed or too old
     │   ├── TmuxCommandError            tmux refused a command
     │   └── TmuxGone                    the connection to tmux ended
     ├── ApiError                        seen by a client of the server
@@ -152,7 +152,7 @@ class TmuxError(OrchestratorError):
     """Something about tmux."""
 
 
-class TmuxMissing(TmuxError):
+class TmuxMissing(TmuxError, UsageError):
     """tmux is not installed, or too old."""
 
 

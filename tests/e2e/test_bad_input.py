@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,70 @@ class TestSavedState:
         assert "works on another task" in done.stdout
         prompts = (machine.work / ".tmp").glob("20*/*-analyst-prompt.md")
         assert all("empty lines" in path.read_text(encoding="utf-8") for path in prompts)
+
+
+def install(machine: Machine, text: str) -> None:
+    """Let the agents be a shell script."""
+    program = machine.home / "agent"
+    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    program.chmod(0o755)
+    machine.env["CAO_SCRIPTED_COMMAND"] = str(program)
+
+
+@pytest.mark.tmux
+class TestStart:
+    def assert_nothing_is_left(self, machine: Machine) -> None:
+        assert not machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split()
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (None, "there is no program 'no-such-agent'"),
+            ("echo Please sign in first; exit 1", "Please sign in first"),
+        ],
+        ids=["not installed", "ends at once"],
+    )
+    def test_agents_that_cannot_be_started_are_a_matter_of_usage(
+        self, ready: Machine, text: str | None, reason: str
+    ) -> None:
+        ready.env["CAO_SCRIPTED_COMMAND"] = "no-such-agent"
+        if text is not None:
+            install(ready, text)
+        done = ready.cao("run", "task.md", "--json")
+        assert done.returncode == 2, done.stderr
+        assert "no run was begun: scripted could not be started" in done.stderr
+        assert reason in done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == 2
+        assert not state_path(ready).exists()
+        self.assert_nothing_is_left(ready)
+
+    def test_so_is_a_machine_without_tmux(self, ready: Machine) -> None:
+        path, ready.env["PATH"] = ready.env["PATH"], str(ready.home)
+        done = ready.cao("run", "task.md")
+        ready.env["PATH"] = path
+        assert done.returncode == 2
+        assert "tmux" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+    def test_agents_of_a_run_that_cannot_be_saved_are_ended(self, ready: Machine) -> None:
+        # Taken away only when the agents start: before that, nothing is started at all.
+        install(ready, f'mkdir -p {state_path(ready)}\nexec {sys.executable} "$@"')
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3, done.stderr
+        assert f"the state cannot be saved to {state_path(ready)}: it is a folder" in done.stderr
+        assert done.stderr.count("\n") == 1
+        self.assert_nothing_is_left(ready)
+
+    def test_a_state_that_is_a_folder_is_said_before_agents_start(self, ready: Machine) -> None:
+        state_path(ready).mkdir()
+        done = ready.cao("run", "task.md")
+        assert done.returncode == 3
+        assert "no state can be saved" in done.stderr
+        assert_nothing_was_started(ready)
+
+    @pytest.mark.parametrize("option", ["--state-file", "--prompt-file", "--wd", "--config"])
+    def test_a_name_that_is_too_long_is_said_in_one_line(self, ready: Machine, option: str) -> None:
+        done = ready.cao("run", option, "x" * 300)
+        assert done.returncode == (3 if option == "--state-file" else 2), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert_nothing_was_started(ready)

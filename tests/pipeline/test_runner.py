@@ -216,6 +216,14 @@ class TestResuming:
             number += 1
         assert number > 4 * len(FIVE_TURNS)
 
+    def test_a_first_save_that_fails_is_the_error_that_is_told(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.state_file.path.mkdir(parents=True)
+        with rig.runner(state) as runner:
+            with pytest.raises(StateError, match="cannot be saved"):
+                runner.run(state)
+            assert runner.state == state
+
     @pytest.mark.parametrize("written", [True, False], ids=["after the save", "before the save"])
     def test_a_run_killed_at_any_save_ends_the_same(self, tmp_path: Path, written: bool) -> None:
         for number in range(1, 3 * len(FIVE_TURNS)):

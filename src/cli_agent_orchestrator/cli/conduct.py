@@ -13,6 +13,7 @@ from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
+    ApiRefused,
     OrchestratorError,
     PromptError,
     ResumeError,
@@ -129,7 +130,7 @@ class Conductor:
             for provider in self._config.providers.values():
                 get_provider(provider)
         with self._server(self._config) as client:
-            state = init_new_run(client, self._config, task, self._clock)
+            state = self._start(client, task)
             with ExitStack() as undo:
                 undo.callback(exit_terminals, client, state)
                 self._interrupts.check()
@@ -139,6 +140,13 @@ class Conductor:
             with self._runner(client, task, state.progress.archive) as runner:
                 self._tell_begin(client, state)
                 return self._loop(client, runner, state)
+
+    def _start(self, client: ApiClient, task: Task) -> RunState:
+        try:
+            return init_new_run(client, self._config, task, self._clock)
+        except ApiRefused as error:
+            # All or none are started, so there is nothing that could be resumed.
+            raise UsageError(f"no run was begun: {error.detail}") from error
 
     def _resume(self, saved: RunState) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""

@@ -87,7 +87,7 @@ def main() -> None:
     except UsageError as error:
         click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_USAGE)
-    except OrchestratorError as error:
+    except (OrchestratorError, OSError) as error:
         click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_ERROR)
     finally:

@@ -76,12 +76,13 @@ class Runner:
 
     @property
     def state(self) -> RunState:
-        """The run as it was last saved."""
+        """The run as it was given or last saved."""
         assert self._state is not None, "a run has a state once it has begun"
         return self._state
 
     def run(self, state: RunState) -> RunState:
         """Take every turn that is due and return the state of the finished run."""
+        self._state = state
         self._save(state)
         try:
             while (turn := next_turn(self.state)) is not None:
