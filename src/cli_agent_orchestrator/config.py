@@ -5,7 +5,9 @@ the same names). Empty means unset. A bad value is a `ConfigError` that names th
 value and what was expected.
 """
 
+import os
 import shlex
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,7 +16,7 @@ from typing import Any
 
 import platformdirs
 
-from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 DEFAULT_PORT = 9889
 DEFAULT_API = f"http://localhost:{DEFAULT_PORT}"
@@ -124,6 +126,26 @@ def state_folder(values: Mapping[str, str]) -> Path:
     """Return where the server keeps its store, token and event files (CAO_STATE_DIR)."""
     own = values.get("CAO_STATE_DIR")
     return Path(own).expanduser() if own else platformdirs.user_state_path("cao", appauthor=False)
+
+
+def check_state_folder(folder: Path) -> None:
+    """Refuse a state folder in which another user could put something; it need not exist yet."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return
+    if stat.S_ISLNK(status.st_mode):
+        fault = "is a symbolic link; set CAO_STATE_DIR to the folder to which it leads"
+    elif status.st_uid != os.geteuid():
+        fault = (
+            f"belongs to another user (number {status.st_uid}, you are {os.geteuid()}); "
+            "set CAO_STATE_DIR to a folder of your own"
+        )
+    elif stat.S_ISDIR(status.st_mode) and status.st_mode & 0o022:
+        fault = f"can be written by others; mend it with: chmod go-w {shlex.quote(str(folder))}"
+    else:
+        return
+    raise UsageError(f"the state folder {folder} {fault}")
 
 
 def config_folder(values: Mapping[str, str]) -> Path:

@@ -22,9 +22,16 @@ from dataclasses import dataclass, replace
 import httpx
 
 from cli_agent_orchestrator.client import ApiClient, is_loopback
-from cli_agent_orchestrator.config import DEFAULT_PORT, read_int, read_text, state_folder
+from cli_agent_orchestrator.config import (
+    DEFAULT_PORT,
+    check_state_folder,
+    read_int,
+    read_text,
+    state_folder,
+)
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError
 from cli_agent_orchestrator.identity import is_answer, new_challenge
+from cli_agent_orchestrator.plain_files import Folder
 
 PROOF_SECONDS = 10.0
 """How long a server may take for its proof, from the first byte to the last."""
@@ -106,8 +113,10 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
         raise ConfigError("CAO_TOKEN", "(not shown)", "printable ASCII characters")
     if token:
         yield token
+    folder = state_folder(environ)
+    check_state_folder(folder)
     with contextlib.suppress(OSError):
-        kept = (state_folder(environ) / "token").read_text("utf-8", "replace").strip()
+        kept = Folder(folder).read("token").decode("utf-8", "replace").strip()
         if kept.isascii() and kept.isprintable() and kept:
             yield kept
 
@@ -115,7 +124,7 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
 def announced_server(environ: Mapping[str, str]) -> str | None:
     """Return the address that the server of the state folder left there, None if it has ended."""
     try:
-        pid, url = (state_folder(environ) / "server").read_text("utf-8").split()
+        pid, url = Folder(state_folder(environ)).read("server").decode().split()
         os.kill(int(pid), 0)
     except (OSError, ValueError, OverflowError):
         return None

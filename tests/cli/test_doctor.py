@@ -185,14 +185,25 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
     assert f"CAO_API={theirs.url}" in server.advice
 
 
-def test_a_token_that_others_may_read_is_noted(desk: Desk, tmp_path: Path) -> None:
+def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> None:
     token = tmp_path / "state" / "token"
     token.parent.mkdir()
     token.write_text("secret", encoding="utf-8")
     token.chmod(0o644)
-    assert desk.findings()["token"].advice == f"chmod 600 {token}"
+    assert desk.findings()["token"].advice == f"rm {token}: the next start makes a new one"
+    assert not desk.is_ready()
     token.chmod(0o600)
     assert desk.findings()["token"].state is State.OK
+
+
+def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
+    found = desk.findings()
+    assert found["state folder"].state is State.MISSING
+    assert f"chmod go-w {tmp_path / 'state'}" in found["state folder"].detail
 
 
 def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from cli_agent_orchestrator.cli.remarks import (
     version_words,
 )
 from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator.discovery import discover, name_server
-from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, ConfigError, TmuxMissing
+from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.terminals.hub import read_version
@@ -147,7 +147,7 @@ def describe_agent(provider: Provider, found: Program) -> Finding:
 def _server(environ: Mapping[str, str], default_port: int) -> Finding:
     try:
         discovery = discover(environ, name_server(environ), default_port=default_port)
-    except (ApiUnreachable, ConfigError) as error:
+    except (ApiUnreachable, UsageError) as error:
         return Finding("server", State.NOTE, str(error))
     advice = "\n".join(discovery.remarks)
     if discovery.found is None:
@@ -172,9 +172,10 @@ def _folders(config: ServerConfig) -> Iterator[Finding]:
         loose = token.stat().st_mode & 0o077
         yield Finding(
             "token",
-            State.NOTE if loose else State.OK,
+            State.MISSING if loose else State.OK,
             f"{token}, " + ("others may read it" if loose else "for its owner alone"),
-            f"chmod 600 {token}" if loose else "",
+            f"rm {token}: the next start makes a new one" if loose else "",
+            needed=True,
         )
     file = config.config_dir / "config.toml"
     there = "read" if file.exists() else "not there, which is fine"
@@ -182,6 +183,10 @@ def _folders(config: ServerConfig) -> Iterator[Finding]:
 
 
 def _state_folder(folder: Path) -> Finding:
+    try:
+        check_state_folder(folder)
+    except UsageError as error:
+        return Finding("state folder", State.MISSING, str(error), needed=True)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         return Finding("state folder", State.OK, str(folder), needed=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from cli_agent_orchestrator.config import check_state_folder
 from cli_agent_orchestrator.errors import ServerConflict, StoreError
 from cli_agent_orchestrator.models import Delivery
 
@@ -115,6 +116,7 @@ class TerminalStore:
             raise
 
     def _lock_folder(self, folder: Path) -> None:
+        check_state_folder(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
         self._owner = folder / "server.pid"
