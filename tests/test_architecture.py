@@ -152,3 +152,29 @@ def test_the_command_line_defers_heavy_imports() -> None:
     statements = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     top_level = {name.split(".")[0] for node in statements for name in imports(node)}
     assert top_level.isdisjoint(HEAVY)
+
+
+PROJECT_FILES = [
+    "handoff/*.py",
+    "pipeline/*.py",
+    "settings.py",
+    "run_config.py",
+    *(f"cli/{name}.py" for name in ("conduct", "init", "report", "run", "run_log")),
+]
+"""Who has to do with the files of a project, which may have come from anybody."""
+TOUCHING = {
+    "open", "fdopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink",
+    "touch", "rename", "symlink_to", "iterdir", "glob", "rglob", "exists", "is_file",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "module", [m for pattern in PROJECT_FILES for m in sorted(SOURCE.glob(pattern))], ids=module_id
+)
+def test_the_files_of_a_project_are_touched_in_one_module_only(module: Path) -> None:
+    if module.name == "prompts.py":
+        return  # its templates come with the package
+    called = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
+    names = {func.attr for func in called if isinstance(func, ast.Attribute)}
+    names |= {func.id for func in called if isinstance(func, ast.Name)}
+    assert names.isdisjoint(TOUCHING)

@@ -1,0 +1,82 @@
+"""What is logged during a run stays one line each, whatever it quotes."""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.cli.run_log import LogFile, OneLine, logging_to
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.plain_files import Folder
+
+log = logging.getLogger("tests.run_log")
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "run.log").read_bytes().decode().split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a\nalias ls=evil", r"a\nalias ls=evil"),
+        ("a\r\nb\tc", r"a\r\nb\tc"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\0\x7f\x85\u2028\u2029", r"\x00\x7f\x85\u2028\u2029"),
+        ("not utf-8: \udcff", r"not utf-8: \udcff"),
+        ("größer → 漢字", "größer → 漢字"),
+    ],
+)
+def test_a_record_is_one_line_without_control_characters(
+    tmp_path: Path, text: str, written: str
+) -> None:
+    with logging_to(Folder(tmp_path)):
+        log.warning("it said %s", text)
+    (line, rest) = lines(tmp_path)
+    assert line.endswith(f"WARNING tests.run_log it said {written}")
+    assert rest == ""
+
+
+def test_so_is_one_with_a_traceback(tmp_path: Path) -> None:
+    with logging_to(Folder(tmp_path)):
+        try:
+            fail("one\ntwo")
+        except ValueError:
+            log.exception("failed")
+    (line, rest) = lines(tmp_path)
+    assert line.endswith(r"ValueError: one\ntwo")
+    assert "Traceback" in line
+    assert rest == ""
+
+
+def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        with logging_to(Folder(tmp_path)):
+            log.warning(text)
+        log.warning("not meant for it")
+    assert [line[-3:] for line in lines(tmp_path)] == ["one", "two", ""]
+
+
+def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.log").symlink_to(tmp_path / "victim")
+    with (
+        pytest.raises(StateError, match=r"run\.log cannot be written: it is a symbolic link"),
+        logging_to(Folder(tmp_path)),
+    ):
+        pass
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_no_reason_to_say_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    # Closing it fails like every flush.
+    with suppress(OSError), Path("/dev/full").open("w", encoding="utf-8") as full:
+        handler = LogFile(full)
+        handler.setFormatter(OneLine())
+        handler.handle(logging.makeLogRecord({"msg": "text", "levelno": logging.WARNING}))
+    assert capsys.readouterr() == ("", "")
