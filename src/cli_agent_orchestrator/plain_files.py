@@ -144,7 +144,8 @@ class Folder:
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
         if make:
-            self.root.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.root.mkdir(parents=True)
         descriptor = os.open(self.root, FOLDER_FLAGS)
         try:
             path = self.root

@@ -23,7 +23,13 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError
-from cli_agent_orchestrator.settings import BY_NAME, EVIDENCE_GROUPS, ROLE_PROVIDERS, given
+from cli_agent_orchestrator.settings import (
+    BY_NAME,
+    EVIDENCE_GROUPS,
+    ROLE_PROVIDERS,
+    expand_path,
+    given,
+)
 
 STATE_FILE = ".tmp/orchestrator-loop-state.json"
 
@@ -193,8 +199,4 @@ def _read_folder(texts: Mapping[str, str], name: str) -> Path:
 
 
 def _read_path(texts: Mapping[str, str], name: str, default: str) -> Path:
-    text = texts.get(name, default)
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(name, text, f"a path ({error})") from None
+    return expand_path(name, texts.get(name, default))

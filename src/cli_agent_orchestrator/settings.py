@@ -228,6 +228,14 @@ def check_path(name: str, text: str) -> None:
         raise ConfigError(name, text, "a path without control characters")
 
 
+def expand_path(name: str, text: str) -> Path:
+    """Return a path in which `~` and `~user` are replaced."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(name, text, f"a path ({error})") from None
+
+
 def read_project_settings(project: Path) -> dict[str, str]:
     """Return the settings of a project's own file, by variable name; none if there is no file."""
     path = project / SETTINGS_FILE

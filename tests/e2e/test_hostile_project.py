@@ -146,6 +146,20 @@ def test_a_path_with_control_characters_is_refused_and_quoted(
     assert not (ready.work / ".tmp").exists()
 
 
+@pytest.mark.parametrize("key", ["prompt_file", "state_file", "wd"])
+@pytest.mark.parametrize("value", ["circle/x", "circle", "~nosuchuser/x"])
+def test_a_path_that_leads_nowhere_is_said_in_one_line(
+    ready: Machine, key: str, value: str
+) -> None:
+    (ready.work / "circle").symlink_to("circle")
+    (ready.work / "cao.toml").write_text(f"{key} = {json.dumps(value)}\n", encoding="utf-8")
+    done = ready.cao("run")
+    assert done.returncode in (2, 3)
+    assert done.stderr.count("\n") == 1
+    assert value in done.stderr
+    assert_nothing_was_started(ready)
+
+
 @pytest.mark.parametrize("words", [("a\nb",), ("--state-file", "a\nb"), ("--config", "a\nb")])
 def test_so_is_one_that_is_given_by_option(ready: Machine, words: tuple[str, ...]) -> None:
     done = ready.cao("run", *words)

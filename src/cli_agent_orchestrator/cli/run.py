@@ -19,6 +19,7 @@ from cli_agent_orchestrator.settings import (
     Kind,
     Setting,
     check_path,
+    expand_path,
     merge_settings,
     read_project_settings,
     read_settings_file,
@@ -121,7 +122,7 @@ def read_all_settings(
     if config_file is not None:
         check_path("--config", config_file)
         return merge_settings(options, environ, read_settings_file(Path(config_file)))
-    folder = Path(merge_settings(options, environ, {}).get("WD") or ".").expanduser()
+    folder = expand_path("WD", merge_settings(options, environ, {}).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
     return merge_settings(options, environ, file)
@@ -136,10 +137,12 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
 
     for name in INSIDE_ONLY:
         if name in settings:
-            path = (folder / Path(settings[name]).expanduser()).resolve()
-            if not path.is_relative_to(folder.resolve()):
+            where = f"{name.lower()} in {SETTINGS_FILE}"
+            # Unlike `resolve` this does not mind links that lead in a circle.
+            path = Path(os.path.realpath(folder / expand_path(where, settings[name])))
+            if not path.is_relative_to(os.path.realpath(folder)):
                 raise ConfigError(
-                    f"{name.lower()} in {SETTINGS_FILE}",
+                    where,
                     settings[name],
                     f"a path in the project; elsewhere only by option, {name} or --config",
                 )
