@@ -154,6 +154,29 @@ def test_a_file_is_created_once(folder: Folder, victim: Path) -> None:
     assert victim.read_bytes() == VICTIM
 
 
+# A file size limit is a disk that is full, for one process only.
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from cli_agent_orchestrator.plain_files import Folder
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for write in (Folder.create, Folder.replace):
+    try:
+        write(Folder(Path(sys.argv[1])), "name", b"x" * 10_000)
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_nothing_is_left_of_a_file_for_which_there_is_no_room(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "File too large\n" * 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_is_replaced_as_a_whole(folder: Folder) -> None:
     folder.replace("name", b"one")
     folder.replace("name", b"two")

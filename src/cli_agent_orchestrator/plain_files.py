@@ -91,7 +91,14 @@ class Folder:
     def create(self, name: str, data: bytes) -> None:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
-            _create(folder, name, data)
+            try:
+                _create(folder, name, data)
+            except FileExistsError:
+                raise
+            except OSError:
+                with suppress(OSError):
+                    _remove(folder, name)
+                raise
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file as a whole or not at all: what was there before stays until then."""
