@@ -232,6 +232,15 @@ class TestSavedState:
         assert done.returncode == 3
         assert str(ready.home) in done.stderr
 
+    @pytest.mark.parametrize("folder", ["a\0b", "a\nb", "x" * 5000])
+    def test_a_saved_folder_that_can_be_none_is_quoted(self, ready: Machine, folder: str) -> None:
+        state = {**OLD_STATE, "wd": folder, "terminals": {}}
+        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
+        done = ready.cao("run", "--resume")
+        assert done.returncode == 3
+        assert f"the saved run works in {folder!r}" in done.stderr
+        assert done.stderr.count("\n") == 1
+
     def test_a_saved_run_cannot_lead_to_another_machine(self, ready: Machine) -> None:
         state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": "http://192.0.2.1:1"}
         state_path(ready).write_text(json.dumps(state), encoding="utf-8")

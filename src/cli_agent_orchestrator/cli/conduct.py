@@ -1,5 +1,6 @@
 """Conducts a run: lock, saved state, server, agents, loop, exit code."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -222,10 +223,10 @@ class Conductor:
         return parse_task(saved.prompt)
 
     def _check_folder(self, saved: RunState) -> None:
-        if saved.wd and Path(saved.wd).resolve() != self._config.wd:
+        if saved.wd and not _is_folder(saved.wd, self._config.wd):
             raise ResumeError(
-                f"the saved run works in {saved.wd}, not in {self._config.wd}: set WD to that, or "
-                "start a new run with RESUME=0"
+                f"the saved run works in {saved.wd!r}, not in {self._config.wd}: set WD to that, "
+                "or start a new run with RESUME=0"
             )
 
     def _successors(self, state: RunState, lost: Mapping[Role, str]) -> Mapping[Role, str]:
@@ -281,6 +282,14 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
 def response_files(wd: Path, archive: str) -> ResponseFiles:
     """Return the response files of a run in a folder."""
     return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
+
+
+def _is_folder(text: str, folder: Path) -> bool:
+    """Does a text lead to a folder? It may be none that could be the path of anything."""
+    try:
+        return Path(os.path.realpath(text)) == folder
+    except (OSError, ValueError):
+        return False
 
 
 def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
