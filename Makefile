@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SEED   ?= $(shell date +%s)
+SAMPLE ?= 20
 
 .DEFAULT_GOAL := help
 
@@ -18,6 +19,9 @@ test: $(READY) tmux ## Run all tests
 
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
+
+mutants: $(READY) ## Change the pure modules in small ways: do their tests notice? SAMPLE=20 per module
+	$(BIN)/python -m tests.mutants --seed $(SEED) --sample $(SAMPLE) $(MODULES)
 
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
@@ -53,4 +57,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test search test-agents accuracy check bench format agents tmux node clean
+.PHONY: help demo test search mutants test-agents accuracy check bench format agents tmux node clean

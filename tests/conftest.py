@@ -1,9 +1,14 @@
 """How tests are run: with the same examples each time, or with new ones (`make search`)."""
 
+import signal
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+# A shell that starts a program in the background lets it ignore Ctrl-C, and so would all that is
+# started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FOUND = Path(__file__).parents[1] / ".cache" / "hypothesis"
 

@@ -1,7 +1,7 @@
 from math import inf
 
 from cli_agent_orchestrator.handoff.mailbox import Change
-from cli_agent_orchestrator.handoff.sighting import WRITER_SECONDS, Sighting, Signature
+from cli_agent_orchestrator.handoff.sighting import Sighting, Signature
 
 HALF = Signature(inode=1, size=10, modified_ns=100)
 WHOLE = Signature(inode=1, size=20, modified_ns=200)
@@ -24,9 +24,15 @@ def test_a_file_that_grows_begins_anew() -> None:
     assert NOTHING.seen(HALF, 5).seen(WHOLE, 6).complete_at == 8
 
 
+def test_a_closing_counts_for_the_look_after_it_alone() -> None:
+    seen = NOTHING.seen(HALF, 5).told(Change.CLOSED).seen(HALF, 6)
+    assert seen.complete_at == 5
+    assert seen.seen(WHOLE, 7).complete_at == 9
+
+
 def test_a_file_with_a_writer_must_stay_the_same_for_a_good_while() -> None:
     seen = NOTHING.told(Change.WRITING).seen(HALF, 5).seen(HALF, 7)
-    assert seen.complete_at == 5 + WRITER_SECONDS
+    assert seen.complete_at == 15
 
 
 def test_a_writer_that_closes_makes_it_complete() -> None:
@@ -40,12 +46,12 @@ def test_closing_an_unchanged_file_makes_it_complete() -> None:
 
 def test_a_writer_that_begins_after_the_closing_makes_it_incomplete() -> None:
     seen = NOTHING.told(Change.CLOSED).told(Change.WRITING).seen(HALF, 5)
-    assert seen.complete_at == 5 + WRITER_SECONDS
+    assert seen.complete_at == 15
 
 
 def test_writing_after_it_was_complete_makes_it_incomplete_again() -> None:
     complete = NOTHING.told(Change.CLOSED).seen(HALF, 5)
-    assert complete.told(Change.WRITING).seen(WHOLE, 6).complete_at == 6 + WRITER_SECONDS
+    assert complete.told(Change.WRITING).seen(WHOLE, 6).complete_at == 16
 
 
 def test_a_change_that_leaves_the_content_alone_is_none() -> None:

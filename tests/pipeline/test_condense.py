@@ -123,16 +123,39 @@ def test_a_list_inside_a_numbered_part_does_not_end_it() -> None:
     assert extract_handoff(text, 40) == "5. Explicit handoff\n1. do this\n2. then that"
 
 
-def test_a_sentence_in_a_list_is_no_title() -> None:
-    text = "1. there is a risk that nobody will ever see this\n2. Handoff\n- x"
-    assert extract_handoff(text, 40) == "2. Handoff\n- x"
+@pytest.mark.parametrize(
+    ("item", "is_title"),
+    [
+        ("1. there is a risk of loss", True),
+        ("1. there is a risk of that loss", False),
+        ("- There is a risk of loss: x", True),
+        ("- There is a risk of that loss: x", False),
+    ],
+)
+def test_a_list_item_of_more_than_six_words_is_no_title(item: str, is_title: bool) -> None:
+    taken = extract_handoff(f"{item}\n2. Handoff\n- x", 40)
+    assert taken == (f"{item}\n2. Handoff\n- x" if is_title else "2. Handoff\n- x")
+
+
+@pytest.mark.parametrize("kind", ["## {}", "**{}**", "{}:", "1. {}", "- {}:"])
+def test_what_stands_beyond_a_hundred_characters_is_not_looked_at(kind: str) -> None:
+    """A title is found by its first 100 characters, so that a huge line costs nothing."""
+    shown = "x" * (92 - len(kind.format("")))
+    for words, is_title in ((f"{shown} handoff", True), (f"{shown}x handoff", False)):
+        text = f"talk\n{kind.format(words)}\nstep"
+        assert extract_handoff(text, 40) == (text.removeprefix("talk\n") if is_title else text)
+
+
+def test_a_line_with_a_colon_somewhere_is_no_title() -> None:
+    parts = "Files changed:\nsee https://x\n10:30\nBehavior implemented:\n?:\nb"
+    assert extract_implementation(f"talk\n{parts}", 40) == parts
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        f"Files changed:\n{numbered(9)}",
-        f"Behavior implemented:\n{numbered(9)}",
+        f"talk\nFiles changed:\n{numbered(9)}",
+        f"talk\nBehavior implemented:\n{numbered(9)}",
         numbered(9),
         f"```\nFiles changed:\nBehavior implemented:\n```\n{numbered(9)}",
     ],

@@ -13,7 +13,9 @@ from cli_agent_orchestrator.pipeline.review import (
     EvidenceMissing,
     NotesMissing,
     ReviewAnswer,
+    ReviewVerdict,
     TestAnswer,
+    TestVerdict,
     TooEarly,
     is_review_approved,
     judge_review,
@@ -73,7 +75,10 @@ def test_missing_evidence_is_named() -> None:
 def test_missing_notes_are_named() -> None:
     verdict = judge_review("REVIEW_RESULT: APPROVED\n", Role.ANALYST_REVIEW, 1, RULES)
     assert verdict.obstacles == (TooEarly(1, 2), NotesMissing())
-    assert "there is no REVIEW_NOTES section" in str(verdict)
+    assert str(verdict) == (
+        "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on; "
+        "there is no REVIEW_NOTES section"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,9 +159,13 @@ def test_evidence_counts_only_in_the_notes() -> None:
     assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
 
 
-def test_a_copy_of_the_reviewed_text_is_no_evidence() -> None:
-    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\nfine\n\nANALYST_SUMMARY:\n{ANALYST_NOTES}"
-    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+@pytest.mark.parametrize("label", ["ANALYST_SUMMARY", "PROGRAMMER_SUMMARY"])
+@pytest.mark.parametrize("before", ["fine", "the proposal"])
+def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> None:
+    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n{before}\n\n{label}:\n{ANALYST_NOTES}"
+    verdict = judge_review(text, Role.ANALYST_REVIEW, 2, RULES)
+    assert [type(obstacle) for obstacle in verdict.obstacles] == [EvidenceMissing]
+    assert ("artifacts" in str(verdict)) == (before == "fine")
 
 
 def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> None:
@@ -230,6 +239,8 @@ def test_what_only_looks_like_a_verdict_is_none(line: str) -> None:
 def test_the_last_verdict_wins(line: str) -> None:
     assert answer(f"REVIEW_RESULT: APPROVED\n{line}") is ReviewAnswer.REVISE
     assert answer(f"{line}\nREVIEW_RESULT: APPROVED") is ReviewAnswer.APPROVED
+    verdict = judge_review(line, Role.ANALYST_REVIEW, 1, RULES)
+    assert verdict == ReviewVerdict(ReviewAnswer.REVISE, (), "")
 
 
 @pytest.mark.parametrize(
@@ -257,6 +268,7 @@ def test_the_last_verdict_wins(line: str) -> None:
 )
 def test_the_verdict_of_a_test(text: str, expected: TestAnswer) -> None:
     assert judge_test(text).answer is expected
+    assert expected is TestAnswer.MISSING or judge_test(text) == TestVerdict(expected, "")
 
 
 AROUND = [("", ""), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("„", "“"), ("«", "»")]

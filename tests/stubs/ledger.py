@@ -85,7 +85,7 @@ class Ledger:
             turn.refusals += 1
             self._changed.notify_all()
 
-    def wait_for(self, condition: Callable[["Ledger"], bool], timeout: float = 30.0) -> None:
+    def wait_for(self, condition: Callable[["Ledger"], bool], timeout: float = 60.0) -> None:
         """Return as soon as the condition holds for this ledger.
 
         Raises:

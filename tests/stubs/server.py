@@ -163,12 +163,12 @@ class Stub:
         """Let the answers go on that are held by this name, now and from now on."""
         self._desk.gate(name).set()
 
-    def wait_for_turns(self, count: int, timeout: float = 30.0) -> Turn:
+    def wait_for_turns(self, count: int, timeout: float = 60.0) -> Turn:
         """Return the turn of this number, counted from 1, once it has begun."""
         self.ledger.wait_for(lambda ledger: len(ledger.turns) >= count, timeout)
         return self.turns[count - 1]
 
-    def wait_for_finish(self, count: int, timeout: float = 30.0) -> Turn:
+    def wait_for_finish(self, count: int, timeout: float = 60.0) -> Turn:
         """Return the turn of this number, counted from 1, once its last byte is sent."""
         self.ledger.wait_for(
             lambda ledger: len(ledger.turns) >= count and bool(ledger.turns[count - 1].finished),

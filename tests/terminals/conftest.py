@@ -54,6 +54,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     work = tmp_path / "work"
     work.mkdir()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CAO_")}
+    environ["HOME"] = str(tmp_path)
     environ["CAO_STATE_DIR"] = str(tmp_path / "state")
     environ["CAO_CONFIG_DIR"] = str(tmp_path / "config")
     ground = Ground(ServerConfig.from_env(environ), work)

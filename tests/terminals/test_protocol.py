@@ -115,6 +115,21 @@ def test_other_notifications_keep_their_words() -> None:
     ]
 
 
+def test_what_is_no_text_is_replaced() -> None:
+    assert parsed(b"%window-renamed @2 \xff\n%n\xff x\n%output %\xff y\n") == [
+        Notice("window-renamed", "@2 \ufffd"),
+        Notice("n\ufffd", "x"),
+        Output("%\ufffd", b"y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("escaped", "data"), [(b"\\000", b"\0"), (b"\\377", b"\xff"), (b"\\400", b"\\400")]
+)
+def test_an_escape_is_a_byte(escaped: bytes, data: bytes) -> None:
+    assert unescape(b"a" + escaped + b"b") == b"a" + data + b"b"
+
+
 def test_a_line_is_taken_only_when_it_is_complete() -> None:
     parser = Parser()
     assert parser.feed(b"%output %1 a\\0") == []

@@ -120,6 +120,29 @@ def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: Watch) -
     assert watch.take_pauses() == ()
 
 
+def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: Watch) -> None:
+    for start in (5.0, 5.05, 6.0, 9.0):
+        watch.output("%1", start)
+        watch.output("%1", start + 0.001)
+        assert watch.take_pauses() == ()
+        look(watch, start + 0.04)
+    for now in (9.1, 9.101):
+        watch.output("%1", now)
+    assert watch.take_pauses() == ()
+    watch.output("%1", 9.102)
+    assert watch.take_pauses() == ("%1",)
+
+
+def test_a_pane_that_was_quiet_is_counted_anew(watch: Watch) -> None:
+    watch.add("%3", pausable=False)
+    for now in (5.0, 5.001, 5.002):
+        watch.output("%3", now)
+    look(watch, 5.02)
+    watch.output("%3", 9.0)
+    watch.output("%1", 9.02)
+    assert watch.take(9.02).look == ("%3",), "it is busy no more, and kept company by nobody"
+
+
 def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: Watch) -> None:
     make_busy(watch, "%1")
     for due in (5.26, 5.51, 5.76):

@@ -49,7 +49,7 @@ class Sighting:
     def seen(self, signature: Signature | None, now: float) -> "Sighting":
         """Return what is known after a look at the file; None if it is not there."""
         if signature is None:
-            return replace(self, signature=None, closed=False, closing=False)
+            return replace(self, signature=None, closing=False)
         if signature == self.signature:
             return replace(self, closed=self.closed or self.closing, closing=False)
         return replace(self, signature=signature, since=now, closed=self.closing, closing=False)

@@ -1,0 +1,145 @@
+"""The command: samples changes, tries each, and tells which the tests let pass."""
+
+import argparse
+import random
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Imported once here and not again in every process that is forked.
+import hypothesis.strategies  # noqa: F401
+import pydantic  # noqa: F401
+import pytest_asyncio  # noqa: F401
+
+from tests.mutants.changes import Change, changes_of
+from tests.mutants.trial import Outcome, Trial, run
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "cli_agent_orchestrator"
+SOURCE = ROOT / "src" / PACKAGE
+ALLOWED = Path(__file__).with_name("equivalent.toml")
+NEEDED = 0.95
+SLOWER = 10
+"""A change may make the tests this many times as slow before it is called endless."""
+
+CLAUDE = (
+    "providers/test_claude_hooks.py providers/test_claude_code_session.py "
+    "providers/test_claude_code.py providers/test_screens.py"
+)
+CODEX = "providers/test_codex_session.py providers/test_codex.py providers/test_screens.py"
+LINE_MODE = "providers/test_q_cli.py providers/test_kiro_cli.py providers/test_screens.py"
+TESTS = {
+    "pipeline/condense.py": "pipeline/test_condense.py",
+    "pipeline/machine.py": "pipeline/test_machine.py",
+    "pipeline/prompts.py": "pipeline/test_prompts.py",
+    "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
+    "pipeline/review.py": "pipeline/test_review.py",
+    "pipeline/roles.py": "pipeline/test_roles.py pipeline/test_machine.py",
+    "pipeline/state.py": "pipeline/test_state.py",
+    "pipeline/task.py": "pipeline/test_task.py",
+    "handoff/sighting.py": "handoff/test_sighting.py",
+    "handoff/wait.py": "handoff/test_wait.py handoff/test_wait_properties.py",
+    "terminals/protocol.py": "terminals/test_protocol.py",
+    "terminals/sending.py": "terminals/test_sending.py",
+    "terminals/tracker.py": "terminals/test_tracker.py",
+    "terminals/watch.py": "terminals/test_watch.py",
+    "providers/claude_code.py": CLAUDE,
+    "providers/claude_dialogs.py": CLAUDE,
+    "providers/claude_hooks.py": CLAUDE,
+    "providers/claude_screen.py": CLAUDE,
+    "providers/codex.py": CODEX,
+    "providers/codex_dialogs.py": CODEX,
+    "providers/codex_transcript.py": CODEX,
+    "providers/copilot_cli.py": "providers/test_copilot_cli.py providers/test_screens.py",
+    "providers/gemini_cli.py": "providers/test_gemini_cli.py providers/test_screens.py",
+    "providers/kiro_cli.py": LINE_MODE,
+    "providers/line_mode.py": LINE_MODE,
+    "providers/marks.py": "providers/test_marks.py",
+    "providers/opencode.py": "providers/test_opencode.py providers/test_screens.py",
+    "providers/q_cli.py": LINE_MODE,
+    "providers/screen.py": "providers/test_screen.py providers/test_claude_code.py",
+    "providers/scripted.py": "providers/test_scripted.py providers/test_screens.py",
+    "providers/stream_state.py": "providers/test_stream_state.py",
+    "cli/remarks.py": "cli/test_remarks.py",
+}
+
+
+@dataclass
+class Tally:
+    """What became of the changes of one module."""
+
+    killed: int = 0
+    equivalent: int = 0
+    survived: list[Change] = field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        return self.killed + len(self.survived)
+
+
+def main() -> int:
+    """Try the changes and return the exit code."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--sample", type=int, default=20, help="changes per module")
+    parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as pipeline/reply.py")
+    given = parser.parse_args()
+    print(f"seed {given.seed}, {given.sample} changes per module")
+    tallies = [_try_module(module, given.seed, given.sample) for module in given.modules]
+    killed, judged = sum(t.killed for t in tallies), sum(t.judged for t in tallies)
+    share = killed / judged if judged else 1.0
+    print(f"{killed} of {judged} changes were noticed: {share:.1%}; needed are {NEEDED:.0%}")
+    return 0 if share >= NEEDED else 1
+
+
+def _try_module(module: str, seed: int, sample: int) -> Tally:
+    path = SOURCE / module
+    name = f"{PACKAGE}.{module.removesuffix('.py').replace('/', '.')}"
+    tests = [str(ROOT / "tests" / test) for test in TESTS[module].split()]
+    source = path.read_text(encoding="utf-8")
+    began = time.monotonic()
+    outcome, seconds = run(Trial(name, path, None, tests, cpu_seconds=600))
+    if outcome is not Outcome.GREEN:
+        raise SystemExit(f"{module}: its tests are not green as it is")
+    limit = int(10 + SLOWER * seconds)
+    tally = Tally()
+    for change in _chosen(changes_of(source), f"{seed} {module}", sample):
+        if (module, change.where, change.words) in EQUIVALENT:
+            tally.equivalent += 1
+            continue
+        code = compile(change.made(source), str(path), "exec")
+        if run(Trial(name, path, code, tests, limit))[0] is Outcome.GREEN:
+            tally.survived.append(change)
+            where = f" in {change.where}" if change.where else ""
+            print(f"  {module}:{change.line}{where}: {change.words}", flush=True)
+        else:
+            tally.killed += 1
+    spent = time.monotonic() - began
+    remark = f", {tally.equivalent} judged equivalent" if tally.equivalent else ""
+    print(f"{module}: {tally.killed} of {tally.judged} noticed{remark}  [{spent:.0f}s]", flush=True)
+    return tally
+
+
+def _chosen(changes: Sequence[Change], seed: str, sample: int) -> list[Change]:
+    chosen = random.Random(seed).sample(changes, min(sample, len(changes)))
+    return sorted(chosen, key=lambda change: (change.line, change.node))
+
+
+def _equivalent() -> set[tuple[str, str, str]]:
+    """Return the changes that change nothing anyone could notice; the file says why."""
+    listed = tomllib.loads(ALLOWED.read_text(encoding="utf-8"))
+    return {
+        (module, where, change)
+        for module, entries in listed.items()
+        for where, changes in entries.items()
+        for change in changes
+    }
+
+
+EQUIVALENT = _equivalent()
+
+if __name__ == "__main__":
+    sys.exit(main())
