@@ -72,6 +72,15 @@ def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
     assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
 
 
+@pytest.mark.parametrize("draft", ["sent before", None])
+def test_how_long_it_may_still_be_seen_is_a_sharp_limit(draft: str | None) -> None:
+    sending = Sending(since=10)
+    before = after(sending, Look(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, draft))
+    assert before == LookAgain(pytest.approx(LOOK_SECONDS / 2))
+    assert after(sending, Look(10 + REDRAW_SECONDS - 1, IDLE, draft)) == LookAgain(LOOK_SECONDS)
+    assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
+
+
 def test_what_a_person_left_in_the_box_is_neither_merged_nor_removed() -> None:
     assert isinstance(after(Sending(), Look(0, IDLE, "half a sent")), Refuse)
 
@@ -103,11 +112,19 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
 
 @pytest.mark.parametrize(
     ("message", "draft"),
-    [("first second", "first\n second"), ("first", "first"), ("x", "x"), ("y", "[Pasted text #2]")],
+    [
+        ("first second", "first\n second"),
+        ("first", "first"),
+        ("x", "x"),
+        ("y", "[Pasted text #2]"),
+        ("z", "first"),
+        ("z", "not the first"),
+    ],
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
     sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
     assert after(sending, Look(0, IDLE, draft)) == PressEnter()
+    assert after(replace(sending, last_draft=""), Look(0, IDLE, draft)) == PressEnter()
 
 
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.PASTED, Phase.ENTERED])

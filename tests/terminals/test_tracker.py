@@ -12,6 +12,7 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
+    FLICKER_SECONDS,
     HOLD_SECONDS,
     RECORD_LAG,
     SCREEN_LAG,
@@ -387,3 +388,18 @@ def test_judging_is_repeatable_and_a_verdict_holds_until_it_says(
 def test_every_source_that_can_say_processing_has_a_time_it_holds() -> None:
     assert set(HOLD_SECONDS) == set(SPEAKING)
     assert all(seconds >= SCREEN_LAG for seconds in HOLD_SECONDS.values())
+
+
+def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None:
+    def status(*states: tuple[SignalKind, float], first: Source = Source.STREAM) -> TerminalStatus:
+        track = with_signal(Track(), SignalKind.READY, 10, first)
+        for kind, at in states:
+            track = with_signal(track, kind, at, Source.STREAM)
+        return judge(track, 11).status
+
+    working, ready = SignalKind.WORKING, SignalKind.READY
+    assert status((working, 10.1)) is IDLE
+    assert status((working, 10.01 + FLICKER_SECONDS)) is PROCESSING
+    assert status((ready, 10.15), (working, 10.25)) is PROCESSING
+    assert status((working, 10.1), (working, 10.15)) is IDLE
+    assert status((working, 10.1), first=Source.HOOK) is PROCESSING
