@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from cli_agent_orchestrator.errors import (
 from cli_agent_orchestrator.models import NewTerminal, OutputMode, Terminal, TerminalStatus
 from cli_agent_orchestrator.terminals.delivery import MAX_MESSAGE_BYTES
 from cli_agent_orchestrator.terminals.service import TerminalService, free_id
+from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux
@@ -301,6 +303,19 @@ async def test_a_refused_message_can_be_sent_again_under_its_key(ground: Ground)
         await service.press(terminal.id, "1")
         await reached(service, terminal, COMPLETED)
         assert (await service.send(terminal.id, "more", "key-2")).confirmed
+
+
+@pytest.mark.parametrize(("provider", "ready"), [("scripted", False), ("of_old", True)])
+async def test_a_terminal_that_was_never_finished_or_has_no_provider_any_more_is_forgotten(
+    ground: Ground, provider: str, ready: bool
+) -> None:
+    row = TerminalRow("a1", "x", provider, "cao-x", "tester", str(ground.work), 5.0, ready=ready)
+    with closing(TerminalStore(ground.config.state_dir)) as store:
+        store.save(row)
+    async with ground.service() as service:
+        assert service.sessions() == []
+    with closing(TerminalStore(ground.config.state_dir)) as store:
+        assert store.terminals() == []
 
 
 async def test_a_restart_finds_every_terminal_with_its_right_status(ground: Ground) -> None:
