@@ -1,5 +1,6 @@
 """How tests are run: with the same examples each time, or with new ones (`make search`)."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 # A shell that starts a program in the background lets it ignore Ctrl-C, and so would all that is
 # started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# All that is asked here is on this machine, and no proxy stands in between.
+for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[name]
 
 FOUND = Path(__file__).parents[1] / ".cache" / "hypothesis"
 

@@ -13,7 +13,7 @@ from cli_agent_orchestrator.api.serving import BackgroundServer, serve
 from tests.fakes import FakeService
 
 TOKEN = "0123456789abcdef-secret"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 
 Result = TypeVar("Result")
 

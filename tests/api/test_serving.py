@@ -97,7 +97,7 @@ def test_a_request_in_progress_is_answered_before_the_server_ends() -> None:
             target=lambda: answers.append(client.delete("/terminals/a1b2c3d4").status_code)
         )
         asking.start()
-        assert entered.wait(30)
+        assert entered.wait(60)
         stopping = threading.Thread(target=running.stop)
         stopping.start()
         running.call(release.set)
@@ -109,7 +109,7 @@ def test_a_request_in_progress_is_answered_before_the_server_ends() -> None:
 async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
     stop = asyncio.Event()
     stop.set()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await serve(create_app(FakeService(), token=None), "127.0.0.1", 0, stop=stop)
 
 

@@ -96,7 +96,7 @@ class Machine:
         finally:
             if process.poll() is None:
                 process.terminate()
-            process.wait(30)
+            process.wait(60)
             process.stdout.close() if process.stdout else None
 
     def tmux(self, *words: str) -> str:

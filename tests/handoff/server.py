@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from cli_agent_orchestrator.models import TerminalStatus
 
 TERMINAL = "a1b2c3d4"
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)

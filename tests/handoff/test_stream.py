@@ -14,7 +14,7 @@ from cli_agent_orchestrator.handoff.stream import StatusStream
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
 from tests.handoff.fakes import FakeClock
 
-LIMIT = 30
+LIMIT = 60
 BROKEN = ApiUnreachable("http://localhost/events", "reset", maybe_received=True)
 END = object()
 

@@ -8,7 +8,7 @@ import pytest
 from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, QueueMailbox
 from cli_agent_orchestrator.handoff.watch import TELLS_OF_CLOSING, watch_file
 
-LIMIT = 30
+LIMIT = 60
 
 pytestmark = pytest.mark.skipif(not TELLS_OF_CLOSING, reason="this system tells only of touches")
 

@@ -259,7 +259,7 @@ def run_hook(event: str, given: object, tmp_path: Path, **env: str) -> tuple[str
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "CAO_EVENT_FILE": str(events), **env},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     return done.stdout, events.read_text(encoding="utf-8").splitlines()
 

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Pr
 
 Found = TypeVar("Found")
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 TMUX_SETTINGS = """\
 set -g remain-on-exit on
 set -g history-limit 300000

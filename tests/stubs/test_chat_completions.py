@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stubs import asking
-
 from .chat_completions import ChatStub
 
 SHELL = {"type": "function", "function": {"name": "bash", "parameters": {}}}
@@ -33,7 +31,7 @@ def post(stub: ChatStub, *messages: dict[str, object], stream: bool = True) -> h
     }
     headers = {"authorization": "Bearer k"}
     url = f"{stub.url}/v1/chat/completions"
-    return asking.post(url, json=body, headers=headers)
+    return httpx.post(url, json=body, headers=headers, timeout=60)
 
 
 def deltas(response: httpx.Response) -> list[Any]:
@@ -77,5 +75,5 @@ def test_a_refusal_has_the_form_of_the_api(stub: ChatStub) -> None:
 
 
 def test_there_are_no_models_and_nothing_else(stub: ChatStub) -> None:
-    assert asking.get(f"{stub.url}/v1/models").json()["data"] == []
-    assert asking.get(f"{stub.url}/v1/else").status_code == 404
+    assert httpx.get(f"{stub.url}/v1/models").json()["data"] == []
+    assert httpx.get(f"{stub.url}/v1/else").status_code == 404

@@ -9,8 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stubs import asking
-
 from .openai_responses import OpenAIStub
 from .script import Request, Run, Script, answer
 
@@ -40,7 +38,7 @@ def post(stub: OpenAIStub, *items: dict[str, object], tool: Any = SHELL) -> http
         "input": [{"role": "developer", "content": "profile"}, *items],
         "prompt_cache_key": "conversation",
     }
-    return asking.post(f"{stub.url}/v1/responses", json=body)
+    return httpx.post(f"{stub.url}/v1/responses", json=body, timeout=60)
 
 
 def events(response: httpx.Response) -> list[Any]:
@@ -183,15 +181,15 @@ def test_the_same_text_twice_is_two_prompts(stub: OpenAIStub) -> None:
 
 def test_requests_without_tools_are_side_requests(stub: OpenAIStub) -> None:
     body = {"input": [person("a title, please")], "stream": False}
-    response = asking.post(f"{stub.url}/v1/responses", json=body)
+    response = httpx.post(f"{stub.url}/v1/responses", json=body)
     assert response.json()["output"][0]["content"][0]["text"] == "A session"
     assert (stub.turns, stub.ledger.side_requests) == ([], 1)
 
 
 def test_there_are_no_models_to_list_and_nothing_else_to_see(stub: OpenAIStub) -> None:
-    assert asking.get(f"{stub.url}/v1/models?x=1").json()["data"] == []
-    assert asking.get(f"{stub.url}/v1/other").status_code == 404
-    assert asking.post(f"{stub.url}/v1/other", json={}).status_code == 404
+    assert httpx.get(f"{stub.url}/v1/models?x=1").json()["data"] == []
+    assert httpx.get(f"{stub.url}/v1/other").status_code == 404
+    assert httpx.post(f"{stub.url}/v1/other", json={}).status_code == 404
 
 
 def test_a_responder_is_asked_once_a_turn() -> None:

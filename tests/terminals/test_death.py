@@ -8,7 +8,7 @@ import pytest
 
 from cli_agent_orchestrator.terminals.death import DeathWatch, Ended, PollWatch, death_watch
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Ends:

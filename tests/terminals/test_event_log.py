@@ -18,7 +18,7 @@ def snapshot() -> Iterator[TerminalEvent]:
 
 async def take(log: EventLog, after: str | None, count: int) -> list[TerminalEvent]:
     stream = log.subscribe(after)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         taken = [await anext(stream) for _ in range(count)]
     await stream.aclose()
     return taken

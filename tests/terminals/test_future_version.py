@@ -28,7 +28,7 @@ def install(ground: Ground, *screens: str) -> NewTerminal:
 
 async def reached(service: TerminalService, terminal: Terminal, status: TerminalStatus) -> None:
     """Wait on the event stream until the terminal has this status."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for event in service.subscribe():
             if event.terminal_id == terminal.id and event.status is status:
                 return

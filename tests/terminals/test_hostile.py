@@ -29,7 +29,7 @@ def traces(ground: Ground) -> tuple[str, list[str]]:
 
 async def window_opened(ground: Ground) -> None:
     """Wait until an agent's window is there."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not traces(ground)[0]:
             await asyncio.sleep(0.02)
 
@@ -167,6 +167,6 @@ async def test_what_an_agent_runs_in_its_terminal_ends_with_it(ground: Ground) -
         [leader] = {os.getsid(pid) for pid in pids}
         assert {*pids, leader} <= {*members(leader)}
         await service.delete(terminal.id)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while members(leader):
                 await asyncio.sleep(0.01)

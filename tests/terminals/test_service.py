@@ -46,7 +46,7 @@ async def reached(
     service: TerminalService, terminal: Terminal, *statuses: TerminalStatus
 ) -> TerminalStatus:
     """Wait on the event stream until a terminal has one of these statuses."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for event in service.subscribe():
             if event.terminal_id == terminal.id and event.status in statuses:
                 return event.status
@@ -54,7 +54,7 @@ async def reached(
 
 
 async def gone(service: TerminalService, terminal: Terminal) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for event in service.subscribe():
             if event.terminal_id == terminal.id and not event.alive:
                 return

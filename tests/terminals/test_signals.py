@@ -33,7 +33,7 @@ class Lines:
             self.old.append(line)
 
     async def next(self) -> str:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self.queue.get()
 
 

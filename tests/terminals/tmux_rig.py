@@ -14,7 +14,7 @@ from pathlib import Path
 from cli_agent_orchestrator.errors import TmuxGone
 from cli_agent_orchestrator.terminals.tmux import Command, PaneInfo, PaneScreen, Tmux
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """How long a test waits for something that must happen; it never waits for something not to."""
 
 RAW_READER = """
