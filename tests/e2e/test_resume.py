@@ -9,7 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient, find_token
+from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.discovery import known_tokens
 from cli_agent_orchestrator.errors import ApiUnreachable
 from cli_agent_orchestrator.models import TerminalStatus
 from tests.e2e.conftest import Machine
@@ -35,7 +36,8 @@ def texts_of(machine: Machine, role: str) -> list[str]:
 
 
 def client_of(machine: Machine, url: str) -> ApiClient:
-    return ApiClient(url, working_directory=str(machine.work), token=find_token(machine.env, url))
+    token = next(known_tokens(machine.env))
+    return ApiClient(url, working_directory=str(machine.work), token=token)
 
 
 def pane(machine: Machine) -> str:
