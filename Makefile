@@ -17,6 +17,21 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no accou
 test: $(READY) tmux ## Run all tests
 	$(BIN)/python -m pytest -m "not agents" -n 4 --dist loadgroup
 
+# Only what is named on the command line: inside of tmux there is a TMUX in the environment, too.
+ifeq ($(origin TMUX),command line)
+OTHER_TMUX := $(TMUX)
+endif
+ifeq ($(origin PYTHON),command line)
+OTHER_PYTHON := $(PYTHON)
+endif
+
+test-tmux: $(READY) tmux ## Run the tests that use tmux with TMUX=/path/to/tmux, or a second version
+	@sh scripts/with-tmux.sh "$(OTHER_TMUX)" \
+		$(BIN)/python -m pytest -m "tmux and not agents" -n 4 --dist loadgroup
+
+test-python: ## Run the tests that need no tmux with PYTHON=python3.14, or the newest that is there
+	@sh scripts/with-python.sh "$(OTHER_PYTHON)" -m pytest -m "not tmux and not agents" -n 4 --dist loadgroup
+
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
 
@@ -57,4 +72,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test search mutants test-agents accuracy check bench format agents tmux node clean
+.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check bench format agents tmux node clean

@@ -1,11 +1,26 @@
-"""How tests are run: with the same examples each time, or with new ones (`make search`)."""
+"""How tests are run.
 
+With the same examples each time, or with new ones (`make search`). And no test sees a server that
+it did not start, or a folder of the user's: each has a state folder and a configuration folder that
+are not there yet, and the port 0, which means a free one. Whoever uses the default port all the
+same fails at once, in this process and in the programs of ours that it starts.
+"""
+
+import atexit
+import itertools
 import os
 import signal
+import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+from cli_agent_orchestrator.config import DEFAULT_PORT
+from cli_agent_orchestrator.settings import BY_NAME
 
 # A shell that starts a program in the background lets it ignore Ctrl-C, and so would all that is
 # started here.
@@ -38,3 +53,45 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same")
+
+FOLDER = tempfile.TemporaryDirectory(prefix="cao-tests-")
+NUMBERS = itertools.count()
+NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
+
+
+def pytest_runtest_setup() -> None:
+    own = Path(FOLDER.name) / str(next(NUMBERS))
+    os.environ["CAO_STATE_DIR"] = str(own / "state")
+    os.environ["CAO_CONFIG_DIR"] = str(own / "config")
+
+
+def forget_the_users_settings() -> None:
+    for name in list(os.environ):
+        if name in BY_NAME or name.startswith("CAO_"):
+            del os.environ[name]
+    os.environ["CAO_PORT"] = "0"
+
+
+# Any: as in sys.addaudithook
+def refuse_the_default_port(event: str, args: tuple[Any, ...]) -> None:
+    """Raise when somebody is about to use the port of the user's own server."""
+    match event, args:
+        case "socket.connect" | "socket.bind", (_, (_, int(port), *_)) if port == DEFAULT_PORT:
+            raise AssertionError(f"a test must not use port {port}: a server may be there")
+        case "subprocess.Popen", (_, words, _, env) if is_ours(words):
+            environ = os.environ if env is None else env
+            named = [environ[name] for name in NAMES_A_SERVER if environ.get(name)]
+            if not named or any(str(DEFAULT_PORT) in name for name in named):
+                raise AssertionError(f"a test must name a port of its own to {words}: {named}")
+
+
+def is_ours(words: str | Sequence[str]) -> bool:
+    """Is a program that is about to be started `cao`?"""
+    return not isinstance(words, str) and (
+        "cli_agent_orchestrator" in words or Path(str(words[0])).name == "cao"
+    )
+
+
+forget_the_users_settings()
+sys.addaudithook(refuse_the_default_port)
+atexit.register(FOLDER.cleanup)

@@ -163,6 +163,14 @@ def test_ls_shows_where_each_agent_works(ours: RunningApi, shell: Shell) -> None
     assert lines[1].split()[-1] == "/home/ada/shop"
 
 
+def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    ours.service.known["11111111"] = replace(ours.service.known["11111111"], permissions="ask")
+    lines = shell.run("ls").output.splitlines()
+    assert lines[0].split()[-2] == "PERMISSIONS"
+    assert lines[1].split()[-2] == "ask"
+
+
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     shell.env["CAO_API"] = "http://127.0.0.1:1"

@@ -45,6 +45,7 @@ class Machine:
             "HOME": str(self.home),
             "CAO_STATE_DIR": str(self.home / "state"),
             "CAO_CONFIG_DIR": str(self.home / "config"),
+            "CAO_PORT": "0",
         }
 
     @property

@@ -59,7 +59,6 @@ def prepare(machine: Machine, text: str) -> None:
     machine.script(text)
     machine.env |= {
         "PROVIDER": "scripted",
-        "CAO_PORT": "0",
         "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
     }
 

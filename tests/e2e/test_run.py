@@ -36,7 +36,6 @@ class TestVerdicts:
     def test_the_packaged_script_takes_a_run_to_a_pass(self, machine: Machine) -> None:
         """Scenario: PASS exits with code 0"""
         (machine.work / "task.md").write_text(TASK, encoding="utf-8")
-        machine.env["CAO_PORT"] = "0"
         done = machine.cao("run", "--provider", "scripted", "task.md")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "APPROVED does not count: cycle 1 is too early" in done.stdout

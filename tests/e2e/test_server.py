@@ -205,7 +205,6 @@ def test_commands_find_agents_again_when_no_server_runs(machine: Machine) -> Non
             working_directory=str(machine.work),
         )
     del machine.env["API"]
-    machine.env["CAO_PORT"] = "0"
     listed = machine.cao("ls")
     assert terminal["id"] in listed.stdout, listed.stderr
     assert machine.cao("stop", "--all").returncode == 0

@@ -26,6 +26,7 @@ class Listed:
     session: str
     provider: str
     status: str
+    permissions: str
     folder: str
     raw: Answer = field(repr=False)
     """What the server told."""
@@ -50,6 +51,7 @@ def read_terminal(raw: Mapping[str, Any]) -> Listed:
         session=_word(raw, "session_name", "tmux_session"),
         provider=_word(raw, "provider"),
         status=_status_words(raw),
+        permissions=_word(raw, "permissions"),
         folder=_word(raw, "working_directory"),
         raw=dict(raw),
     )

@@ -33,7 +33,7 @@ api = click.option("--api", metavar="URL", help="The server.  [CAO_API, API or C
 @as_json
 @api
 def ls(as_json: bool, api: str | None) -> None:
-    """List sessions and terminals with their status and folder."""
+    """List sessions and terminals with their status, permissions and folder."""
     with connected(os.environ, api) as client:
         terminals = all_terminals(client)
     if as_json:
@@ -46,8 +46,10 @@ def ls(as_json: bool, api: str | None) -> None:
 
 
 def _table(terminals: Iterable[Listed]) -> Iterator[str]:
-    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS", "FOLDER")]
-    rows += [(t.id, t.session, t.name, t.provider, t.status, t.folder) for t in terminals]
+    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS", "PERMISSIONS", "FOLDER")]
+    rows += [
+        (t.id, t.session, t.name, t.provider, t.status, t.permissions, t.folder) for t in terminals
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
