@@ -1,9 +1,14 @@
 """A prompt is sent again only when that is safe."""
 
+from contextlib import suppress
+from itertools import pairwise
+
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
 from cli_agent_orchestrator.handoff.delivery import Letter, Messenger, Verdict, judge
+from cli_agent_orchestrator.handoff.lookout import Subject
+from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent, Narrator
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
 
@@ -41,12 +46,26 @@ class Post:
         self.clock = FakeClock()
         self.agents = FakeAgents(self.clock)
         self.pauses: list[float] = []
-        self.statuses: list[TerminalStatus] = []
-        self.messenger = Messenger(self.agents, self.clock, self.pause, self.statuses.append)
+        self.events: list[HandoffEvent] = []
+        narrator = Narrator(Subject(TERMINAL, "analyst"), self.events.append, self.clock)
+        self.messenger = Messenger(self.agents, self.clock, self.pause, narrator)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.clock.time += seconds
+
+    @property
+    def statuses(self) -> list[TerminalStatus | None]:
+        return [event.status for event in self.events if event.kind is EventKind.STATUS]
+
+    @property
+    def delays(self) -> list[tuple[float, str]]:
+        """How long the delays that were told had lasted, and why."""
+        return [
+            (event.at - (event.since or 0), event.text)
+            for event in self.events
+            if event.kind is EventKind.DELAYED
+        ]
 
 
 @pytest.fixture
@@ -70,9 +89,10 @@ def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
 
 def test_a_server_that_does_not_come_back_is_given_up_after_five_minutes(post: Post) -> None:
     post.agents.down = NOT_REACHED
-    with pytest.raises(ApiUnreachable):
+    with pytest.raises(HandoffError) as raised:
         post.messenger.deliver(LETTER, knows_keys=False)
     assert 300 <= sum(post.pauses) <= 310
+    assert "the server does not answer; see that the server runs" in str(raised.value)
 
 
 def test_a_letter_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
@@ -105,15 +125,62 @@ def test_a_busy_terminal_gets_it_when_it_is_free(post: Post) -> None:
     post.agents.refusals = [BUSY] * 10
     assert post.messenger.deliver(LETTER, knows_keys=False).certain
     assert max(post.pauses) == 2
-    assert post.statuses == [TerminalStatus.PROCESSING] * 10
+    assert post.statuses == [TerminalStatus.PROCESSING]
 
 
 def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 1000
-    with pytest.raises(ApiRefused, match="409"):
+    with pytest.raises(HandoffError) as raised:
         post.messenger.deliver(LETTER, knows_keys=True)
     assert 300 <= sum(post.pauses) <= 302
+    assert "the agent is busy; look at it with `cao attach a1b2c3d4`, then" in str(raised.value)
+    assert "409" not in str(raised.value)
+
+
+def test_a_delivery_that_takes_a_moment_is_not_worth_telling(post: Post) -> None:
+    post.agents.refusals = [BUSY] * 3
+    post.messenger.deliver(LETTER, knows_keys=True)
+    assert post.delays == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BUSY, "the agent is busy; look at it with `cao attach a1b2c3d4`"),
+        (NOT_REACHED, "the server does not answer; see that the server runs"),
+        (BROKEN, "oops; see to it at the server"),
+    ],
+)
+def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
+    post: Post, error: ApiError, words: str
+) -> None:
+    post.agents.refusals = [error] * 60
+    with suppress(HandoffError):
+        post.messenger.deliver(LETTER, knows_keys=True)
+    waited = [seconds for seconds, _ in post.delays]
+    assert 2 <= waited[0] < 4
+    assert 3 <= len(waited) <= 6
+    assert all(later >= 3 * sooner for sooner, later in pairwise(waited))
+    assert all(words in text and "/input" not in text for _, text in post.delays)
+
+
+def test_another_reason_for_a_delay_is_told_at_once(post: Post) -> None:
+    post.agents.refusals = [*[BUSY] * 5, NOT_REACHED, NOT_REACHED]
+    post.messenger.deliver(LETTER, knows_keys=True)
+    assert [text.split(";")[0] for _, text in post.delays] == [
+        "the agent is busy",
+        "the server does not answer",
+    ]
+
+
+def test_a_second_letter_that_is_delayed_is_told_anew(post: Post) -> None:
+    post.agents.refusals = [BUSY] * 30
+    post.messenger.deliver(LETTER, knows_keys=True)
+    told = len(post.delays)
+    post.agents.refusals = [BUSY] * 10
+    post.messenger.deliver(LETTER, knows_keys=True)
+    assert len(post.delays) > told
 
 
 def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
@@ -121,6 +188,7 @@ def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
     post.agents.refusals = [BUSY] * 1000
     assert post.messenger.deliver(LETTER, knows_keys=True).certain
     assert sum(post.pauses) > 1000
+    assert post.delays == []
 
 
 def test_a_busy_terminal_may_become_silent(post: Post) -> None:

@@ -12,8 +12,15 @@ from enum import Enum
 from typing import Protocol
 
 from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, TurnFailed
-from cli_agent_orchestrator.handoff.lookout import is_passing
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnreachable,
+    HandoffError,
+    TurnFailed,
+)
+from cli_agent_orchestrator.handoff.lookout import in_words, is_passing
+from cli_agent_orchestrator.handoff.progress import Narrator
 from cli_agent_orchestrator.handoff.wait import SILENCE_SECONDS, backoff
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 
@@ -75,24 +82,30 @@ class Inbox(Protocol):
     def get_status(self, terminal_id: str) -> TerminalStatus: ...
 
 
+def advice(error: ApiError, terminal_id: str) -> str:
+    """Return what a person can do about a message that cannot be delivered."""
+    match error:
+        case ApiUnreachable():
+            return "see that the server runs (`cao server` starts one)"
+        case ApiRefused(status_code=409):
+            return f"look at it with `cao attach {terminal_id}`"
+    return "see to it at the server"
+
+
 class Messenger:
     """Delivers letters, patiently."""
 
     def __init__(
-        self,
-        inbox: Inbox,
-        clock: Clock,
-        pause: Callable[[float], None],
-        on_status: Callable[[TerminalStatus], None],
+        self, inbox: Inbox, clock: Clock, pause: Callable[[float], None], narrator: Narrator
     ) -> None:
-        """Take how to pause, and whom to tell the status of a terminal that refuses."""
+        """Take how to pause, and whom to tell what is waited for."""
         self._inbox = inbox
         self._clock = clock
         self._pause = pause
-        self._on_status = on_status
+        self._narrator = narrator
 
     def deliver(self, letter: Letter, knows_keys: bool) -> Handover:
-        """Return how the letter was delivered; raise the last error after five minutes in vain.
+        """Return how the letter was delivered; raise why it was not after five minutes in vain.
 
         `knows_keys` if the server types a letter only once and says whether the agent took it. The
         time a terminal refuses because its agent waits for a person does not count.
@@ -111,13 +124,23 @@ class Messenger:
                     return Handover(False, str(error))
                 if verdict is Verdict.BUSY and self._waits_for_person(letter.terminal_id):
                     failing_since = self._clock.monotonic()
-                tired = self._clock.monotonic() >= failing_since + SILENCE_SECONDS
-                if tired or verdict is Verdict.FINAL:
+                if verdict is Verdict.FINAL:
                     raise
+                self._be_patient(letter, error, self._clock.monotonic() - failing_since)
             failures += 1
             pause = backoff(failures)
             busy = verdict is Verdict.BUSY
             self._pause(min(pause, LONGEST_BUSY_PAUSE_SECONDS) if busy else pause)
+
+    def _be_patient(self, letter: Letter, error: ApiError, seconds: float) -> None:
+        """Tell what is waited for, or raise it if it has been waited for too long."""
+        remedy = advice(error, letter.terminal_id)
+        if seconds >= SILENCE_SECONDS:
+            raise HandoffError(
+                f"terminal {letter.terminal_id} could not be given its message for {seconds:.0f} "
+                f"s: {in_words(error)}; {remedy}, then `cao run` goes on with it"
+            ) from error
+        self._narrator.delay(seconds, f"{in_words(error)}; {remedy}")
 
     def _waits_for_person(self, terminal_id: str) -> bool:
         try:
@@ -126,7 +149,7 @@ class Messenger:
             if not is_passing(error):
                 raise
             return False
-        self._on_status(status)
+        self._narrator.status(status)
         if status is TerminalStatus.ERROR:
             raise TurnFailed(
                 f"terminal {terminal_id} takes no input: it is in the error state. Look at it with "

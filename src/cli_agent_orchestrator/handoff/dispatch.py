@@ -260,7 +260,7 @@ class Handoff:
 
     def _deliver(self, vigil: Vigil, message: str, key: str) -> Handover:
         self._ears.check_stop()
-        messenger = Messenger(self._agents, self._clock, vigil.pause, vigil.narrator.status)
+        messenger = Messenger(self._agents, self._clock, vigil.pause, vigil.narrator)
         letter = Letter(vigil.subject.terminal_id, message, key)
         return messenger.deliver(letter, self._knows_keys)
 

@@ -11,6 +11,11 @@ from cli_agent_orchestrator.models import TerminalStatus
 
 logger = logging.getLogger(__name__)
 
+DELAY_SECONDS = 2.0
+"""A delivery that takes longer is worth telling."""
+DELAY_FACTOR = 3.0
+"""It is told again when it has taken so many times as long."""
+
 
 class EventKind(StrEnum):
     """What there is to tell."""
@@ -21,6 +26,8 @@ class EventKind(StrEnum):
     """The prompt has been sent, and nobody knows if the agent has it."""
     ASKED_AGAIN = "asked_again"
     """The whole prompt is about to be sent once more; `text` says why."""
+    DELAYED = "delayed"
+    """A message could not be delivered yet; `text` says why, `since` from when on."""
     RESUMED = "resumed"
     """The prompt had been sent before; it is not sent again."""
     STATUS = "status"
@@ -52,6 +59,8 @@ class HandoffEvent:
     """Unix time."""
     text: str = ""
     status: TerminalStatus | None = None
+    since: float | None = None
+    """Unix time; since when it is so."""
 
 
 OnEvent = Callable[[HandoffEvent], None]
@@ -65,19 +74,20 @@ class Narrator:
     """Tells what happens in one turn, each thing once."""
 
     def __init__(self, subject: Subject, on_event: OnEvent, clock: Clock) -> None:
-        self._subject = subject
+        self._who = (subject.terminal_id, subject.role)
         self._on_event = on_event
         self._clock = clock
         self._status: TerminalStatus | None = None
         self._silent = False
         self._file_seen = False
+        self._delay = ""
+        self._delay_told = 0.0
 
     def tell(self, kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> None:
-        terminal_id, role = self._subject.terminal_id, self._subject.role
-        self._on_event(HandoffEvent(kind, terminal_id, role, self._clock.now(), text, status))
+        self._on_event(HandoffEvent(kind, *self._who, self._clock.now(), text, status))
 
     def warn(self, text: str) -> None:
-        logger.warning("%s %s: %s", self._subject.terminal_id, self._subject.role, text)
+        logger.warning("%s %s: %s", *self._who, text)
         self.tell(EventKind.WARNING, text)
 
     def status(self, status: TerminalStatus) -> None:
@@ -88,8 +98,25 @@ class Narrator:
         self._silent = False
         self.tell(EventKind.STATUS, status=status)
         if status is TerminalStatus.WAITING_USER_ANSWER:
-            command = f"cao attach {self._subject.terminal_id}"
+            command = f"cao attach {self._who[0]}"
             self.tell(EventKind.WAITING_FOR_PERSON, command, status)
+
+    def delay(self, seconds: float, reason: str) -> None:
+        """Tell that a message cannot be delivered: after a moment, then more and more seldom.
+
+        Another reason is told at once.
+        """
+        if seconds < self._delay_told:
+            self._delay_told = 0.0
+        due = max(DELAY_SECONDS, self._delay_told * DELAY_FACTOR)
+        if seconds < DELAY_SECONDS or (seconds < due and reason == self._delay):
+            return
+        self._delay, self._delay_told = reason, seconds
+        logger.warning("%s %s: not delivered: %s", *self._who, reason)
+        now = self._clock.now()
+        self._on_event(
+            HandoffEvent(EventKind.DELAYED, *self._who, now, reason, since=now - seconds)
+        )
 
     def silence(self, error: object) -> None:
         """Tell that the server does not answer, unless that is known."""
