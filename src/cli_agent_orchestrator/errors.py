@@ -25,6 +25,7 @@
     │   ├── NoResponseFile              the agent came to rest and wrote no response file
     │   └── TurnFailed                  the agent is in error
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
+    ├── OutputClosed                    nobody reads any more what a command prints
     └── RunError                        a run cannot start or go on
         ├── RunLocked                   another run works in the same folder
         ├── StateError                  the state file cannot be read or written
@@ -207,6 +208,10 @@ class TurnFailed(HandoffError):
 
 class HandoffTimeout(OrchestratorError, TimeoutError):
     """A turn did not end in time."""
+
+
+class OutputClosed(OrchestratorError):
+    """Nobody reads any more what a command prints."""
 
 
 class RunError(OrchestratorError):

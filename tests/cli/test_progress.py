@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from cli_agent_orchestrator.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import (
+    AgentsStarting,
+    AgentStarted,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -47,6 +50,8 @@ PREFIX = "API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0
 TURN = Turn(Role.ANALYST_REVIEW, 1, 2)
 BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
+STARTING = AgentsStarting(NOON, {"analyst": "codex", "tester": "claude_code"})
+STARTED = AgentStarted(NOON, "tester", "t1")
 RUN_BEGAN = RunBegan(
     NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
 )
@@ -54,6 +59,10 @@ RUN_BEGAN = RunBegan(
 
 def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:
     return HandoffEvent(kind, "0badcafe", "analyst_review", NOON, text, status)
+
+
+def delayed(text: str, seconds: float) -> HandoffEvent:
+    return replace(handoff(EventKind.DELAYED, text), since=NOON - seconds)
 
 
 def ended(outcome: Outcome) -> TurnEnded:
@@ -69,6 +78,26 @@ def told(*events: RunEvent) -> str:
 
 
 class TestWords:
+    def test_what_is_started_is_told_before_it_is_there_and_counted_after(self) -> None:
+        assert told(STARTING) == "Starting analyst (codex), tester (claude_code) …"
+        assert told(STARTING, STARTED) == "tester has started, 1 of 2"
+
+    def test_agents_that_are_started_again_are_counted_anew(self) -> None:
+        assert told(STARTING, STARTED, STARTING, STARTED) == "tester has started, 1 of 2"
+
+    def test_a_delayed_delivery_says_for_how_long_and_why(self) -> None:
+        assert told(BEGAN, delayed("its input box holds text", 40)) == (
+            "Round 1, cycle 2, analyst_review waits to be given its message, 40.0 s: "
+            "its input box holds text"
+        )
+
+    def test_the_end_of_a_delay_is_told(self) -> None:
+        done = handoff(EventKind.DISPATCHED)
+        assert told(BEGAN, delayed("busy", 5), done).endswith("has its message now")
+        narration = Narration(Path("/p"))
+        lines = [narration.tell(event) for event in (BEGAN, delayed("busy", 5), BEGAN, done)]
+        assert lines[-1] is None
+
     def test_the_beginning_says_who_and_where(self) -> None:
         assert told(RUN_BEGAN) == (
             "The run begins with five agents (codex) in session cao-1. "
@@ -208,6 +237,12 @@ class TestViews:
                 {"event": "status", "status": "idle", "terminal_id": "0badcafe"},
             ),
             (Warned(NOON, "odd"), {"event": "warning", "text": "odd"}),
+            (STARTING, {"event": "agents_starting", "providers": dict(STARTING.providers)}),
+            (STARTED, {"event": "agent_started", "name": "tester", "terminal_id": "t1"}),
+            (
+                delayed("busy", 40),
+                {"event": "delayed", "text": "busy", "since": NOON - 40, "role": "analyst_review"},
+            ),
             (
                 RunEnded(NOON, FinalStatus.PASS, 2, 0),
                 {"event": "run_ended", "final_status": "PASS", "exit_code": 0},
@@ -246,6 +281,32 @@ class TestViews:
         assert "line 8 of 0badcafe" in text
         assert "line 2 of 0badcafe" not in text
         assert "PASS" in text
+
+    def test_a_terminal_shows_who_is_still_being_started(self) -> None:
+        output = io.StringIO()
+        with LiveView(Path("/p"), Console(file=output, force_terminal=True, width=100)) as view:
+            view.tell(STARTING)
+            assert "▶ starting analyst (codex), tester (claude_code)  0:0" in output.getvalue()
+            view.tell(STARTED)
+            assert output.getvalue().count("▶ starting analyst (codex)  0:0") == 1
+            shown = output.getvalue().count("▶ starting")
+            view.tell(RUN_BEGAN)
+        assert output.getvalue().count("▶ starting") == shown
+
+    def test_a_terminal_counts_the_seconds_of_a_delay_and_says_it_once(self) -> None:
+        output = io.StringIO()
+        console = Console(file=output, force_terminal=True, width=100)
+        with LiveView(Path("/p"), console) as view:
+            view.tell(BEGAN)
+            view.tell(delayed("its box\nholds text", 40))
+            assert re.search(r"! not delivered for \d+:\d\d: its box holds text", output.getvalue())
+            view.tell(delayed("its box\nholds text", 120))
+            view.tell(handoff(EventKind.DISPATCHED))
+            shown = output.getvalue().count("! not delivered")
+            view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
+        assert output.getvalue().count("! not delivered") == shown
+        assert output.getvalue().count("waits to be given its message") == 1
+        assert output.getvalue().count("has its message now") == 1
 
     def test_a_server_that_cannot_show_screens_is_not_asked(self) -> None:
         console = Console(file=io.StringIO(), force_terminal=True, width=100)

@@ -1,5 +1,6 @@
 """How a run comes to its agents."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,28 @@ class TestNewRun:
         assert dict(rig.server.started)["peer_system_analyst"] == "kiro_cli"
         assert dict(rig.server.started)["programmer"] == "claude_code"
         assert state.progress.providers["peer_analyst"] == "kiro_cli"
+
+    def test_each_agent_that_has_started_is_told_in_the_thread_that_asked(self, rig: Rig) -> None:
+        told: dict[str, str] = {}
+        threads: set[int] = set()
+
+        def hear(role: Role, terminal_id: str) -> None:
+            told[role.terminal] = terminal_id
+            threads.add(threading.get_ident())
+
+        state = init_new_run(rig.server, rig.config(), TASK, rig.clock, hear)
+        assert told == state.terminals
+        assert next(iter(told)) == "analyst"
+        assert threads == {threading.get_ident()}
+
+    def test_an_agent_that_could_not_be_started_is_not_told(self, rig: Rig) -> None:
+        rig.server.refused["programmer"] = NO_CODEX
+        told: list[Role] = []
+        with pytest.raises(ApiRefused):
+            init_new_run(
+                rig.server, rig.config(), TASK, rig.clock, lambda role, _: told.append(role)
+            )
+        assert Role.PROGRAMMER not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
     def test_if_one_agent_cannot_be_started_none_is_left(self, rig: Rig, profile: str) -> None:

@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
+
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.progress import View
@@ -23,7 +25,14 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.events import RunBegan, RunEnded, ServerChosen, Warned
+from cli_agent_orchestrator.pipeline.events import (
+    AgentsStarting,
+    AgentStarted,
+    RunBegan,
+    RunEnded,
+    ServerChosen,
+    Warned,
+)
 from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.lock import run_lock
 from cli_agent_orchestrator.pipeline.prompts import Briefing
@@ -47,6 +56,7 @@ from cli_agent_orchestrator.run_config import RunConfig
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
 NO_ARCHIVE = "none"
+CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,10 @@ def conduct(order: Order, view: View) -> int:
         except OrchestratorError as error:
             usage = isinstance(error, UsageError)
             conductor.end(EXIT_USAGE if usage else EXIT_ERROR, str(error))
+            raise
+        except BrokenPipeError:
+            # Told on the other channel: the run is not lost, and its agents may still be there.
+            click.echo(CLOSED, err=True)
             raise
         except OSError as error:
             conductor.end(EXIT_ERROR, str(error))
@@ -130,6 +144,8 @@ class Conductor:
         if not self._config.api_given:
             for provider in self._config.providers.values():
                 get_provider(provider)
+        # Before anything that takes its time, so that there is something to be seen.
+        self._tell_starting({role: self._config.providers[role] for role in Role})
         with self._server(self._config) as client:
             state = self._start(client, task)
             with ExitStack() as undo:
@@ -144,7 +160,7 @@ class Conductor:
 
     def _start(self, client: ApiClient, task: Task) -> RunState:
         try:
-            return init_new_run(client, self._config, task, self._clock)
+            return init_new_run(client, self._config, task, self._clock, self._tell_started)
         except ApiRefused as error:
             # All or none are started, so there is nothing that could be resumed.
             raise UsageError(f"no run was begun: {error.detail}") from error
@@ -163,7 +179,9 @@ class Conductor:
             lost: Mapping[Role, str] = {}
             if self._order.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)
-                state = replace_terminals(client, state, self._successors(state, lost))
+                successors = self._successors(state, lost)
+                self._tell_starting(successors)
+                state = replace_terminals(client, state, successors, self._tell_started)
                 self._state_file.save_state(state)
             else:
                 verify_resume_terminals(client, state)
@@ -244,6 +262,14 @@ class Conductor:
         if saved is not None and saved.final_status is FinalStatus.RUNNING:
             aside = self._state_file.move_aside("unfinished")
             self._warn(f"the unfinished run that was saved here is kept in {aside}")
+
+    def _tell_starting(self, providers: Mapping[Role, str]) -> None:
+        if providers:
+            agents = {role.terminal: provider for role, provider in providers.items()}
+            self._view.tell(AgentsStarting(self._clock.now(), agents))
+
+    def _tell_started(self, role: Role, terminal_id: str) -> None:
+        self._view.tell(AgentStarted(self._clock.now(), role.terminal, terminal_id))
 
     def _tell_begin(
         self,

@@ -10,8 +10,10 @@ from typing import Any
 from cli_agent_orchestrator.handoff.vigil import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SHOW_CURSOR = b"\x1b[?25h\r\n"
-STOPPING = b"\ncao: stopping; what is saved can be resumed. Ctrl-C again ends at once.\n"
+ERASE_BLOCK = "\r\x1b[J"
+"""Takes away what a live view shows at the cursor; it is drawn again below."""
+SHOW_CURSOR = "\x1b[?25h"
+STOPPING = "cao: stopping; what is saved can be resumed. Ctrl-C again ends at once.\n"
 
 
 class Interrupts:
@@ -52,14 +54,18 @@ class Interrupts:
             raise Stopped("a signal came")
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        # Not by way of Python's files, which may be in use at this very moment.
         if self.noted is not None and number == signal.SIGINT:
-            if os.isatty(1):
-                os.write(1, SHOW_CURSOR)
+            _write(1, ERASE_BLOCK + SHOW_CURSOR if os.isatty(1) else "")
             os._exit(128 + number)
         if self.noted is None:
             self.noted = number
-            # Not by way of Python's files, which may be in use at this very moment.
-            with suppress(OSError):
-                os.write(2, STOPPING)
+            _write(1, ERASE_BLOCK if os.isatty(1) else "")
+            _write(2, STOPPING)
             if self._stop is not None:
                 self._stop()
+
+
+def _write(file: int, text: str) -> None:
+    with suppress(OSError):
+        os.write(file, text.encode())

@@ -1,12 +1,16 @@
 """The `cao` command: finds the subcommand, runs it, turns errors into a message and an exit code.
 
 Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configuration or task,
-3 stopped by an error, 130 and 143 ended by SIGINT and SIGTERM.
+3 stopped by an error, 130 and 143 ended by SIGINT and SIGTERM, 141 nobody read the output any more.
 """
 
 import gc
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,11 +18,13 @@ from click.shell_completion import CompletionItem
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, UsageError
 
 EXIT_USAGE = 2
 EXIT_ERROR = 3
 EXIT_INTERRUPTED = 130
+EXIT_CLOSED = 141
+"""What a shell shows for a program that was ended by SIGPIPE."""
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
@@ -38,8 +44,26 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def noticing_a_closed_output() -> Iterator[None]:
+    """Raise `OutputClosed` when nobody reads; click would end with 1, as a run that failed does."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed("nobody reads the output any more") from error
+
+
 class LazyCommands(click.Group):
     """A group whose commands are imported when they are needed, so that --help is quick."""
+
+    # Any: whatever click passes on
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with noticing_a_closed_output():  # --help prints here
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with noticing_a_closed_output():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -84,6 +108,10 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
+    except OutputClosed:
+        # What could not be written must not be tried again at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(EXIT_CLOSED)
     except UsageError as error:
         click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_USAGE)

@@ -10,6 +10,8 @@ from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import (
+    AgentsStarting,
+    AgentStarted,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -61,6 +63,17 @@ TONES: Mapping[type[Outcome], Tone] = {
 }
 
 
+WORDS: Mapping[EventKind, tuple[str, Tone]] = {
+    EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
+    EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
+    EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
+    EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
+    EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
+}
+"""What is told of events that need nothing but their own text."""
+
+
 class Narration:
     """Puts the events of one run into words; it remembers whose turn it is."""
 
@@ -70,16 +83,21 @@ class Narration:
         self._base = base
         self._turn: Turn | None = None
         self._waiting = False
+        self._delayed = False
+        self._starting: Mapping[str, str] = {}
+        self._started: list[str] = []
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
         match event:
             case ServerChosen():
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
+            case AgentsStarting() | AgentStarted():
+                return self._start(event)
             case RunBegan():
                 return self._began(event)
             case TurnBegan():
-                self._turn, self._waiting = event.turn, False
+                self._turn, self._waiting, self._delayed = event.turn, False, False
                 return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
             case TurnEnded():
                 where = f"{duration(event.seconds)}, {Path(event.archive).name}"
@@ -91,6 +109,15 @@ class Narration:
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():
                 return _ended(event, self.attach_prefix)
+
+    def _start(self, event: AgentsStarting | AgentStarted) -> Line:
+        if isinstance(event, AgentsStarting):
+            self._starting, self._started = event.providers, []
+            named = ", ".join(f"{name} ({agent})" for name, agent in event.providers.items())
+            return Line(f"Starting {named} …", Tone.QUIET)
+        self._started.append(event.name)
+        count = f"{len(self._started)} of {len(self._starting)}"
+        return Line(f"{event.name} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
@@ -114,17 +141,19 @@ class Narration:
                     return None
                 self._waiting = False
                 return Line(f"{who} goes on", Tone.QUIET)
-            case EventKind.RESUMED:
-                return Line(f"{who} has the prompt already and is waited for", Tone.QUIET)
-            case EventKind.ASKED_AGAIN:
-                return Line(f"{who} is asked again: {event.text}", Tone.ALERT)
-            case EventKind.REMINDED:
-                return Line(f"{who} was reminded to write its file ({event.text})", Tone.ALERT)
-            case EventKind.STREAM_BACK:
-                return Line(f"{who}: {event.text}", Tone.QUIET)
-            case EventKind.WARNING | EventKind.STREAM_LOST:
-                return Line(f"{who}: {event.text}", Tone.ALERT)
-        return None
+            case EventKind.DELAYED:
+                self._delayed = True
+                waited = duration(event.at - (event.since or event.at))
+                return Line(
+                    f"{who} waits to be given its message, {waited}: {event.text}", Tone.ALERT
+                )
+            case EventKind.DISPATCHED if self._delayed:
+                self._delayed = False
+                return Line(f"{who} has its message now", Tone.QUIET)
+        if event.kind not in WORDS:
+            return None
+        words, tone = WORDS[event.kind]
+        return Line(words.format(who=who, text=event.text), tone)
 
     def _short(self, path: str) -> str:
         full = Path(path)
@@ -142,6 +171,10 @@ def fields_of(event: RunEvent) -> dict[str, Any]:
     match event:
         case ServerChosen():
             return _fields(event, "server")
+        case AgentsStarting():
+            return _fields(event, "agents_starting")
+        case AgentStarted():
+            return _fields(event, "agent_started")
         case RunBegan():
             return _fields(event, "run_began")
         case TurnBegan():

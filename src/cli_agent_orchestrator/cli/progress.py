@@ -1,6 +1,7 @@
 """How a run is shown: lines with the time, or JSON for programs. `live.py` is for terminals."""
 
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ def choose_view(base: Path, as_json: bool) -> View:
     """Return the view that suits where the output goes."""
     if as_json:
         return JsonView()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from cli_agent_orchestrator.cli.live import LiveView  # rich is heavy
 
         return LiveView(base)

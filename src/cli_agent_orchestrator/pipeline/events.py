@@ -19,6 +19,26 @@ class ServerChosen:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentsStarting:
+    """Agents are about to be started."""
+
+    at: float
+    """Unix time."""
+    providers: Mapping[str, str]
+    """Which agent is to run in each terminal, by the terminal's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted:
+    """One of them is there."""
+
+    at: float
+    name: str
+    """The terminal's name."""
+    terminal_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunBegan:
     """The agents are there and the first turn can be taken."""
 
@@ -84,7 +104,17 @@ class RunEnded:
     """The session whose agents are still there; empty if there is none."""
 
 
-RunEvent = ServerChosen | RunBegan | TurnBegan | HandoffEvent | TurnEnded | Warned | RunEnded
+RunEvent = (
+    ServerChosen
+    | AgentsStarting
+    | AgentStarted
+    | RunBegan
+    | TurnBegan
+    | HandoffEvent
+    | TurnEnded
+    | Warned
+    | RunEnded
+)
 OnRunEvent = Callable[[RunEvent], None]
 
 

@@ -12,7 +12,7 @@ nothing of what was said before, so it is not counted among the briefed ones.
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -41,7 +41,8 @@ OTHERS: tuple[Role, ...] = (
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
-Start = Callable[[], Answer]
+OnStarted = Callable[[Role, str], None]
+"""Takes whose agent has been started, and the id of its terminal."""
 
 
 class Terminals(Protocol):
@@ -60,6 +61,10 @@ class Terminals(Protocol):
     def exit_terminal(self, terminal_id: str) -> None: ...
 
 
+def tell_nobody(role: Role, terminal_id: str) -> None:
+    """Take that an agent has been started and do nothing about it."""
+
+
 def should_auto_resume(saved: RunState | None, resume: bool | None) -> bool:
     """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
     if resume is False:
@@ -75,7 +80,13 @@ def should_auto_resume(saved: RunState | None, resume: bool | None) -> bool:
     )
 
 
-def init_new_run(terminals: Terminals, config: RunConfig, task: Task, clock: Clock) -> RunState:
+def init_new_run(
+    terminals: Terminals,
+    config: RunConfig,
+    task: Task,
+    clock: Clock,
+    on_started: OnStarted = tell_nobody,
+) -> RunState:
     """Start five agents in a session of their own and return the state of a run that begins."""
     with ExitStack() as undo:
         first = terminals.create_session(
@@ -84,8 +95,9 @@ def init_new_run(terminals: Terminals, config: RunConfig, task: Task, clock: Clo
         analyst = _id_of(first)
         undo.callback(_exit_quietly, terminals, analyst)
         session = _session_of(first)
+        on_started(Role.ANALYST, analyst)
         others = {role: config.providers[role] for role in OTHERS}
-        ids = {Role.ANALYST: analyst, **_start_in_session(terminals, session, others)}
+        ids = {Role.ANALYST: analyst, **_start_in_session(terminals, session, others, on_started)}
         undo.pop_all()
     return RunState(
         api=config.api if config.api_given else DEFAULT_API,
@@ -129,7 +141,10 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
 
 
 def replace_terminals(
-    terminals: Terminals, state: RunState, providers: Mapping[Role, str]
+    terminals: Terminals,
+    state: RunState,
+    providers: Mapping[Role, str],
+    on_started: OnStarted = tell_nobody,
 ) -> RunState:
     """Start new agents for some roles and return the state in which they have their place.
 
@@ -141,7 +156,7 @@ def replace_terminals(
     for role in providers:
         if state.terminal_of(role):
             _exit_quietly(terminals, state.terminal_of(role))
-    session, ids = _start_again(terminals, state.session_name, providers)
+    session, ids = _start_again(terminals, state.session_name, providers, on_started)
     progress = state.progress
     in_flight = progress.in_flight
     if in_flight is not None and in_flight.turn.role in ids:
@@ -168,12 +183,20 @@ def new_archive_name(config: RunConfig, clock: Clock) -> str:
     return Folder(config.wd, (".tmp",)).free_name(name)
 
 
+def _tell_as_they_start(starting: Mapping[Role, Future[str]], on_started: OnStarted) -> None:
+    """Tell of agents that are started by other threads, in this one."""
+    roles = {started: role for role, started in starting.items()}
+    for started in as_completed(roles):
+        if started.exception() is None:
+            on_started(roles[started], started.result())
+
+
 def _start_again(
-    terminals: Terminals, session: str, providers: Mapping[Role, str]
+    terminals: Terminals, session: str, providers: Mapping[Role, str], on_started: OnStarted
 ) -> tuple[str, Mapping[Role, str]]:
     try:
         if session:
-            return session, _start_in_session(terminals, session, providers)
+            return session, _start_in_session(terminals, session, providers, on_started)
     except ApiRefused as error:
         if error.status_code != GONE:
             raise
@@ -182,13 +205,14 @@ def _start_again(
         answer = terminals.create_session(first.profile, provider=provider)
         undo.callback(_exit_quietly, terminals, _id_of(answer))
         session = _session_of(answer)
-        ids = _start_in_session(terminals, session, dict(others))
+        on_started(first, _id_of(answer))
+        ids = _start_in_session(terminals, session, dict(others), on_started)
         undo.pop_all()
     return session, {first: _id_of(answer), **ids}
 
 
 def _start_in_session(
-    terminals: Terminals, session: str, providers: Mapping[Role, str]
+    terminals: Terminals, session: str, providers: Mapping[Role, str], on_started: OnStarted
 ) -> dict[Role, str]:
     """Start agents side by side; if one cannot be started, end the others and raise why."""
 
@@ -201,6 +225,7 @@ def _start_in_session(
     with ExitStack() as undo:
         with ThreadPoolExecutor(len(Role)) as pool:
             starting = {role: pool.submit(start, role) for role in providers}
+            _tell_as_they_start(starting, on_started)
         ids = {role: started.result() for role, started in starting.items()}
         undo.pop_all()
     return ids

@@ -1,0 +1,177 @@
+"""The live view in a real terminal: tmux, which is resized, and in which Ctrl-C is pressed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.tmux
+
+PATIENCE = 60.0
+PROGRAM = """
+import sys
+from pathlib import Path
+from queue import SimpleQueue
+
+from cli_agent_orchestrator.cli.interrupts import Interrupts
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.pipeline.events import RunEnded, TurnBegan, Warned
+from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+
+
+class Screens:
+    def features(self):
+        return frozenset({"events"})
+
+    def get_output(self, terminal_id, mode):
+        return "\\n".join(f"row {n} " + "x" * 60 + " end" for n in range(9))
+
+
+stopped = SimpleQueue()
+with Interrupts() as interrupts, LiveView(Path("/p"), refresh_seconds=0.05) as view:
+    view.connect(Screens(), "")
+    print("\\n" * int(sys.argv[1]))
+    for number in range(4):
+        view.tell(Warned(1_700_000_000.0, f"note {number} " + "word " * 12 + "done"))
+    view.tell(TurnBegan(1_700_000_000.0, Turn(Role.PROGRAMMER, 1, 2), 4, "0badcafe", "codex"))
+    interrupts.when_noted(lambda: stopped.put(True))
+    stopped.get()
+    view.tell(RunEnded(1_700_000_000.0, FinalStatus.RUNNING, 1, 130, "stopped by a signal"))
+print("the prompt of the shell")
+sys.stdin.read()
+"""
+
+
+class Pane:
+    """A program in a window of a tmux server of its own."""
+
+    def __init__(self, folder: Path, width: int, blank_lines: int) -> None:
+        self._socket = str(folder / "socket")
+        program = folder / "program.py"
+        program.write_text(PROGRAM, encoding="utf-8")
+        command = (sys.executable, str(program), str(blank_lines))
+        env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "COLUMNS")}
+        self._env = {**env, "LC_ALL": "C.UTF-8"}
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", "30", *command)
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *words],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    def resize(self, width: int, height: int) -> None:
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def lines(self, joined: bool = False) -> list[str]:
+        """Return all that is on the screen and above it; lines that were wrapped may be joined."""
+        text = self.tmux("capture-pane", "-p", "-S", "-", *(["-J"] if joined else []))
+        return [line.rstrip() for line in text.rstrip().splitlines()]
+
+    def until(self, is_so: Callable[[list[str]], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_so(lines := self.lines()):
+            assert time.monotonic() < deadline, "\n".join(lines)
+            os.sched_yield()
+
+
+@contextmanager
+def running(width: int, blank_lines: int) -> Iterator[Pane]:
+    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
+        pane = Pane(Path(folder), width, blank_lines)
+        try:
+            pane.until(is_whole)
+            yield pane
+        finally:
+            pane.tmux("kill-server")
+
+
+@pytest.fixture
+def pane() -> Iterator[Pane]:
+    """Return a terminal in which much was written before, as most are."""
+    with running(100, blank_lines=30) as pane:
+        yield pane
+
+
+def block(lines: list[str]) -> list[str]:
+    """Return the rows of the block, which must be the last of the screen."""
+    heads = [number for number, line in enumerate(lines) if line.startswith("▶")]
+    return lines[heads[-1] :] if heads else []
+
+
+def is_whole(lines: list[str]) -> bool:
+    rows = block(lines)
+    return len(rows) == 7 and all(row.endswith(" end") for row in rows[1:])
+
+
+def is_cut(lines: list[str]) -> bool:
+    rows = block(lines)
+    return len(rows) == 7 and all(row.endswith("…") for row in rows[1:])
+
+
+def assert_nothing_is_left_over(pane: Pane) -> None:
+    """There is one block, each line stands above it once, and nothing else."""
+    lines = pane.lines(joined=True)
+    text = " ".join(lines)
+    assert text.count("▶ Round 1, cycle 2, programmer") == 1
+    assert text.count("│ row") == 6
+    assert [text.count(f"note {number} word") for number in range(4)] == [1, 1, 1, 1]
+    assert text.count("done") == 4
+
+
+def test_a_resized_terminal_shows_the_block_once_and_whole(pane: Pane) -> None:
+    for width, height, looks_right in (
+        (50, 30, is_cut),
+        (120, 30, is_whole),
+        (40, 12, is_cut),
+        (100, 30, is_whole),
+    ):
+        pane.resize(width, height)
+        pane.until(looks_right)
+        assert_nothing_is_left_over(pane)
+
+
+def test_a_terminal_with_room_below_the_block_may_be_resized_too() -> None:
+    with running(200, blank_lines=0) as pane:
+        for width in (90, 160, 80):
+            pane.resize(width, 30)
+            pane.until(is_whole)
+            assert_nothing_is_left_over(pane)
+
+
+def test_a_terminal_that_is_lower_than_the_block_shows_its_beginning(pane: Pane) -> None:
+    pane.resize(100, 5)
+    pane.until(lambda lines: len(block(lines)) == 4)
+    pane.resize(100, 30)
+    pane.until(is_whole)
+
+
+def test_ctrl_c_takes_the_block_away_and_leaves_whole_lines(pane: Pane) -> None:
+    pane.tmux("send-keys", "C-c")
+    pane.until(lambda lines: lines[-1:] == ["the prompt of the shell"])
+    lines = pane.lines(joined=True)
+    assert not any("▶" in line or "│" in line or "^C" in line for line in lines)
+    assert lines[-3].startswith("cao: stopping; what is saved can be resumed.")
+    assert lines[-2].endswith("The run is saved. The same command goes on with it")
+    assert [line.split()[2:4] for line in lines[-7:-3]] == [["note", str(n)] for n in range(4)]
+
+
+def test_a_second_ctrl_c_takes_the_block_away_too(pane: Pane) -> None:
+    pane.tmux("set-option", "-w", "remain-on-exit", "on")
+    pid = pane.tmux("display-message", "-p", "#{pane_pid}").strip()
+    # Both at once: the second comes before the first is obeyed, or the program has ended.
+    subprocess.run(["kill", "-INT", pid], check=True)
+    subprocess.run(["kill", "-INT", pid], check=False)
+    pane.until(lambda lines: any("cao: stopping" in line for line in lines))
+    pane.until(lambda lines: not block(lines))

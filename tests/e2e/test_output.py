@@ -1,0 +1,69 @@
+"""What `cao` prints, and what happens when nobody reads it."""
+
+import subprocess
+
+import pytest
+
+from tests.e2e.conftest import CAO, Machine
+from tests.e2e.runs import assert_five_turns_once, at, prepare, rule, running, script, state_of
+
+pytestmark = pytest.mark.tmux
+
+
+def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None:
+    prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
+    with running(machine, "task.md") as run:
+        run.until(at("turn_began", "analyst"))
+        run.interrupt()
+        assert run.end() == 130
+    names = [event["event"] for event in run.events]
+    assert names[:8] == ["agents_starting", "server", *["agent_started"] * 5, "run_began"]
+    starting, _, *started = run.events[:7]
+    assert starting["providers"]["peer_analyst"] == "scripted"
+    assert {event["name"] for event in started} == set(starting["providers"])
+
+
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "lines"])
+def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words: list[str]) -> None:
+    prepare(machine, script(rule("programmer", seconds="1")))
+    process = subprocess.Popen(
+        [*CAO, "run", "task.md", *words],
+        env=machine.env,
+        cwd=machine.work,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while "run_began" not in (line := process.stdout.readline()) and "The run begins" not in line:
+        assert line, process.communicate()
+    process.stdout.close()
+    with process.stderr:
+        errors = process.stderr.read()
+    assert process.wait(60) == 141
+    assert errors.splitlines() == [
+        "cao: nobody reads the output any more; what is saved can be resumed by the same command"
+    ]
+    assert state_of(machine)["final_status"] == "RUNNING"
+    done = machine.cao("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_five_turns_once(machine)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["completion", "bash"]])
+def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: list[str]) -> None:
+    with subprocess.Popen(
+        [*CAO, *words],
+        env=machine.env,
+        cwd=machine.work,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, errors = process.communicate(timeout=60)
+    assert errors == ""
+    assert process.returncode == 141
