@@ -57,6 +57,7 @@ PURE = [
     "handoff/sighting.py",
     "pipeline/roles.py",
     "pipeline/state.py",
+    "pipeline/stopwatch.py",
     "pipeline/machine.py",
     "pipeline/review.py",
     "pipeline/condense.py",

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.errors import RunError, StateError
+from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import STATE_FILE
 from tests.pipeline.fakes import Asked, Rig, agree
@@ -112,3 +113,20 @@ def test_a_file_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:
     done = printed(tmp_path, "--state-file", str(broken))
     assert isinstance(done.exception, StateError)
     assert broken.read_text(encoding="utf-8") == "{"
+
+
+def test_a_turn_of_an_earlier_version_counts_from_its_beginning_to_its_end(rig: Rig) -> None:
+    state = rig.begin()
+    rig.run(state)
+    journal = Journal(rig.files(state).kept)
+    lines = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    old = [
+        {**{key: value for key, value in line.items() if key != "worked"}, "ended": 90.0}
+        for line in lines
+    ]
+    journal.path.write_text("".join(json.dumps({**line, "began": 15.0}) + "\n" for line in old))
+    assert {turn.worked for turn in journal.read()} == {75.0}
+    rig.state_file.path.rename(rig.folder / STATE_FILE)
+    page = printed(rig.folder).output
+    assert "| analyst | codex | 1 min 15 s |" in page
+    assert "agents worked 11 min 15 s" in page

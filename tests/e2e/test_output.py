@@ -23,6 +23,25 @@ def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None
     assert {event["name"] for event in started} == set(starting["providers"])
 
 
+def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine: Machine) -> None:
+    prepare(machine, script(rule("analyst", misbehave='{ ask = "Go on?" }')))
+    with running(machine, "task.md") as run:
+        began = run.until(lambda event: event["event"] == "run_began")
+        run.until(at("waiting_for_person", "analyst"))
+        listed = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
+        panes = dict(line.split("=") for line in listed)
+        programmer = panes[began["terminals"]["programmer"]]
+        machine.tmux("send-keys", "-t", programmer, "-l", "half a thought")
+        machine.tmux("send-keys", "-t", panes[began["terminals"]["analyst"]], "1")
+        delayed = run.until(at("delayed", "programmer"))
+        assert "unsent text in its input box" in delayed["text"]
+        assert f"cao attach {delayed['terminal_id']}" in delayed["text"]
+        assert delayed["at"] - delayed["since"] >= 2
+        machine.tmux("send-keys", "-t", programmer, "C-u")
+        assert run.end() == 0, run.errors
+    assert_five_turns_once(machine)
+
+
 @pytest.mark.parametrize("words", [["--json"], []], ids=["json", "lines"])
 def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words: list[str]) -> None:
     prepare(machine, script(rule("programmer", seconds="1")))

@@ -8,13 +8,13 @@ import pytest
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, StateError
+from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, HandoffTimeout, StateError
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.pipeline.journal import Journal
+from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
@@ -414,3 +414,68 @@ def finish(rig: Rig, terminal_id: str) -> None:
     response_path(asked.message).write_text(agree(asked), encoding="utf-8")
     rig.server.statuses.clear()
     rig.server.answer = agree
+
+
+class TestTime:
+    """What counts as work: an agent that needs 30 s, whatever else happens meanwhile."""
+
+    def slow_analyst(self, rig: Rig, busy: TerminalStatus) -> Callable[[], None]:
+        """Let the first analyst not answer until what is returned is called."""
+        answers: list[Callable[[], None]] = []
+
+        def finish(asked: Asked) -> None:
+            response_path(asked.message).write_text(agree(asked), encoding="utf-8")
+            rig.server.statuses.clear()
+
+        def answer(asked: Asked) -> str | None:
+            if answers:
+                return agree(asked)
+            answers.append(lambda: finish(asked))
+            rig.server.statuses[asked.terminal_id] = busy
+            return None
+
+        rig.server.answer = answer
+        return lambda: answers[0]()
+
+    def first_turn(self, rig: Rig, state: RunState) -> TurnRecord:
+        return Journal(rig.files(state).kept).read()[0]
+
+    def test_the_time_a_person_was_waited_for_is_no_work(self, rig: Rig) -> None:
+        finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
+        state = rig.begin()
+        analyst = state.terminal_of(Role.ANALYST)
+        statuses = rig.server.statuses
+        rig.mailbox.at(10, lambda: statuses.update({analyst: TerminalStatus.WAITING_USER_ANSWER}))
+        rig.mailbox.at(1010, lambda: statuses.update({analyst: TerminalStatus.PROCESSING}))
+        rig.mailbox.at(1030, finish)
+        rig.run(state)
+        record = self.first_turn(rig, state)
+        assert record.ended - record.began >= 1030
+        assert 25 <= record.worked <= 40
+        told = next(event for event in rig.events if isinstance(event, TurnEnded))
+        assert told.seconds == record.worked
+
+    def test_the_time_the_run_was_stopped_is_no_work(self, rig: Rig) -> None:
+        finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            rig.mailbox.at(20, runner.stop)
+            with pytest.raises(Stopped):
+                runner.run(state)
+        rig.clock.time += 1000
+        rig.mailbox.at(1030, finish)
+        rig.run(rig.saved())
+        record = self.first_turn(rig, state)
+        assert record.ended - record.began >= 1030
+        assert 25 <= record.worked <= 40
+
+    def test_work_before_an_error_counts_on(self, rig: Rig) -> None:
+        finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
+        rig.handoff_rules = replace(rig.handoff_rules, response_timeout=20)
+        state = rig.begin()
+        with pytest.raises(HandoffTimeout):
+            rig.run(state)
+        rig.clock.time += 1000
+        rig.mailbox.at(1030, finish)
+        rig.run(rig.saved())
+        assert 25 <= self.first_turn(rig, state).worked <= 40

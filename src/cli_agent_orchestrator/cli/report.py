@@ -157,7 +157,7 @@ def _facts(found: Report) -> list[str]:
     lines = [f"- Task: {found.task}", f"- Folder: {found.wd}", f"- Agents: {agents}"]
     if found.turns:
         began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)
-        working = sum(turn.ended - turn.began for turn in found.turns)
+        working = sum(turn.worked for turn in found.turns)
         lines.append(
             f"- Time: {_when(began)} to {_when(ended)}, {len(found.turns)} turns, "
             f"agents worked {duration(working)}"

@@ -24,7 +24,7 @@ def rows_of(turns: Sequence[TurnRecord]) -> list[tuple[str, ...]]:
             "" if turn.role == "tester" else str(turn.cycle),
             turn.role,
             turn.provider,
-            duration(turn.ended - turn.began),
+            duration(turn.worked),
             turn.outcome,
         )
         for turn in turns

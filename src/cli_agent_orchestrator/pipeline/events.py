@@ -78,6 +78,7 @@ class TurnEnded:
     sequence: int
     outcome: Outcome
     seconds: float
+    """How long the agent worked; without the time it waited for a person."""
     archive: str
     """Where the reply is kept."""
 

@@ -27,6 +27,8 @@ class TurnRecord:
     began: float
     """Unix time."""
     ended: float
+    worked: float
+    """Seconds; without those in which a person was waited for, or the run was stopped."""
     outcome: str
     """What the reply led to, in words."""
     reply: str
@@ -90,6 +92,7 @@ def _record(data: Mapping[str, Any]) -> TurnRecord | None:
             provider=str(data["provider"]),
             began=float(data["began"]),
             ended=float(data["ended"]),
+            worked=float(data.get("worked", float(data["ended"]) - float(data["began"]))),
             outcome=str(data["outcome"]),
             reply=str(data["reply"]),
             source=str(data["source"]),

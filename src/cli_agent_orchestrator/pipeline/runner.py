@@ -6,11 +6,12 @@ it needs: the same number, the same key and the same words, so that nothing is a
 """
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
-from cli_agent_orchestrator.errors import TurnFailed
+from cli_agent_orchestrator.errors import OrchestratorError, StateError, TurnFailed
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
@@ -22,6 +23,7 @@ from cli_agent_orchestrator.pipeline.machine import judge_reply, next_turn, reco
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
+from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
 from cli_agent_orchestrator.pipeline.store import StateFile
 
 PROMPT_LABEL = "prompt"
@@ -63,6 +65,7 @@ class Runner:
         self._clock = world.clock
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
         self._state: RunState | None = None
+        self._stopwatch = Stopwatch(0.0, world.clock.now())
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +90,10 @@ class Runner:
         try:
             while (turn := next_turn(self.state)) is not None:
                 self._take(turn)
-        except Stopped:
-            self._save(self.state)
+        except (Stopped, OrchestratorError):
+            # Nothing but the time is new; for that alone no other error is hidden.
+            with suppress(StateError):
+                self._note_work()
             raise
         return self.state
 
@@ -102,11 +107,13 @@ class Runner:
             return state
         self._state = state
         path, response = kept
-        self._record(dispatch, Reply(response.text, path, dispatch.sequence, Source.ARCHIVE))
+        reply = Reply(response.text, path, dispatch.sequence, Source.ARCHIVE)
+        self._record(dispatch, reply, dispatch.worked)
         return self.state
 
     def _take(self, turn: Turn) -> None:
         dispatch = self._dispatch(turn)
+        self._stopwatch = Stopwatch(dispatch.worked, self._clock.now())
         prompt = self._prompt(dispatch)
         # Whatever comes after this save, it may have been sent.
         saved = Sent.MAYBE if dispatch.sent is Sent.NO else dispatch.sent
@@ -119,7 +126,7 @@ class Runner:
         except TurnFailed:
             self._note_sent(Sent.FAILED)
             raise
-        self._record(dispatch, reply)
+        self._record(dispatch, reply, self._stopwatch.worked_by(self._clock.now()))
 
     def _dispatch(self, turn: Turn) -> Dispatch:
         """Return the number and key of a turn: the saved ones if it was begun before."""
@@ -153,6 +160,8 @@ class Runner:
     def _hear(self, event: HandoffEvent) -> None:
         """Note what becomes of a prompt before anything else happens, and pass the event on."""
         dispatch = self.state.progress.in_flight
+        if event.status is not None:
+            self._stopwatch = self._stopwatch.see(event.status, event.at)
         if event.kind is EventKind.DISPATCHED:
             self._note_sent(Sent.YES)
         elif event.kind is EventKind.ASKED_AGAIN and dispatch and dispatch.sent is Sent.YES:
@@ -164,11 +173,17 @@ class Runner:
         if dispatch is not None:
             self._put_in_flight(replace(dispatch, sent=sent))
 
+    def _note_work(self) -> None:
+        dispatch = self.state.progress.in_flight
+        if dispatch is not None:
+            worked = self._stopwatch.worked_by(self._clock.now())
+            self._put_in_flight(replace(dispatch, worked=worked))
+
     def _put_in_flight(self, dispatch: Dispatch) -> None:
         progress = replace(self.state.progress, in_flight=dispatch, sequence=dispatch.sequence)
         self._save(replace(self.state, progress=progress))
 
-    def _record(self, dispatch: Dispatch, reply: Reply) -> None:
+    def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
         turn, rules = dispatch.turn, self._plan.rules
         outcome = judge_reply(turn, reply.text, rules)
         ended = self._clock.now()
@@ -180,6 +195,7 @@ class Runner:
             provider=self._provider(turn),
             began=dispatch.since,
             ended=ended,
+            worked=worked,
             outcome=str(outcome),
             reply=reply.archive.name,
             source=str(reply.source),
@@ -187,9 +203,8 @@ class Runner:
         self._records.journal.write(record)
         output = Output(reply.text, str(reply.archive))
         self._save(record_reply(self.state, turn, output, rules))
-        seconds = ended - dispatch.since
         archive = str(reply.archive)
-        self._tell(TurnEnded(ended, turn, dispatch.sequence, outcome, seconds, archive))
+        self._tell(TurnEnded(ended, turn, dispatch.sequence, outcome, worked, archive))
 
     def _provider(self, turn: Turn) -> str:
         return self.state.progress.providers.get(turn.role.terminal, self.state.provider)

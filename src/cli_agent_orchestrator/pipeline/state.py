@@ -64,6 +64,8 @@ class Dispatch:
     """Unix time before it was first sent; an older response file is not its reply."""
     sent: Sent = Sent.MAYBE
     """Does the agent have the prompt?"""
+    worked: float = 0.0
+    """Seconds that were worked on it before the run was last stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def _dispatch_to_json(dispatch: Dispatch) -> dict[str, Any]:
         "sequence": dispatch.sequence,
         "since": dispatch.since,
         "sent": str(dispatch.sent),
+        "worked": dispatch.worked,
     }
 
 
@@ -289,6 +292,7 @@ def _dispatch(data: Mapping[str, Any]) -> Dispatch | None:
         sequence=_count(data, "sequence", 0),
         since=_seconds(data, "since"),
         sent=_sent(data.get("sent")),
+        worked=_seconds(data, "worked"),
     )
 
 
