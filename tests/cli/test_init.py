@@ -1,6 +1,7 @@
 """`cao init` writes templates, and never over anything."""
 
 import tomllib
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
     assert done.exit_code == 0
     written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
     assert written == {"task.md", "cao.toml"}
-    assert "cao run task.md" in done.output
+    assert "run task.md" in done.output
 
 
 def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:
@@ -59,3 +60,17 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     done = CliRunner().invoke(init, [str(tmp_path / "file" / "below")])
     assert isinstance(done.exception, UsageError)
     assert "cannot be written" in str(done.exception)
+
+
+def last_line(output: str) -> str:
+    return output.splitlines()[-1].strip()
+
+
+def test_the_next_command_is_given_as_it_works_from_here(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        here = last_line(CliRunner().invoke(init, []).output)
+        named = last_line(CliRunner().invoke(init, [str(tmp_path)]).output)
+        elsewhere = last_line(CliRunner().invoke(init, ["a folder"]).output)
+    assert here == named
+    assert here.endswith(" run task.md")
+    assert elsewhere == f"cd 'a folder' && {here}"

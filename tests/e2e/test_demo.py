@@ -9,6 +9,7 @@ import pytest
 
 from cli_agent_orchestrator.config import ServerConfig
 from tests.e2e.conftest import CAO, Machine
+from tests.e2e.runs import TASK
 
 pytestmark = pytest.mark.tmux
 
@@ -50,7 +51,7 @@ def test_the_demo_shows_a_fail_then_a_pass_and_what_changed(visitor: Machine) ->
         "+    if quantity >= DISCOUNT_FROM:",
         "Timeline",
         "018-tester.md",
-        "cao run task.md",
+        "run task.md",
     ):
         assert text in done.stdout
     project = demo_folder(visitor) / "shopping-basket"
@@ -95,3 +96,42 @@ def test_without_tmux_the_demo_says_what_is_missing(visitor: Machine) -> None:
     assert done.returncode == 2
     assert "tmux" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_the_demo_says_to_type_next_works_as_it_is_printed(visitor: Machine) -> None:
+    done = visitor.cao("demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = done.stdout.partition("What to type next")[2]
+    doctor, init, run = [line for line in after.splitlines() if line.startswith("  ")]
+    visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0"}
+    assert type_in(visitor, doctor).returncode in (0, 1)
+    assert type_in(visitor, init).returncode == 0
+    (visitor.work / "task.md").write_text(TASK, encoding="utf-8")
+    finished = type_in(visitor, run)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "PASS" in finished.stdout
+
+
+def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:
+    project = visitor.work / "a new project"
+    said = visitor.cao("init", project.name)
+    (project / "task.md").write_text(TASK, encoding="utf-8")
+    visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0", "CAO_STATE_DIR": "/dev/null/none"}
+    started = type_in(visitor, said.stdout.splitlines()[-1])
+    # It got as far as a server, which it cannot have, with task and settings of that folder.
+    assert "/dev/null/none" in started.stderr
+    assert (project / ".tmp").is_dir()
+
+
+def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
+    """Do what a shell does with a line that was copied."""
+    return subprocess.run(
+        ["sh", "-c", line],
+        env=machine.env,
+        cwd=machine.work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

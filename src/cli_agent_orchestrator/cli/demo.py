@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
@@ -32,11 +33,16 @@ Five agents work on it: an analyst, a programmer, a reviewer for each, and a tes
 the tests. They follow a script, in real terminals; everything else is as in any run.
 """
 NEXT_STEPS = """\
-What to type next, in a project of your own:
+What to type next, in a project of your own
 
-  cao doctor                               what is installed, and what is missing
-  cao init                                 writes task.md and cao.toml, with explanations
-  cao run task.md                          five Codex agents; --provider chooses others
+See what is installed, and what is missing:
+  {cao} doctor
+
+Write task.md and cao.toml, with explanations:
+  {cao} init
+
+When you have filled in task.md, let five Codex agents work on it (--provider chooses others):
+  {cao} run task.md
 """
 
 
@@ -126,7 +132,8 @@ def _show_result(project: Path) -> None:
     click.echo(text_table(Journal(Folder(archive)).read()))
     click.echo(f"\nThe project stays in      {project}")
     click.echo(f"Every prompt and reply in {archive}\n")
-    click.echo(NEXT_STEPS)
+    cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
+    click.echo(NEXT_STEPS.format(cao=cao))
 
 
 def diff_lines(before: Path, after: Path) -> Iterator[str]:

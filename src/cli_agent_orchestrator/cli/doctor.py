@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.remarks import (
@@ -76,7 +77,8 @@ def doctor(as_json: bool) -> None:
     else:
         for finding in findings:
             click.echo(printable(_line(finding)))
-        click.echo("\n" + _conclusion(possible, findings))
+        cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
+        click.echo("\n" + _conclusion(possible, findings, cao))
     sys.exit(0 if possible else EXIT_MISSING)
 
 
@@ -234,10 +236,10 @@ def _line(finding: Finding) -> str:
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"
 
 
-def _conclusion(possible: bool, findings: Sequence[Finding]) -> str:
+def _conclusion(possible: bool, findings: Sequence[Finding], cao: str) -> str:
     if possible:
-        return "A run is possible: cao init, then cao run task.md"
+        return f"A run is possible: {cao} init, then {cao} run task.md"
     lacking = [f.subject for f in findings if f.needed and f.state is State.MISSING]
     if lacking:
         return f"A run is not possible without: {', '.join(lacking)}"
-    return "A run is not possible without an agent: install one of the above. `cao demo` works."
+    return f"A run is not possible without an agent: install one of the above. `{cao} demo` works."

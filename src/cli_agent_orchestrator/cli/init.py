@@ -1,9 +1,13 @@
 """`cao init`: a task to fill in and a file in which every setting is explained."""
 
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from cli_agent_orchestrator.plain_files import Folder
@@ -46,4 +50,12 @@ def init(folder: Path) -> None:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
         else:
             click.echo(f"{path} written")
-    click.echo(f"Next: fill in {folder / TASK_FILE}, then `cao run {TASK_FILE}`")
+    click.echo(f"Next: fill in {folder / TASK_FILE}, then type:\n  {_next_command(folder)}")
+
+
+def _next_command(folder: Path) -> str:
+    """Return the command that starts the task: settings and task are looked for where one is."""
+    cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
+    run = f"{cao} run {TASK_FILE}"
+    here = folder.resolve() == Path.cwd().resolve()
+    return run if here else f"cd {shlex.quote(str(folder))} && {run}"
