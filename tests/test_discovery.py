@@ -140,7 +140,9 @@ class TestNamed:
     ) -> None:
         environ["CAO_API"] = f"http://localhost:{ours.port}"
         # By number: the name may lead to somebody else the next time.
-        assert look(environ).found == Found(ours.url, TOKEN, "named by CAO_API", named=True)
+        assert look(environ).found == Found(
+            ours.url, TOKEN, "named by CAO_API", named=True, proved=True
+        )
 
     def test_a_token_that_the_user_gave_goes_to_the_server_that_the_user_named(
         self, environ: dict[str, str], stranger: ThirdParty
@@ -164,27 +166,31 @@ class TestFound:
         self, environ: dict[str, str], state: Path, ours: RunningApi
     ) -> None:
         announce(state, ours.url)
-        assert look(environ) == Discovery(Found(ours.url, TOKEN, "of your state folder"))
+        assert look(environ) == Discovery(
+            Found(ours.url, TOKEN, "of your state folder", proved=True)
+        )
 
     def test_a_server_at_the_usual_port_is_found(
         self, environ: dict[str, str], ours: RunningApi
     ) -> None:
         found = look(environ, ours.port).found
-        assert found == Found(ours.url, TOKEN, "at the usual port")
+        assert found == Found(ours.url, TOKEN, "at the usual port", proved=True)
 
     def test_one_that_asks_for_no_token_is_found_too(
         self, environ: dict[str, str], state: Path
     ) -> None:
         with running_api(token=None, identity=TOKEN) as open_to_all:
             announce(state, open_to_all.url)
-            assert look(environ).found == Found(open_to_all.url, TOKEN, "of your state folder")
+            assert look(environ).found == Found(
+                open_to_all.url, TOKEN, "of your state folder", proved=True
+            )
 
     def test_one_that_knows_the_token_that_the_user_gave_is_found(
         self, tmp_path: Path, ours: RunningApi
     ) -> None:
         environ = {"CAO_STATE_DIR": str(tmp_path), "CAO_TOKEN": TOKEN}
         found = look(environ, ours.port).found
-        assert found == Found(ours.url, TOKEN, "at the usual port")
+        assert found == Found(ours.url, TOKEN, "at the usual port", proved=True)
 
     def test_where_any_port_will_do_there_is_no_usual_one(
         self, environ: dict[str, str], ours: RunningApi
@@ -226,7 +232,7 @@ class TestStrangers:
     ) -> None:
         announce(state, stranger.url)
         discovery = look(environ, ours.port)
-        assert discovery.found == Found(ours.url, TOKEN, "at the usual port")
+        assert discovery.found == Found(ours.url, TOKEN, "at the usual port", proved=True)
         assert "of your state folder" in discovery.remarks[0]
         assert_kept_secret(stranger)
 

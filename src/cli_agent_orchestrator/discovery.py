@@ -59,6 +59,8 @@ class Found:
     how: str
     """Why it is the one, in words."""
     named: bool = False
+    proved: bool = False
+    """Has it shown that it knows the token?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def discover(
     for url, how in _candidates(environ, default_port):
         proof = _ask_for_proof(url, tokens)
         if isinstance(proof, _Proof):
-            return Discovery(Found(proof.url, proof.token, how), tuple(remarks))
+            return Discovery(Found(proof.url, proof.token, how, proved=True), tuple(remarks))
         if proof is not None:
             remarks.append(
                 f"the server at {url} ({how}) is not used: {proof}; if it is to be used, name it: "
@@ -159,7 +161,7 @@ def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]
     if found.token is None and tokens and is_loopback(named.url):
         proof = _ask_for_proof(named.url, tokens)
         if isinstance(proof, _Proof):
-            return replace(found, url=proof.url, token=proof.token)
+            return replace(found, url=proof.url, token=proof.token, proved=True)
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Lifeline
+from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Guarded, Lifeline
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.discovery import Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
@@ -87,14 +87,14 @@ def test_a_successor_that_cannot_be_started_is_tried_again(successor: ThirdParty
 
 
 def test_a_server_that_is_there_stays_the_one(successor: ThirdParty) -> None:
-    with ApiClient(successor.url, transport=Lifeline(never, absent, FakeClock())) as client:
+    with ApiClient(successor.url, transport=Lifeline(never, lambda: True, FakeClock())) as client:
         assert client.health()["service"] == "theirs"
 
 
 def test_who_took_the_port_of_a_lost_server_is_sent_nothing(successor: ThirdParty) -> None:
     clock = FakeClock()
     with third_party() as thief:
-        lifeline = Lifeline(lambda: own(successor), lambda: False, clock)
+        lifeline = Lifeline(lambda: own(successor), absent, clock)
         with ApiClient(thief.url, token="the old one", transport=lifeline) as client:
             with pytest.raises(ApiUnreachable):
                 list(client.events())
@@ -107,16 +107,18 @@ def test_who_took_the_port_of_a_lost_server_is_sent_nothing(successor: ThirdPart
         assert thief.asked == []
 
 
-def test_a_server_that_comes_back_and_proves_itself_stays_the_one(successor: ThirdParty) -> None:
+def test_every_new_connection_is_proved_and_no_other(successor: ThirdParty) -> None:
     proofs: list[str] = []
 
     def is_still_ours() -> bool:
         proofs.append("asked")
         return len(proofs) > 1
 
-    with ApiClient(successor.url, transport=Lifeline(never, is_still_ours, FakeClock())) as client:
-        with pytest.raises(ApiUnreachable):
-            list(client.events())
+    with ApiClient(successor.url, transport=Guarded(is_still_ours)) as client:
+        with pytest.raises(ApiUnreachable) as refused:
+            client.health()
+        assert not refused.value.maybe_received
+        assert successor.asked == []
         assert client.health()["service"] == "theirs"
         assert client.health()["service"] == "theirs"
     assert len(proofs) == 2

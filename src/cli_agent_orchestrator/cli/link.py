@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -23,60 +24,65 @@ from cli_agent_orchestrator.run_config import RunConfig
 PATIENCE_SECONDS = 2.0
 """How long a server that was found may be away, to be restarted for example."""
 
-EVENTS_PATH = "/events"
+CONNECTED = "connection.connect_tcp.complete"
+"""What `httpcore` calls the moment before anything is sent."""
 
 logger = logging.getLogger(__name__)
 
 
-class Lifeline(httpx.BaseTransport):
-    """Reaches a server; when it has been away for a while, one that takes its place.
+class Guarded(httpx.BaseTransport):
+    """Reaches a server that has proved to be ours, and nobody who has taken its port since.
 
-    Whatever answers after a request has failed, and before events are followed, must prove to be
-    that server before it is sent anything: its port may be somebody else's by now.
+    Whoever takes a new connection must prove it again before a request is sent over it.
     """
+
+    def __init__(self, is_still_ours: Callable[[], bool]) -> None:
+        limits = httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS)
+        self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
+        self._is_still_ours = is_still_ours
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.extensions["trace"] = self._look_at_connection
+        return self._transport.handle_request(request)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _look_at_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == CONNECTED and not self._is_still_ours():
+            info["return_value"].close()
+            raise httpx.ConnectError("what answers there does not prove to be your server")
+
+
+class Lifeline(Guarded):
+    """Reaches a server; when it has been away for a while, one that takes its place."""
 
     def __init__(
         self, start: Callable[[], Found], is_still_ours: Callable[[], bool], clock: Clock
     ) -> None:
         """`start` starts a server; it may raise an `OrchestratorError`, and is tried again."""
-        limits = httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS)
-        self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
+        super().__init__(is_still_ours)
         self._start = start
-        self._is_still_ours = is_still_ours
-        self._in_doubt = False
         self._clock = clock
         self._lock = threading.Lock()
         self._missing_since: float | None = None
         self._successor: Found | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if self._successor is not None:
-            _redirect(request, self._successor)
-        elif self._in_doubt or request.url.path == EVENTS_PATH:
-            self._dispel_doubt(request)
         try:
-            response = self._transport.handle_request(request)
+            if self._successor is not None:
+                _redirect(request, self._successor)
+                response = self._transport.handle_request(request)
+            else:
+                response = super().handle_request(request)
         except httpx.ConnectError:
             # The request itself still fails; whoever made it knows how to make it again.
             self._notice_absence()
             raise
-        except httpx.TransportError:
-            self._in_doubt = True
-            raise
         self._missing_since = None
         return response
 
-    def close(self) -> None:
-        self._transport.close()
-
-    def _dispel_doubt(self, request: httpx.Request) -> None:
-        if not self._is_still_ours():
-            self._notice_absence()
-            raise httpx.ConnectError("the server is not there any more", request=request)
-        self._in_doubt = False
-
     def _notice_absence(self) -> None:
-        self._in_doubt = True
         with self._lock:
             now = self._clock.monotonic()
             if self._missing_since is None:
@@ -144,8 +150,10 @@ def server_for(
         found = discovery.found
         if found is None:
             yield connect(start_own())
-        elif found.named:
+        elif not found.proved:
             yield connect(found)
+        elif found.named:
+            yield connect(found, Guarded(lambda: is_still_ours(found)))
         else:
             lifeline = Lifeline(succeed, lambda: is_still_ours(found), SystemClock())
             yield connect(found, lifeline)
