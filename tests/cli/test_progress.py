@@ -46,7 +46,7 @@ from cli_agent_orchestrator.pipeline.review import (
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
-PREFIX = "API=http://127.0.0.1:5000 "
+PREFIX = "CAO_API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0
 TURN = Turn(Role.ANALYST_REVIEW, 1, 2)
 BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
@@ -221,7 +221,7 @@ class TestViews:
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == 2
         assert lines[0][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
-        assert lines[1].endswith("API=http://127.0.0.1:5000 cao attach 0badcafe")
+        assert lines[1].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
 
     @pytest.mark.parametrize(
         ("event", "fields"),

@@ -83,7 +83,7 @@ def shell(ours: RunningApi, tmp_path: Path) -> Shell:
 
 def add(service: FakeService, name: str, folder: Path | str, session: str = "cao-shop") -> None:
     terminal = service.add(name, session)
-    service.known[name] = replace(terminal, working_directory=str(folder))
+    service.known[name] = replace(terminal, working_directory=str(folder), permissions="workspace")
 
 
 class TestStop:
@@ -156,11 +156,11 @@ class TestStop:
         assert ours.service.ended == []
 
 
-def test_ls_shows_where_each_agent_works(ours: RunningApi, shell: Shell) -> None:
+def test_ls_shows_where_each_agent_works_and_what_it_may_do(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     lines = shell.run("ls").output.splitlines()
-    assert lines[0].split()[-1] == "FOLDER"
-    assert lines[1].split()[-1] == "/home/ada/shop"
+    assert lines[0].split()[-2:] == ["PERMISSIONS", "FOLDER"]
+    assert lines[1].split()[-2:] == ["workspace", "/home/ada/shop"]
 
 
 def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None:
@@ -261,8 +261,8 @@ class TestForeign:
         done = guest.run("ls")
         assert done.exit_code == 0, done.exception
         rows = [line.split() for line in done.output.splitlines()]
-        assert rows[1] == ["0badcafe", "cao-theirs", "tester-1", "-", "idle", "-"]
-        assert rows[2] == ["-", "cao-theirs", "-", "-", "-", "-"]
+        assert rows[1] == ["0badcafe", "cao-theirs", "tester-1", "-", "idle", "-", "-"]
+        assert rows[2] == ["-", "cao-theirs", "-", "-", "-", "-", "-"]
         assert len(rows) == 4
 
     def test_ls_asks_for_the_folder_where_that_is_a_route(

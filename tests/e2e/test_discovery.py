@@ -131,4 +131,8 @@ def test_a_run_says_which_server_was_named_and_by_what(
     done = machine.cao("run")
     assert f"Server: {recorder.url} (named by CAO_API)" in done.stdout
     assert "no more agents" in done.stderr
+    del machine.env["CAO_API"], machine.env["API"]
+    (machine.work / "cao.toml").write_text(f'api = "{recorder.url}"\n', encoding="utf-8")
+    done = machine.cao("run")
+    assert f"Server: {recorder.url} (named by cao.toml)" in done.stdout
     assert {asked.authorization for asked in recorder.asked} == {None}

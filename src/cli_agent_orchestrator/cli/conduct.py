@@ -1,6 +1,7 @@
 """Conducts a run: lock, saved state, server, agents, loop, exit code."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -207,7 +208,7 @@ class Conductor:
             client, found = link.client, link.found
             self._view.tell(ServerChosen(self._clock.now(), found.url, found.how))
             # Without API our own commands look in the state folder, and find the same server.
-            prefix = f"API={config.api} " if config.api_given else ""
+            prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
             self._view.connect(client, prefix)
             if config.permissions and "permissions" not in client.features():
                 self._warn(
