@@ -175,7 +175,7 @@ def _check_presence(named: Named) -> None:
     except ApiUnreachable as error:
         raise ApiUnreachable(
             f"{named.url} (named by {named.by})",
-            f"{error.reason}, or leave {named.by} out",
+            error.reason,
             maybe_received=error.maybe_received,
         ) from error
 
