@@ -150,6 +150,18 @@ class TestNamed:
         environ |= {"API": stranger.url, "CAO_TOKEN": "given"}
         assert look(environ).found == Found(stranger.url, "given", "named by API", named=True)
 
+    @pytest.mark.parametrize("by", ["cao.toml", "the saved run"])
+    def test_it_does_not_go_to_one_that_only_a_project_names(
+        self, environ: dict[str, str], stranger: ThirdParty, ours: RunningApi, by: str
+    ) -> None:
+        environ["CAO_TOKEN"] = TOKEN
+        found = discover(environ, Named(stranger.url, by)).found
+        assert found == Found(stranger.url, None, f"named by {by}", named=True)
+        assert_kept_secret(stranger)
+        proved = discover(environ, Named(ours.url, by)).found
+        assert proved is not None
+        assert proved.token == TOKEN
+
     def test_a_server_without_health_is_there_all_the_same(
         self, environ: dict[str, str], stranger: ThirdParty
     ) -> None:

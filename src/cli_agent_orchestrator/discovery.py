@@ -38,6 +38,8 @@ PROOF_SECONDS = 10.0
 PROOF_LIMIT = 16 * 1024
 """Bytes of such an answer."""
 LOOPBACK = "127.0.0.1"
+USERS_OWN = ("--api", "CAO_API", "API", "CAO_PORT")
+"""Where a name is surely from the user; a file may have come with a project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,9 @@ def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[tuple
 def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]) -> Found:
     how = f"named by {named.by}"
     _check_presence(named)
-    found = Found(named.url, environ.get("CAO_TOKEN", "").strip() or None, how, named=True)
+    found = Found(named.url, None, how, named=True)
+    if named.by in USERS_OWN:
+        found = replace(found, token=environ.get("CAO_TOKEN", "").strip() or None)
     if found.token is None and tokens and is_loopback(named.url):
         proof = _ask_for_proof(named.url, tokens)
         if isinstance(proof, _Proof):
