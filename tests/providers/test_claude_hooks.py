@@ -20,6 +20,7 @@ from cli_agent_orchestrator.providers.base import (
 from cli_agent_orchestrator.providers.claude_hooks import HOOKS_SINCE, hook_command, hook_settings
 
 NEWEST = (2, 1, 325)
+RECORDINGS = Path(__file__).parent / "events" / "claude_code"
 PROFILE = Profile("tester", "Tests.", 'You are the tester.\nSay "it\'s" $HOME.')
 
 
@@ -140,10 +141,14 @@ def read_signals(file: Path) -> list[AgentSignal]:
     return [signal for line in lines if (signal := claude_code.read_signal(line))]
 
 
+def stop(kind: SignalKind, answer: str | None, **more: Any) -> AgentSignal:
+    return AgentSignal(kind, "Stop", answer, agent="", revocable=True, **more)
+
+
 def test_a_hook_leaves_a_line_in_a_file_with_any_name(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s a $(file) "name"; `x`'
     run_hook("Stop", file, {"last_assistant_message": "Done.\nAll of it."})
-    assert read_signals(file) == [AgentSignal(SignalKind.FINISHED, "Stop", "Done.\nAll of it.")]
+    assert read_signals(file) == [stop(SignalKind.FINISHED, "Done.\nAll of it.")]
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -172,6 +177,53 @@ def test_prompts_and_the_contents_of_files_are_not_written_down(tmp_path: Path) 
     ]
 
 
+TOOL_INPUTS = [
+    ({"command": "make", "run_in_background": True}, True),
+    ({"command": "make", "run_in_background": False}, None),
+    ({"command": "echo '{\"run_in_background\":true}'"}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize(("given", "background"), TOOL_INPUTS)
+def test_a_used_tool_tells_of_which_agent_it_is_and_whether_it_works_on(
+    given: Mapping[str, object],
+    background: bool | None,
+    separators: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    fields = {"hook_event_name": "PostToolUse", "agent_id": "a7", "tool_name": "Bash"}
+    fields |= {"tool_input": given, "tool_response": {"agent_id": "other"}}
+    file = tmp_path / "events"
+    subprocess.run(
+        ["sh", "-c", hook_command("PostToolUse", str(file))],
+        input=json.dumps(fields, separators=separators).encode(),
+        check=True,
+    )
+    [signal] = read_signals(file)
+    assert (signal.kind, signal.agent) == (SignalKind.WORKING, "a7")
+    assert signal.background is background
+
+
+def test_a_stop_names_what_works_in_the_background() -> None:
+    lines = (RECORDINGS / "2.1.325-background.jsonl").read_text(encoding="utf-8").splitlines()
+    told = [signal for line in lines if (signal := claude_code.read_signal(line))]
+    stops = [(stop.kind, stop.detail, stop.background) for stop in told if stop.revocable]
+    assert stops == [
+        (SignalKind.BACKGROUND, "Stop; in the background: shell, subagent", True),
+        (SignalKind.BACKGROUND, "Stop; in the background: shell", True),
+        (SignalKind.FINISHED, "Stop", False),
+    ]
+
+
+def test_the_session_record_tells_how_many_hooks_were_asked_at_the_end() -> None:
+    line = json.dumps({"type": "system", "subtype": "stop_hook_summary", "hookCount": 3})
+    signal = claude_code.read_signal(line)
+    assert signal is not None
+    assert (signal.kind, signal.consulted) == (SignalKind.CONSULTED, 3)
+
+
 def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
     file = tmp_path / "events"
     answers = [f"{number} " * 20_000 for number in range(12)]
@@ -197,15 +249,27 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
         ),
         (
             {"hook_event_name": "SessionStart", "source": "compact"},
-            AgentSignal(SignalKind.WORKING, "SessionStart: compact"),
+            AgentSignal(SignalKind.SHORTENED, "SessionStart: compact"),
+        ),
+        (
+            {"hook_event_name": "SessionStart", "source": "clear", "transcript_path": "/n.jsonl"},
+            AgentSignal(SignalKind.CLEARED, "SessionStart: clear", transcript="/n.jsonl"),
         ),
         (
             {"hook_event_name": "UserPromptSubmit", "prompt": "never told"},
-            AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit"),
+            AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", ends_aloud=True),
+        ),
+        (
+            {"hook_event_name": "PostToolUse", "agent_id": "a7", "in_background": False},
+            AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7", ends_aloud=True),
         ),
         (
             {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}},
-            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash"),
+            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash", agent=""),
+        ),
+        (
+            {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "agent_id": "a7"},
+            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash", agent="a7"),
         ),
         (
             {"hook_event_name": "Notification", "notification_type": "permission_prompt"},
@@ -218,7 +282,16 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
         ({"hook_event_name": "Notification", "notification_type": "idle_prompt"}, None),
         ({"hook_event_name": "Notification", "message": "Claude is waiting for you"}, None),
         ({"hook_event_name": "Notification"}, None),
-        ({"hook_event_name": "Stop"}, AgentSignal(SignalKind.STOPPED, "Stop")),
+        ({"hook_event_name": "Stop"}, stop(SignalKind.STOPPED, None)),
+        (
+            {"hook_event_name": "Stop", "last_assistant_message": "Over.", "background_tasks": []},
+            stop(SignalKind.FINISHED, "Over.", background=False),
+        ),
+        (
+            {"hook_event_name": "Stop", "background_tasks": [{"status": "completed"}, 7]},
+            stop(SignalKind.STOPPED, None, background=False),
+        ),
+        ({"hook_event_name": "Stop", "background_tasks": 7}, stop(SignalKind.STOPPED, None)),
         (
             {"hook_event_name": "StopFailure", "last_assistant_message": "API Error: 529 busy"},
             AgentSignal(SignalKind.FAILED, "StopFailure: API Error: 529 busy"),

@@ -7,9 +7,13 @@ import time
 from collections.abc import Iterator, Mapping
 
 from .script import (
+    HELPER_START,
+    TOOL_CALLS,
     Ask,
     Cut,
+    Delegate,
     Fail,
+    Helper,
     Hold,
     Limit,
     Pause,
@@ -63,10 +67,11 @@ class MessagesWire:
         places = [place for place, texts in enumerate(said) if texts]
         after = messages[places[-1] + 1 :] if places else []
         tools = {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools", [])}
+        users = tuple(itertools.chain.from_iterable(said))
         return Request(
-            conversation=_session(headers, body),
+            conversation=_session(headers, body) + _helper(users),
             system=_joined(body.get("system", "")),
-            users=tuple(itertools.chain.from_iterable(said)),
+            users=users,
             outputs=sum(_has_output(message) for message in after),
             tools=tools,
             streaming=bool(body.get("stream")),
@@ -117,6 +122,9 @@ class MessagesWire:
                     return
                 case Pause() | Hold():
                     yield step
+                case Delegate(helpers):
+                    for helper in helpers:
+                        yield from self._call(next(blocks), self._delegation(helper, step, request))
                 case _:
                     yield from self._block(next(blocks), step)
         stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
@@ -132,6 +140,8 @@ class MessagesWire:
                     content.append({"type": "text", "text": text})
                 case Run() | Ask():
                     content.append(self._tool_use(step))
+                case Delegate(helpers):
+                    content += [self._delegation(helper, step, request) for helper in helpers]
         stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
         return Reply(200, self._message() | {"content": content} | stop)
 
@@ -156,13 +166,15 @@ class MessagesWire:
             case Think():
                 yield from self._thinking(index, step)
             case Run() | Ask():
-                use = self._tool_use(step)
-                yield _frame("content_block_start", index=index, content_block=use | {"input": {}})
-                delta = {"type": "input_json_delta", "partial_json": json.dumps(use["input"])}
-                yield _frame("content_block_delta", index=index, delta=delta)
-                yield _frame("content_block_stop", index=index)
+                yield from self._call(index, self._tool_use(step))
             case _:
                 return
+
+    def _call(self, index: int, use: Json) -> Iterator[Frame]:
+        yield _frame("content_block_start", index=index, content_block=use | {"input": {}})
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(use["input"])}
+        yield _frame("content_block_delta", index=index, delta=delta)
+        yield _frame("content_block_stop", index=index)
 
     def _text(self, index: int, step: Text) -> Iterator[Frame | Pause]:
         block = {"type": "text", "text": ""}
@@ -191,9 +203,19 @@ class MessagesWire:
     def _tool_use(self, step: Run | Ask) -> Json:
         match step:
             case Run(command):
-                tool, given = "Bash", {"command": command, "description": "Run a command"}
+                tool, given = "Bash", _command(command, background=step.background)
             case Ask(question, choices):
                 tool, given = "AskUserQuestion", _question(question, choices)
+        return {"type": "tool_use", "id": self._name("toolu"), "name": tool, "input": given}
+
+    def _delegation(self, helper: Helper, step: Delegate, request: Request) -> Json:
+        tool = "Agent" if "Agent" in request.tools else "Task"
+        given = {
+            "description": helper.name,
+            "prompt": helper.task,
+            "subagent_type": "general-purpose",
+            "run_in_background": step.background,
+        }
         return {"type": "tool_use", "id": self._name("toolu"), "name": tool, "input": given}
 
 
@@ -206,7 +228,7 @@ def _error(status: int, kind: str, message: str) -> Reply:
 
 
 def _stop_reason(steps: tuple[Step, ...]) -> str:
-    return "tool_use" if any(isinstance(step, Run | Ask) for step in steps) else "end_turn"
+    return "tool_use" if any(isinstance(step, TOOL_CALLS) for step in steps) else "end_turn"
 
 
 def _blocks(message: Json) -> list[Json]:
@@ -242,6 +264,17 @@ def _session(headers: Mapping[str, str], body: Json) -> str:
     user = str((body.get("metadata") or {}).get("user_id", ""))
     found = re.search(r"session(?:_id\W+|_)([0-9a-f-]{36})", user)
     return found[1] if found else user
+
+
+def _command(command: str, *, background: bool) -> Json:
+    given: Json = {"command": command, "description": "Run a command"}
+    return given | {"run_in_background": True} if background else given
+
+
+def _helper(users: tuple[str, ...]) -> str:
+    """Return what tells a sub-agent from the agent, whose session it shares."""
+    first = users[0] if users else ""
+    return f"/{first[len(HELPER_START) :].split(']')[0]}" if first.startswith(HELPER_START) else ""
 
 
 def _question(question: str, choices: tuple[str, str]) -> Json:

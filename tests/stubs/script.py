@@ -12,6 +12,7 @@ Markers in the last user text name the steps, in their order:
     [[run:COMMAND]]  [[escalate:COMMAND]]           run a command; one that needs a person's leave
     [[respond:TEXT]]                                write the response file the prompt asks for
     [[ask]]                                         ask the person a question
+    [[background:COMMAND]]                          run a command and go on without waiting for it
     [[http:500]]  [[http:529x2]]                    refuse with this status, always or twice
     [[limit]]  [[fail]]  [[cut]]                    usage limit; failure in the stream; cut line
 """
@@ -24,6 +25,8 @@ MARKER_PATTERN = r"\[\[(\w+)(?::(.*?))?\]\]"
 INSTRUCTION_HEADING = "RESPONSE FILE INSTRUCTION"
 # cat > '/project/.tmp/agent-responses/tester_result.md' <<'CAO_RESPONSE_END'
 HEREDOC_PATTERN = r"cat > .* <<'(?P<end>\w+)'"
+# [[agent:one]] [[run:make]]: how the prompt of a sub-agent begins
+HELPER_START = "[[agent:"
 MISLEADING_WORDS = (
     "The service is running and working; I was exploring, thinking and executing.\n\n"
     "error: only a quoted line\nAPI Error: 500 was merely mentioned\n\n"
@@ -71,6 +74,8 @@ class Run:
     command: str
     escalated: bool = False
     """Ask to run it outside of the agent's sandbox, so that a person must agree."""
+    background: bool = False
+    """Go on without waiting for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,27 @@ class Ask:
 
     question: str = "Which colour shall it be?"
     choices: tuple[str, str] = ("Red", "Blue")
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A sub-agent: its prompt names the steps of its own turn."""
+
+    name: str
+    prompt: str
+
+    @property
+    def task(self) -> str:
+        """Its prompt, by which the stub knows it."""
+        return f"{HELPER_START}{self.name}]] {self.prompt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate:
+    """Let sub-agents work at the same time, and wait for them unless they are in the background."""
+
+    helpers: tuple[Helper, ...]
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +133,9 @@ class Cut:
     """Break the connection in the middle of an answer."""
 
 
-Step = Text | Think | Pause | Hold | Run | Ask | Refuse | Limit | Fail | Cut
+Step = Text | Think | Pause | Hold | Run | Ask | Delegate | Refuse | Limit | Fail | Cut
+TOOL_CALLS = (Run, Ask, Delegate)
+"""Steps that end a response: the agent comes back with the output."""
 DONE = Text("Done.")
 
 
@@ -122,7 +150,7 @@ class Script:
         parts: list[list[Step]] = [[]]
         for step in self.steps:
             parts[-1].append(step)
-            if isinstance(step, Run | Ask):
+            if isinstance(step, TOOL_CALLS):
                 parts.append([])
         chosen = parts[outputs] if outputs < len(parts) else []
         return tuple(chosen) or (DONE,)
@@ -192,6 +220,8 @@ def script_from_markers(request: Request) -> Script:
     steps: list[Step] = []
     seconds = 0.0
     for name, value in re.findall(MARKER_PATTERN, request.prompt, re.DOTALL):
+        if name == "agent":
+            continue
         if name == "slow":
             seconds = float(value)
         elif name == "respond":
@@ -211,8 +241,8 @@ def _step(name: str, value: str, seconds: float) -> Step:
             return Pause(float(value))
         case "hold":
             return Hold(value)
-        case "run" | "escalate":
-            return Run(value, escalated=name == "escalate")
+        case "run" | "escalate" | "background":
+            return Run(value, escalated=name == "escalate", background=name == "background")
         case _:
             return _trouble(name, value)
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from .ledger import Ledger, Turn
-from .script import Ask, Cut, Fail, Hold, Limit, Pause, Refuse, Request, Responder, Run, Step
+from .script import TOOL_CALLS, Cut, Fail, Hold, Limit, Pause, Refuse, Request, Responder, Step
 
 # JSON as it comes from an agent: its shape is the agent's, so nothing narrower is true.
 Json = dict[str, Any]
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
             whole = self._send_steps(request, steps)
         except ConnectionError:
             whole = False
-        calls_tool = any(isinstance(step, Run | Ask) for step in steps)
+        calls_tool = any(isinstance(step, TOOL_CALLS) for step in steps)
         self.desk.ledger.sent(turn, self.handed_over, final=whole and not calls_tool)
 
     def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:

@@ -18,6 +18,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     SCREEN_LAG,
     START_SECONDS,
     STATUS_OF_SIGNAL,
+    TITLE_LAG,
     Source,
     Track,
     Winner,
@@ -32,7 +33,7 @@ ERROR = TerminalStatus.ERROR
 UNKNOWN = TerminalStatus.UNKNOWN
 
 RECORDED = [SignalKind.ANSWERED, SignalKind.ERRED]
-TELLING = [kind for kind in SignalKind if kind not in RECORDED]
+TELLING = [kind for kind in STATUS_OF_SIGNAL if kind not in RECORDED]
 SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
 
 
@@ -101,13 +102,117 @@ def test_a_question_that_comes_up_after_a_signal_is_believed_at_once(source: Sou
     assert judge(with_screen(track, WAITING, 10.1), 10.1).status is WAITING
 
 
-@pytest.mark.parametrize("source", SPEAKING)
+@pytest.mark.parametrize("source", [source for source in SPEAKING if source is not Source.HOOK])
 def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(source: Source) -> None:
     track = with_signal(with_screen(Track(), WAITING, 9), SignalKind.WORKING, 10, source)
     seen_again = Evidence(Source.SCREEN, WAITING, "x", 10.1)
     track = replace(track, screen=seen_again)
     assert judge(track, 10.1).status is PROCESSING
     assert judge(track, 10 + SCREEN_LAG).status is WAITING
+
+
+@pytest.mark.parametrize("kind", [SignalKind.WORKING, SignalKind.BACKGROUND])
+def test_a_question_on_the_screen_is_not_hidden_by_the_work_of_another_agent(
+    kind: SignalKind,
+) -> None:
+    track = with_screen(Track(), WAITING, 10)
+    for tenth in range(100, 200):
+        track = with_signal(track, kind, tenth / 10)
+        assert judge(track, tenth / 10).status is WAITING
+    assert judge(with_screen(track, PROCESSING, 20), 20).status is PROCESSING
+
+
+def asked_by(agent: str | None) -> Track:
+    track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 8), PROCESSING, 9)
+    asks = AgentSignal(SignalKind.WAITING, "asks", agent=agent)
+    return tracker.observe_signal(track, Source.HOOK, asks, 10)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [SignalKind.WORKING, SignalKind.BACKGROUND, SignalKind.FINISHED, SignalKind.STOPPED],
+)
+def test_a_question_that_is_not_drawn_yet_is_not_hidden_by_another_agent(kind: SignalKind) -> None:
+    other = AgentSignal(kind, "beside", agent="")
+    track = tracker.observe_signal(asked_by("a7"), Source.HOOK, other, 10.1)
+    assert judge(track, 10.2).status is WAITING
+    own = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7")
+    answered = tracker.observe_signal(track, Source.HOOK, own, 10.3)
+    assert judge(answered, 10.3).status is PROCESSING
+
+
+@pytest.mark.parametrize(("asker", "worker"), [(None, "a7"), ("a7", None), ("a7", "a7")])
+def test_a_question_is_over_when_its_agent_or_one_without_a_name_works(
+    asker: str | None, worker: str | None
+) -> None:
+    works = AgentSignal(SignalKind.WORKING, "PostToolUse", agent=worker)
+    track = tracker.observe_signal(asked_by(asker), Source.HOOK, works, 10.1)
+    assert judge(track, 10.1).status is PROCESSING
+
+
+def stopped(track: Track, at: float, background: bool | None = None) -> Track:
+    stop = AgentSignal(SignalKind.FINISHED, "Stop", background=background, revocable=True)
+    return tracker.observe_signal(track, Source.HOOK, stop, at)
+
+
+def consulted(count: int) -> Track:
+    asked = AgentSignal(SignalKind.CONSULTED, "stop_hook_summary", consulted=count)
+    return tracker.observe_signal(Track(), Source.RECORD, asked, 5)
+
+
+@pytest.mark.parametrize("before", [Track(), consulted(2)])
+def test_an_end_that_another_program_may_object_to_waits_for_the_screen(before: Track) -> None:
+    track = stopped(with_screen(before, PROCESSING, 9), 10)
+    assert judge(track, 10).status is PROCESSING
+    assert judge(track, 100).status is PROCESSING
+    assert judge(with_screen(track, COMPLETED, 10.1), 10.1).status is COMPLETED
+
+
+def test_an_end_that_nobody_else_was_asked_about_is_told_at_once() -> None:
+    track = stopped(with_screen(consulted(1), PROCESSING, 9), 10)
+    assert judge(track, 10).status is COMPLETED
+
+
+def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
+    in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
+    track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = with_screen(track, PROCESSING, 9)
+    assert judge(stopped(track, 10), 10).status is PROCESSING
+    assert judge(stopped(track, 10, background=False), 10).status is COMPLETED
+
+
+def test_what_works_in_the_background_is_work() -> None:
+    left = AgentSignal(SignalKind.BACKGROUND, "Stop; in the background: shell", revocable=True)
+    track = with_screen(Track(), COMPLETED, 9)
+    track = tracker.observe_signal(track, Source.HOOK, left, 10)
+    assert judge(track, 10).status is PROCESSING
+    assert judge(track, 10 + HOLD_SECONDS[Source.HOOK]).status is COMPLETED
+    assert judge(with_screen(track, PROCESSING, 11), 1000).status is PROCESSING
+
+
+def test_a_turn_that_ends_without_a_word_was_stopped_by_a_person() -> None:
+    submitted = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", ends_aloud=True)
+    track = tracker.observe_signal(with_screen(Track(), COMPLETED, 9), Source.HOOK, submitted, 10)
+    verdict = judge(track, 10 + HOLD_SECONDS[Source.HOOK])
+    assert verdict.status is IDLE
+    assert "no end was told" in verdict.reason
+
+
+def test_a_conversation_that_is_shortened_goes_on_with_what_it_did() -> None:
+    for before, expected in (
+        (SignalKind.SUBMITTED, PROCESSING),
+        (SignalKind.WAITING, PROCESSING),
+        (SignalKind.FINISHED, IDLE),
+        (SignalKind.READY, IDLE),
+    ):
+        track = with_signal(with_signal(Track(), before, 9), SignalKind.SHORTENED, 10)
+        assert judge(track, 10).status is expected
+
+
+def test_a_new_conversation_is_idle_whatever_was_before() -> None:
+    for before in (SignalKind.FINISHED, SignalKind.FAILED, SignalKind.SUBMITTED):
+        track = with_signal(with_signal(Track(), before, 9), SignalKind.CLEARED, 10)
+        assert judge(track, 10).status is IDLE
 
 
 def test_an_error_that_comes_up_is_believed_at_once_where_screens_are_drawn_in_time() -> None:
@@ -295,8 +400,8 @@ def test_a_title_that_told_of_work_before_tells_of_rest_by_its_silence(
     track = with_signal(Track(), SignalKind.SUBMITTED, 10)
     worked = with_title(track, PROCESSING, PROCESSING)
     stopped = with_title(worked, IDLE, title)
-    assert judge(stopped, 11 + SCREEN_LAG - 0.1).status is PROCESSING
-    assert judge(stopped, 11 + SCREEN_LAG).status is IDLE
+    assert judge(stopped, 11 + TITLE_LAG - 0.1).status is PROCESSING
+    assert judge(stopped, 11 + TITLE_LAG).status is IDLE
 
 
 def test_a_message_that_the_agent_has_not_confirmed_may_be_ahead_of_its_title() -> None:

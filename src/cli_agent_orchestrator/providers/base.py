@@ -76,10 +76,18 @@ class SignalKind(Enum):
     """What an agent's own signal says happened."""
 
     READY = "ready"
+    CLEARED = "cleared"
+    """A new conversation has begun in the middle of things."""
+    SHORTENED = "shortened"
+    """The conversation was shortened; a turn that runs goes on."""
     SUBMITTED = "submitted"
     WORKING = "working"
     WAITING = "waiting"
     FINISHED = "finished"
+    BACKGROUND = "background"
+    """The turn is over, but what it started in the background works on."""
+    CONSULTED = "consulted"
+    """The session record tells how many programs were asked whether the turn may end."""
     STOPPED = "stopped"
     """The turn is over; whether it finished or failed, the session record or the screen tells."""
     ANSWERED = "answered"
@@ -104,6 +112,16 @@ class AgentSignal:
     """Path of the agent's session record, where the signal names it."""
     at: float | None = None
     """The unix time at which it happened, where the signal says so."""
+    agent: str | None = None
+    """Which agent of the program it tells of: empty for the first, None if that is not known."""
+    background: bool | None = None
+    """Does something work in the background since then? None if that is not known."""
+    consulted: int = 0
+    """How many programs were asked whether the turn may end, ours among them."""
+    revocable: bool = False
+    """Does the agent go on all the same if another program objects?"""
+    ends_aloud: bool = False
+    """Is the end of this turn told by a signal, unless a person stops it?"""
 
 
 class Provider(Protocol):

@@ -58,6 +58,11 @@ tried_versions: tuple[tuple[int, ...], ...] = (
 
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 BUSY_FOOTER_PATTERN = r"(?:^ +|· )esc to interr"
+#   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage        … · 2 local agents · …
+BACKGROUND_FOOTER_PATTERN = (
+    r"^  \S.* · \d+ (?:(?:background|local|remote) )?"
+    r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·|$)"
+)
 # ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
 DRAFT_PATTERN = r"^(?:│\xa0)?(?:[❯>]\xa0 *[^ │]|[!#]\xa0)"
 # ◐ Claude Code        ⠂ Fix the tests
@@ -94,7 +99,7 @@ def read_marks(text: str) -> Marks:
         asks=is_dialog(lines) or find_startup_dialog(lines) is not None,
         ready=box is not None,
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
-        working=box is not None and (bool(find(BUSY_FOOTER_PATTERN, footer)) or is_working(cells)),
+        working=box is not None and (is_busy(footer) or is_working(cells)),
         interrupted=is_interrupted(turn),
         failed=has_failed(turn),
         replied=has_reply(last_turn(cells)),
@@ -104,6 +109,11 @@ def read_marks(text: str) -> Marks:
 def title_status(title: str) -> TerminalStatus | None:
     """Return PROCESSING for a title with a spinner; no other title says anything."""
     return TerminalStatus.PROCESSING if find(TITLE_BUSY_PATTERN, title) else None
+
+
+def is_busy(footer: str) -> bool:
+    """Does it say below the input box that a turn can be stopped, or that something runs on?"""
+    return bool(find(BUSY_FOOTER_PATTERN, footer) or find(BACKGROUND_FOOTER_PATTERN, footer))
 
 
 def is_working(cells: Sequence[Cell]) -> bool:

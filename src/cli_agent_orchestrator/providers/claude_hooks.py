@@ -12,6 +12,10 @@ so ours print nothing.
     2.0.56    PostToolUseFailure
     2.1.78    StopFailure
 
+An event tells of which agent it is, the first one or one of its sub-agents, and a tool that was
+used whether it works on in the background. A Stop need not be the end: another hook may object (the
+record tells how many were asked), and from 2.1.325 on it names what works in the background.
+
 No hook tells of Esc. The session record does, if something of an answer was there: it names the
 interruption in the place of a prompt. Before 2.1 a turn that failed stops like any other, and no
 hook carries an answer: the record has both, within milliseconds of the hook. In 2.1 it has them a
@@ -36,8 +40,19 @@ HOOKS_SINCE = {
     "StopFailure": (2, 1, 78),
 }
 # Their input holds the user's prompt and the contents of files: it is not written down.
-NAMES_ONLY = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure")
+NAMES_ONLY = ("UserPromptSubmit",)
+HEADS_ONLY = ("PostToolUse", "PostToolUseFailure")
+# What stands before the tool's input is kept, and of the input whether the tool works on.
+KEEP_HEAD = (
+    's/"tool_input" *:.*"run_in_background" *: *true.*/"in_background":true}/',
+    *(
+        f's/"{name}" *:.*/"in_background":false}}/'
+        for name in ("tool_input", "tool_response", "error")
+    ),
+)
 
+KIND_OF_START = {"compact": SignalKind.SHORTENED, "clear": SignalKind.CLEARED}
+"""What the start of a conversation is when it comes in the middle of things."""
 ENDS_THAT_GO_ON = ("clear", "resume")
 """Reasons for the end of a conversation that is followed by another in the same program."""
 
@@ -67,9 +82,13 @@ def hook_command(event: str, event_file: str) -> str:
     if event in NAMES_ONLY:
         line = shlex.quote(json.dumps({"hook_event_name": event}))
         return f"umask 077; {{ printf '%s\\n' {line} >> {file}; cat; }} > /dev/null 2>&1; exit 0"
+    take = "cat"
+    if event in HEADS_ONLY:
+        named = f's/^{{/{{"hook_event_name":"{event}",/'
+        take = "sed " + shlex.quote(";".join((named, *KEEP_HEAD)))
     own = f"{file}.$$"
     return (
-        f"umask 077; {{ {{ cat; echo; }} > {own} && cat {own} >> {file}; rm -f {own}; }}"
+        f"umask 077; {{ {{ {take}; echo; }} > {own} && cat {own} >> {file}; rm -f {own}; }}"
         " > /dev/null 2>&1; exit 0"
     )
 
@@ -89,6 +108,8 @@ def read_line(line: str) -> AgentSignal | None:
             return AgentSignal(SignalKind.ERRED, text)
         case {"type": "assistant", "message": {"content": [{"type": "text", "text": str(text)}]}}:
             return AgentSignal(SignalKind.ANSWERED, "answered", answer=text)
+        case {"subtype": "stop_hook_summary", "hookCount": int(count)}:
+            return AgentSignal(SignalKind.CONSULTED, "stop_hook_summary", consulted=count)
         case {"type": "user", "message": {"content": [{"text": str(text)}, *_]}}:
             stopped = text.startswith(INTERRUPTED_TEXT)
             return AgentSignal(SignalKind.INTERRUPTED, text) if stopped else None
@@ -101,17 +122,16 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
         case "SessionStart":
             return _read_start(fields)
         case "UserPromptSubmit":
-            return AgentSignal(SignalKind.SUBMITTED, event)
+            return AgentSignal(SignalKind.SUBMITTED, event, ends_aloud=True)
         case "PostToolUse" | "PostToolUseFailure":
-            return AgentSignal(SignalKind.WORKING, event)
+            return _read_tool(event, fields)
         case "PermissionRequest":
-            return AgentSignal(SignalKind.WAITING, _with(event, fields.get("tool_name")))
+            asks = _with(event, fields.get("tool_name"))
+            return AgentSignal(SignalKind.WAITING, asks, agent=_agent(fields))
         case "Notification":
             return _read_notification(fields)
-        case "Stop" if _ANSWER in fields:
-            return AgentSignal(SignalKind.FINISHED, event, answer=_text(fields, _ANSWER))
-        case "Stop":  # before 2.1, also of a turn that failed
-            return AgentSignal(SignalKind.STOPPED, event)
+        case "Stop":
+            return _read_stop(fields)
         case "StopFailure":
             return AgentSignal(SignalKind.FAILED, _with(event, _text(fields, _ANSWER)))
         case "SessionEnd" if fields.get("reason") not in ENDS_THAT_GO_ON:
@@ -121,11 +141,54 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
 
 
 def _read_start(fields: dict[str, Any]) -> AgentSignal:  # JSON
-    """Tell the start of a conversation from one that is shortened in the middle of a turn."""
+    """Tell the start of a conversation from one that is shortened or left for another."""
     source = fields.get("source")
-    kind = SignalKind.WORKING if source == "compact" else SignalKind.READY
+    kind = KIND_OF_START.get(str(source), SignalKind.READY)
     record = _text(fields, "transcript_path")
     return AgentSignal(kind, _with("SessionStart", source), transcript=record)
+
+
+def _read_tool(event: str, fields: dict[str, Any]) -> AgentSignal:  # JSON
+    in_background = True if fields.get("in_background") is True else None
+    return AgentSignal(
+        SignalKind.WORKING,
+        event,
+        agent=_agent(fields),
+        background=in_background,
+        ends_aloud=True,
+    )
+
+
+def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
+    """Tell an end from a turn that leaves something at work.
+
+    Before 2.1 it carries no answer, and a turn that failed stops like any other.
+    """
+    tasks = fields.get("background_tasks")
+    running = [task for task in tasks if _is_running(task)] if isinstance(tasks, list) else None
+    if running:
+        kinds = ", ".join(sorted({str(task.get("type")) for task in running}))
+        kind, detail = SignalKind.BACKGROUND, f"Stop; in the background: {kinds}"
+    else:
+        kind = SignalKind.FINISHED if _ANSWER in fields else SignalKind.STOPPED
+        detail = "Stop"
+    return AgentSignal(
+        kind,
+        detail,
+        answer=_text(fields, _ANSWER),
+        agent="",
+        background=None if running is None else bool(running),
+        revocable=True,
+    )
+
+
+def _is_running(task: object) -> bool:
+    return isinstance(task, dict) and task.get("status") == "running"
+
+
+def _agent(fields: dict[str, Any]) -> str:  # JSON
+    """Return which agent an event tells of; the first one has no id."""
+    return _text(fields, "agent_id") or ""
 
 
 def _read_notification(fields: dict[str, Any]) -> AgentSignal | None:  # JSON

@@ -27,7 +27,8 @@ ANSWER_PATTERN = r"^[●⏺][ \xa0]"
 # ✻ Churned for 5s · done 12:01 AM
 DONE_PATTERN = r"^[·✢✳✶✻✽*] \S+ for (?:\d+[dhm] )*\d+[dhms]\b"
 # ✽ Gusting… (3s · ↓ 22 tokens)        ✻ 401 unauthorized · Retrying in 5s · attempt 4/10
-SPINNER_PATTERN = r"^[·✢✳✶✻✽*] \S.*(?:…|Retrying in )"
+# ✻ Waiting for 2 background agents to finish
+SPINNER_PATTERN = r"^[·✢✳✶✻✽*] (?:\S.*(?:…|Retrying in )|Waiting for \d+ background )"
 #   ⎿ ⍽Interrupted · What should Claude do instead?
 NOTICE_PATTERN = r"^  ⎿ \xa0"
 #   ⎿ ⍽$ make test        under the head of a tool

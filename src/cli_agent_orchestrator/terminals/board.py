@@ -182,6 +182,8 @@ class Board:
         if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
             live.taken, live.taken_at, live.answer = signal, at, None
         live.heard += signal.kind is SignalKind.SUBMITTED
+        if signal.kind is SignalKind.CLEARED:
+            live.answer = None
         if signal.transcript is not None:
             live.transcript = Path(signal.transcript)
         if signal.answer is not None:

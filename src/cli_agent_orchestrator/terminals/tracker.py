@@ -5,13 +5,17 @@ The rules, in this order:
 1. A program that has ended is in `error`; nothing else can be said about it.
 2. The newest of the agent's own signals (hook, session record, stream state, our own confirmed
    submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow. One
-   that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds.
+   that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
+   may be taken back (a hook objects, something works in the background) is none while the screen
+   shows work. While an agent asks, what is told of its sub-agents is no news, and the other way
+   round.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
    it must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it
-   came up after the signal. A busy agent repaints, so stillness is what tells a signal that got
-   lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows no busy
-   mark while it streams). A title that tells of work tells of rest by its silence: then the screen
-   need not stand still.
+   came up after the signal; a question need not even be new if all that was told is work. A busy
+   agent repaints, so stillness is what tells a signal that got lost (Claude Code fires nothing on
+   Esc) from a screen that shows too little (Codex shows no busy mark while it streams). A title
+   that tells of work tells of rest by its silence: then the screen need not stand still. An agent
+   that always tells the end of a turn, and did not, was stopped by a person: it is idle.
 4. Without any signal the screen decides.
 5. What neither knows is `unknown`, never idle.
 
@@ -26,6 +30,8 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 
 SCREEN_LAG = 2.5
 """Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
+TITLE_LAG = 1.0
+"""Seconds after which a title is believed that told of this turn's work and does so no more."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
 START_SECONDS = 1.0
@@ -48,10 +54,13 @@ class Source(StrEnum):
 
 STATUS_OF_SIGNAL = {
     SignalKind.READY: TerminalStatus.IDLE,
+    SignalKind.CLEARED: TerminalStatus.IDLE,
+    SignalKind.SHORTENED: TerminalStatus.IDLE,
     SignalKind.SUBMITTED: TerminalStatus.PROCESSING,
     SignalKind.WORKING: TerminalStatus.PROCESSING,
     SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
     SignalKind.FINISHED: TerminalStatus.COMPLETED,
+    SignalKind.BACKGROUND: TerminalStatus.PROCESSING,
     SignalKind.STOPPED: TerminalStatus.COMPLETED,
     SignalKind.ANSWERED: TerminalStatus.COMPLETED,
     SignalKind.ERRED: TerminalStatus.ERROR,
@@ -110,12 +119,27 @@ NEWS = {
 }
 
 
+OF_ONE_AGENT = (
+    # What tells of one agent of a program, and says nothing of what another one asks.
+    SignalKind.WORKING,
+    SignalKind.BACKGROUND,
+    SignalKind.FINISHED,
+    SignalKind.STOPPED,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """All that is known about one agent."""
 
     signal: Evidence | None = None
     """The newest signal of the agent's own, or our confirmed submission."""
+    told: AgentSignal | None = None
+    """That signal as the agent gave it."""
+    alone: bool = False
+    """Was no program but ours asked whether the last turn may end?"""
+    background: bool = False
+    """May something work in the background of which no signal would tell?"""
     submitted_at: float | None = None
     """When the agent last took a message of ours."""
     stream_began_at: float | None = None
@@ -136,6 +160,8 @@ class Track:
     """What the pane's title says; the screen's evidence has it folded in."""
     title_worked_at: float | None = None
     """When the title last told of work; None if it never did: not every version has one."""
+    title_rests_since: float = 0.0
+    """Since when the title tells of no work."""
     end: Evidence | None = None
     """How the program ended."""
 
@@ -151,18 +177,20 @@ class Verdict:
 
 def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
     """Fold in a signal of the agent's own; one that is old news changes nothing."""
-    evidence = Evidence(source, STATUS_OF_SIGNAL[signal.kind], signal.detail, at)
+    if signal.kind is SignalKind.CONSULTED:
+        return replace(track, alone=signal.consulted == 1)
+    if signal.background is not None:
+        track = replace(track, background=signal.background)
+    evidence = Evidence(source, _status_told(track, signal), signal.detail, at)
     if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
         return replace(track, said=evidence)
     if track.signal is not None and track.signal.at > at:
         if source is Source.SUBMISSION and _is_start(track.signal):
-            return replace(track, signal=replace(evidence, at=track.signal.at))
+            return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
         return track
     if source is Source.STREAM and _is_old_news(track, evidence):
         return track
-    if signal.kind is SignalKind.STOPPED and track.signal and track.signal.status is _ERROR:
-        return track  # it is the turn that failed
-    if signal.kind is SignalKind.READY and source is Source.HOOK and _has_begun(track):
+    if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is Source.STREAM and track.stream_began_at is None else None
     return replace(
@@ -170,9 +198,30 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         stream_began_at=began or track.stream_began_at,
         recorded=track.recorded or source is Source.RECORD,
         signal=evidence,
+        told=signal,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
     )
+
+
+def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
+    """Return the status that a signal stands for; one of them leaves it as it was."""
+    before = track.signal.status if track.signal else None
+    if signal.kind is SignalKind.SHORTENED and before in (_PROCESSING, _WAITING):
+        return _PROCESSING
+    return STATUS_OF_SIGNAL[signal.kind]
+
+
+def _is_beside_the_point(track: Track, source: Source, signal: AgentSignal) -> bool:
+    """Is a signal to be passed over, because of what was told before?"""
+    before = track.signal.status if track.signal else None
+    if signal.kind is SignalKind.STOPPED and before is _ERROR:
+        return True  # it is the turn that failed
+    if signal.kind is SignalKind.READY:
+        return source is Source.HOOK and _has_begun(track)
+    asker = track.told.agent if track.told and before is _WAITING else None
+    others = None not in (asker, signal.agent) and asker != signal.agent
+    return others and signal.kind in OF_ONE_AGENT
 
 
 def _is_start(signal: Evidence) -> bool:
@@ -224,6 +273,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         screen=seen,
         title=title,
         title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
+        title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
         screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
         screen_says_since=seen.at if news else track.screen_says_since,
     )
@@ -286,21 +336,42 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         holds_until = _still_enough_at(track, signal)
     if now < holds_until and not _is_news(track, signal, screen):
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
+    if screen.status is _COMPLETED and _ended_silently(track):
+        return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _ended_silently(track: Track) -> bool:
+    """Is the turn over whose end would have been told, had no person stopped it?
+
+    Stopped before any answer, it leaves the screen, and what stands there is older.
+    """
+    return track.told is not None and track.told.ends_aloud
 
 
 def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
     """Does the screen say something that came up after the signal and is to be believed?"""
-    if signal.status is not _PROCESSING or (signal.source, screen.status) not in NEWS:
-        return False
-    return track.screen_says_since > signal.at
+    if signal.status is not _PROCESSING:
+        return screen.status is _PROCESSING and _may_be_taken_back(track)
+    of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
+    if screen.status is _WAITING and signal.source == Source.HOOK and of_one_agent:
+        return True
+    return (signal.source, screen.status) in NEWS and track.screen_says_since > signal.at
+
+
+def _may_be_taken_back(track: Track) -> bool:
+    """Is the signal that of an end which need not be one?"""
+    revocable = track.told is not None and track.told.revocable
+    return revocable and (track.background or not track.alone)
 
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:
     """Return from when on a screen at rest wins over a signal of work."""
     confirmed = signal.source != Source.SUBMISSION  # by the agent, whose title is in time then
     if confirmed and track.title_worked_at is not None and not _tells_of_work(track.title):
-        return max(signal.at, track.title_worked_at) + SCREEN_LAG
+        if track.title_worked_at > signal.at:
+            return track.title_rests_since + TITLE_LAG
+        return signal.at + SCREEN_LAG
     still_since = max(signal.at, track.screen_changed_at)
     return still_since + HOLD_SECONDS[Source(signal.source)]
 
