@@ -30,6 +30,7 @@ from cli_agent_orchestrator.providers.claude_screen import (
     conversation,
     find_box,
     is_dialog,
+    is_transcript,
     last_turn,
 )
 from cli_agent_orchestrator.providers.marks import Marks
@@ -96,10 +97,10 @@ def read_marks(text: str) -> Marks:
     cells = conversation(lines, box)
     turn = [cell for cell in last_turn(cells) if cell.kind is not Kind.DONE]
     return Marks(
-        asks=is_dialog(lines) or find_startup_dialog(lines) is not None,
+        asks=has_question(lines, cells),
         ready=box is not None,
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
-        working=box is not None and (is_busy(footer) or is_working(cells)),
+        working=is_working(cells) if box is None else is_busy(footer) or is_working(cells),
         interrupted=is_interrupted(turn),
         failed=has_failed(turn),
         replied=has_reply(last_turn(cells)),
@@ -109,6 +110,16 @@ def read_marks(text: str) -> Marks:
 def title_status(title: str) -> TerminalStatus | None:
     """Return PROCESSING for a title with a spinner; no other title says anything."""
     return TerminalStatus.PROCESSING if find(TITLE_BUSY_PATTERN, title) else None
+
+
+def has_question(lines: Sequence[str], cells: Sequence[Cell]) -> bool:
+    """Does something stand in the place of the input box that a person must answer or close?
+
+    A transcript that a person has opened is no question as long as a turn runs in it.
+    """
+    if is_transcript(lines):
+        return not is_working(cells)
+    return is_dialog(lines) or find_startup_dialog(lines) is not None
 
 
 def is_busy(footer: str) -> bool:

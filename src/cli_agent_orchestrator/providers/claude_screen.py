@@ -35,10 +35,13 @@ NOTICE_PATTERN = r"^  ⎿ \xa0"
 RESULT_PATTERN = r"^  ⎿ [ \xa0]"
 
 #  Esc to cancel · Tab to amend        Enter to select · ↑/↓ to navigate · Esc to cancel
+#   ↑/↓ to select · Enter to view · ←/Esc to close (what a person opened)
 DIALOG_FOOTER_PATTERN = (
-    r"^ {0,3}(?:Esc to (?:cancel|exit|close|go back)"
-    r"|(?:Press )?Enter to (?:select|confirm|continue))"
+    r"^ {0,4}(?:\S.* · )?(?:←/)?Esc (?:to )?(?:cancel|exit|close|clear|go back)\b"
+    r"|^ {0,3}(?:Press )?Enter to (?:select|confirm|continue)"
 )
+#   Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all
+TRANSCRIPT_PATTERN = r"^  Showing detailed transcript · ctrl\+o to toggle"
 #  ❯ 1. Yes        │ ❯ 1. Yes                │
 OPTION_PATTERN = r"^(?: ?|│ )❯ \d+\. \S"
 
@@ -118,6 +121,11 @@ def is_dialog(lines: Sequence[str]) -> bool:
     return bool(find(DIALOG_FOOTER_PATTERN, footer) or find(OPTION_PATTERN, options))
 
 
+def is_transcript(lines: Sequence[str]) -> bool:
+    """Does the whole conversation stand where the input box would be, for a person to read?"""
+    return find_box(lines) is None and bool(find(TRANSCRIPT_PATTERN, "\n".join(tail(lines, 2))))
+
+
 def split_cells(lines: Sequence[str]) -> list[Cell]:
     """Return the conversation as cells: all that stands above the input box."""
     parts: list[tuple[Kind, list[str]]] = []
@@ -137,7 +145,8 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
 def conversation(lines: Sequence[str], box: Box | None) -> list[Cell]:
     """Return the cells above the input box, without the hint that may stand right above it."""
     if box is None:
-        return split_cells(lines)
+        ends = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
+        return split_cells(lines[: ends[-1]] if is_transcript(lines) and ends else lines)
     end = box.row - 1
     if end and find(HINT_PATTERN, lines[end - 1]):
         end -= 1
