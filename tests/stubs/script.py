@@ -13,6 +13,8 @@ Markers in the last user text name the steps, in their order:
     [[respond:TEXT]]                                write the response file the prompt asks for
     [[ask]]                                         ask the person a question
     [[background:COMMAND]]                          run a command and go on without waiting for it
+    [[helpers:{{run:A}}|{{answer:B}}]]              let two sub-agents work, each by its own markers
+    [[background_helpers:{{answer:A}}]]             the same, without waiting for them
     [[http:500]]  [[http:529x2]]                    refuse with this status, always or twice
     [[limit]]  [[fail]]  [[cut]]                    usage limit; failure in the stream; cut line
 """
@@ -241,10 +243,17 @@ def _step(name: str, value: str, seconds: float) -> Step:
             return Pause(float(value))
         case "hold":
             return Hold(value)
+        case "helpers" | "background_helpers":
+            return Delegate(_helpers(value), background=name != "helpers")
         case "run" | "escalate" | "background":
             return Run(value, escalated=name == "escalate", background=name == "background")
         case _:
             return _trouble(name, value)
+
+
+def _helpers(value: str) -> tuple[Helper, ...]:
+    tasks = value.replace("{{", "[[").replace("}}", "]]").split("|")
+    return tuple(Helper(f"helper{place}", task) for place, task in enumerate(tasks, 1))
 
 
 def _spoken(name: str, value: str) -> str:

@@ -142,7 +142,7 @@ class Provider(Protocol):
     """tmux key names that empty the input box."""
     completes: str
     """What words begin with that it would complete at the end of a message, for an Enter."""
-    guards: Mapping[str, str]
+    guards: dict[str, str]
     """What a message must not begin with, for it would be no text, and what is typed before it."""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""

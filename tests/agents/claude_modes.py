@@ -1,0 +1,119 @@
+"""Turns of Claude Code that are not of the plain kind: what to send, and what a person does.
+
+The prompts spell what the model does (see tests/stubs/script.py). What a person does is done with
+tmux itself, as by one who is attached to the terminal.
+"""
+
+import asyncio
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.agents.driving import Driven, Ground
+from tests.stubs.ledger import Turn
+
+HELD = "held"
+"""What holds a turn until the test releases it."""
+TYPING_PAUSE = 0.5
+"""Seconds between the last letter and the Enter of a person: lists of commands open meanwhile."""
+
+ASKING_HELPER = "{{escalate:touch ../outside.txt}}{{answer:The first is over.}}"
+BUSY_HELPER = (
+    "{{pause:0.7}}{{run:echo busy}}" * 8 + "{{hold:" + HELD + "}}{{answer:The second is over.}}"
+)
+PARALLEL_HELPERS = f"[[helpers:{ASKING_HELPER}|{BUSY_HELPER}]][[answer:Both were started.]]"
+"""Two sub-agents at once: one asks a person, the other calls a tool all the time."""
+
+WAITING_HELPER = "{{run:echo started}}{{hold:" + HELD + "}}{{answer:The helper is over.}}"
+BACKGROUND_HELPER = f"[[background_helpers:{WAITING_HELPER}]][[answer:I wait for it.]]"
+"""A sub-agent that works on when the turn that started it is over."""
+
+OBJECTION = f"Not yet. [[hold:{HELD}]][[answer:Now it is done.]]"
+"""What a Stop hook says that lets the agent go on."""
+
+DIALOGS = {
+    # What a person opens, by what they type; where versions differ, what opens nothing is left out.
+    "2.1.325": (
+        *("/model", "/config", "/permissions", "/hooks", "/resume", "/tasks"),
+        *("/memory", "/help", "/export", "/status", "/theme"),
+    ),
+    "2.1.105": (
+        *("/model", "/config", "/permissions", "/hooks", "/tasks", "/agents"),
+        *("/memory", "/help", "/export", "/status", "/theme"),
+    ),
+}
+
+
+def background_shell(gate: Path) -> str:
+    """Return a prompt that starts a shell which works on until a file is there."""
+    wait = f"while [ ! -e {shlex.quote(str(gate))} ]; do sleep 0.1; done"
+    return f"[[background:{wait}]][[answer:I wait for it.]]"
+
+
+def add_objection(ground: Ground) -> None:
+    """Let a Stop hook of the user's own object once, to the first end of a turn."""
+    said = ground.folder / "objected"
+    command = (
+        f"test -e {shlex.quote(str(said))} && exit 0; touch {shlex.quote(str(said))};"
+        f" echo {shlex.quote(OBJECTION)} >&2; exit 2"
+    )
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    folder = ground.folder / "home" / ".claude"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+
+
+def helper_turns(driven: Driven) -> list[Turn]:
+    """Return the turns of the sub-agents."""
+    return [turn for turn in driven.stub.turns if "/" in turn.conversation]
+
+
+async def helpers_finished(driven: Driven, count: int, within: float) -> float:
+    """Wait until so many sub-agents are over; return when the last one was."""
+
+    def over() -> list[float]:
+        return [turn.finished for turn in helper_turns(driven) if turn.finished is not None]
+
+    await asyncio.to_thread(
+        driven.stub.ledger.wait_for, lambda ledger: len(over()) >= count, within
+    )
+    return max(over())
+
+
+class Person:
+    """Somebody who is attached to the terminal."""
+
+    def __init__(self, ground: Ground, driven: Driven) -> None:
+        self._socket = ground.socket
+        self._driven = driven
+        asked = self._tmux("list-panes", "-a", "-F", "#{pane_id} #{window_name}")
+        panes = [line.split(" ", 1) for line in asked.splitlines()]
+        self._pane = next(pane for pane, name in panes if name == driven.terminal.name)
+
+    def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-L", self._socket, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def press(self, *keys: str) -> None:
+        """Press keys, also those that the server would not press."""
+        self._tmux("send-keys", "-t", self._pane, *keys)
+
+    async def type(self, text: str) -> None:
+        """Type a text and see it there."""
+        self._tmux("send-keys", "-l", "-t", self._pane, text)
+        await self._driven.shows(text[:40])
+        await asyncio.sleep(TYPING_PAUSE)
+
+    async def submit(self, text: str) -> None:
+        """Type a prompt or a command and press Enter."""
+        await self.type(text)
+        self.press("Enter")
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Make the window so small or large."""
+        self._tmux("resize-window", "-t", self._pane, "-x", str(columns), "-y", str(rows))
+
+    def screen(self) -> str:
+        """Return what is to be seen, with its colours."""
+        return self._tmux("capture-pane", "-e", "-p", "-t", self._pane)
