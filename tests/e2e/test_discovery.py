@@ -43,6 +43,11 @@ def announce(machine: Machine, url: str) -> None:
     (state / "server").write_text(f"{os.getpid()} {url}", encoding="utf-8")
 
 
+def naming_no_port(machine: Machine) -> dict[str, str]:
+    """Return the environment of somebody who looks at the usual port, which a test chooses."""
+    return {name: text for name, text in machine.env.items() if name != "CAO_PORT"}
+
+
 def assert_told_nothing(recorder: ThirdParty) -> None:
     assert {asked.path for asked in recorder.asked} == {"/identity"}
     for asked in recorder.asked:
@@ -84,7 +89,7 @@ def announce_again(machine: Machine, url: str) -> None:
 def test_another_users_agents_at_the_usual_port_are_not_even_seen(
     machine: Machine, lets_all_in: RunningApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with connected(machine.env, default_port=lets_all_in.port) as client:
+    with connected(naming_no_port(machine), default_port=lets_all_in.port) as client:
         assert all_terminals(client) == []
         assert client.base_url != lets_all_in.url
     assert "does not prove that it knows your token" in capsys.readouterr().err
@@ -94,7 +99,8 @@ def test_another_users_agents_at_the_usual_port_are_not_even_seen(
 def test_a_run_does_not_use_it_either(machine: Machine, lets_all_in: RunningApi) -> None:
     config = RunConfig.from_env({"WD": str(machine.work), "PROMPT": TASK})
     warnings: list[str] = []
-    with server_for(config, machine.env, warnings.append, default_port=lets_all_in.port) as link:
+    environ = naming_no_port(machine)
+    with server_for(config, environ, warnings.append, default_port=lets_all_in.port) as link:
         assert link.client.list_sessions() == []
     assert len(warnings) == 1
     assert lets_all_in.service.created == []
