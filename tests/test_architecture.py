@@ -63,6 +63,7 @@ PURE = [
     "pipeline/condense.py",
     "pipeline/prompts.py",
     "pipeline/reply.py",
+    "pipeline/resuming.py",
     "pipeline/task.py",
     "cli/remarks.py",
 ]

@@ -10,6 +10,7 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_KEY,
+    OUT_OF_PROJECT,
     SETTINGS,
     Kind,
     commented_toml,
@@ -153,7 +154,8 @@ def test_the_commented_file_explains_everything_and_sets_nothing() -> None:
     text = commented_toml()
     assert tomllib.loads(text) == {}
     for setting in SETTINGS:
-        assert f"# {setting.help}\n# {setting.key} = " in text
+        explained = f"# {setting.help}\n# {setting.key} = " in text
+        assert explained == (setting.name not in OUT_OF_PROJECT)
 
 
 def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
@@ -163,7 +165,6 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     for key, value in table.items():
         assert type(value) is kinds.get(BY_KEY[key].kind, str)
     values = flatten_settings(table, tmp_path / "cao.toml")
-    del values["RESUME"]
     folder = {"WD": str(tmp_path)}
     shown = RunConfig.from_env(merge_settings({}, folder, values))
     assert asdict(shown) == {**asdict(RunConfig.from_env(folder)), "api_named_by": "API"}

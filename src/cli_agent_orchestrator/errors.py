@@ -3,6 +3,7 @@
     OrchestratorError
     ├── UsageError (ValueError)         what was asked for cannot be right
     │   ├── ConfigError                 a setting has a bad value
+    │   ├── ResumeChoice                the saved run may not be the one that is meant
     │   ├── PromptError                 the task file has not the expected form
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── BadFolder                   a working directory that cannot be used
@@ -58,6 +59,10 @@ class ConfigError(UsageError):
 
 class PromptError(UsageError):
     """The task file has not the expected form."""
+
+
+class ResumeChoice(UsageError):
+    """Something speaks against resuming the saved run; the user has to say what is meant."""
 
 
 class UnknownName(UsageError):

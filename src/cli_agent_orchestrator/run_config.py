@@ -26,7 +26,9 @@ from cli_agent_orchestrator.errors import ConfigError
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     EVIDENCE_GROUPS,
+    KEPT_NAMES,
     ROLE_PROVIDERS,
+    canonical,
     expand_path,
     given,
 )
@@ -64,6 +66,8 @@ class RunConfig:
     """Are the agents ended with the run? (CLEANUP_ON_EXIT)"""
     rules: LoopRules = field(default_factory=LoopRules)
     handoff: HandoffRules = field(default_factory=HandoffRules)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The values of all settings that a saved run keeps, by variable name."""
 
     @classmethod
     def from_env(cls, values: Mapping[str, str], api_named_by: str = "API") -> "RunConfig":
@@ -93,6 +97,10 @@ class RunConfig:
             cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
             rules=_read_rules(texts),
             handoff=_read_handoff(texts),
+            settings={
+                name: canonical(name, texts.get(name, BY_NAME[name].default)) or ""
+                for name in KEPT_NAMES
+            },
         )
 
     @property

@@ -14,7 +14,14 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.config import DEFAULT_API, PERMISSIONS
+from cli_agent_orchestrator.config import (
+    DEFAULT_API,
+    PERMISSIONS,
+    read_bool,
+    read_choice,
+    read_int,
+    read_seconds,
+)
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
@@ -185,6 +192,15 @@ ROLE_PROVIDERS = {
     "tester": "TESTER_PROVIDER",
 }
 
+NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVIDER")
+KEPT_NAMES = tuple(
+    name for name in BY_NAME if name not in NOT_KEPT and name not in ROLE_PROVIDERS.values()
+)
+"""What a run goes on with when it is resumed; the task, the server and the agents are kept too."""
+
+OUT_OF_PROJECT = ("RESUME",)
+"""What a project's own file cannot say: it is about one run, on one machine."""
+
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 
 OVERRULED = {
@@ -301,10 +317,34 @@ def _suggestion(key: str) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else f": {', '.join(BY_KEY)}"
 
 
+def canonical(name: str, text: str) -> str | None:
+    """Return a setting's value in the one form in which values are compared, None if it is none.
+
+    `yes` and `on` become `1`, `08` becomes `8`, `2.50` becomes `2.5`.
+    """
+    setting = BY_NAME[name]
+    values = {name: text.strip()}
+    try:
+        match setting.kind:
+            case Kind.FLAG:
+                return str(int(read_bool(values, name, setting.default == "1")))
+            case Kind.CHOICE:
+                return read_choice(values, name, setting.default, ("", *setting.choices))
+            case Kind.COUNT:
+                return str(read_int(values, name, int(setting.default), setting.minimum))
+            case Kind.SECONDS:
+                return f"{read_seconds(values, name, float(setting.default)):.15g}"
+    except ConfigError:
+        return None
+    return values[name]
+
+
 def commented_toml() -> str:
     """Return a `cao.toml` in which every setting is explained and none is set."""
     parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
     for setting in SETTINGS:
+        if setting.name in OUT_OF_PROJECT:
+            continue
         parts.append(f"# {setting.help}\n# {setting.key} = {_toml_value(setting)}\n")
     return "\n".join(parts)
 

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator.cli.conduct import response_files
+from cli_agent_orchestrator.cli.conduct import response_files, state_file_of
 from cli_agent_orchestrator.cli.serve import own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
@@ -21,7 +21,7 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
 from cli_agent_orchestrator.pipeline.setup import init_new_run
-from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
+from cli_agent_orchestrator.pipeline.store import read_task_text
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 
@@ -88,7 +88,7 @@ def main(checkpoint: str, role: Role) -> None:
             config.rules,
             config.handoff,
         )
-        records = Records(StateFile(config.state_file, clock), files, Journal(files.kept))
+        records = Records(state_file_of(config, os.environ, clock), files, Journal(files.kept))
 
         def on_event(event: RunEvent) -> None:
             if checkpoint_of(event, role) == checkpoint:

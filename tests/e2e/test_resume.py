@@ -17,6 +17,8 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
     REPLIES,
+    TASK,
+    archive_of,
     assert_five_turns_once,
     prepare,
     replies_of,
@@ -145,3 +147,82 @@ class TestAfterAnUncertainDelivery:
             until(lambda: client.get_status(terminal) is TerminalStatus.COMPLETED)
             assert client.get_last_output(terminal).strip() == "1"
             client.exit_terminal(terminal)
+
+
+class TestWhichRunIsMeant:
+    """There is an unfinished run, and something else than before is asked for."""
+
+    @pytest.fixture
+    def unfinished(self, machine: Machine) -> Machine:
+        """A run whose analyst failed at its first message."""
+        prepare(machine, script(rule("analyst", turn="1", misbehave=USAGE_LIMIT)))
+        began = machine.cao("run", "task.md", "--project-test-cmd", "make special-check")
+        assert began.returncode == 3, began.stdout + began.stderr
+        return machine
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["other.md"], "other.md is not the task"),
+            (["task.md"], "task.md is not the task it works on, or was edited since"),
+            (["missing.md"], "missing.md cannot be read"),
+            (["--prompt", "do something"], "PROMPT is not the task"),
+            (["--provider", "codex"], "its agents are scripted, not codex"),
+            (["--tester-provider", "none_such"], "its tester is scripted, not none_such"),
+        ],
+        ids=lambda words: words[-1] if isinstance(words, list) else "",
+    )
+    def test_nothing_is_done_and_both_choices_are_told(
+        self, unfinished: Machine, words: list[str], said: str
+    ) -> None:
+        edited = TASK.replace("empty", "full")
+        (unfinished.work / "other.md").write_text(edited, encoding="utf-8")
+        if words == ["task.md"]:
+            (unfinished.work / "task.md").write_text(edited, encoding="utf-8")
+        before = state_of(unfinished)
+        done = unfinished.cao("run", *words)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert said in done.stderr
+        assert "--resume" in done.stderr
+        assert "--no-resume" in done.stderr
+        assert state_of(unfinished) == before
+
+    def test_an_unknown_agent_is_refused_even_if_the_run_is_meant(
+        self, unfinished: Machine
+    ) -> None:
+        before = state_of(unfinished)
+        words = ("--replace-terminals", "--resume", "--provider", "none_such")
+        done = unfinished.cao("run", *words)
+        assert done.returncode == 2
+        assert "none_such" in done.stderr
+        assert state_of(unfinished) == before
+
+    def test_resume_goes_on_with_the_saved_task_and_its_settings(self, unfinished: Machine) -> None:
+        other = unfinished.work / "other.md"
+        other.write_text(TASK.replace("empty", "full"), encoding="utf-8")
+        done = unfinished.cao("run", "other.md", "--resume", "--max-rounds", "5")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "goes on all the same" in done.stdout
+        assert "MAX_ROUNDS is 5 now; the run began with 8" in done.stdout
+        prompts = {path.name: path.read_text() for path in archive_of(unfinished).glob("*-prompt*")}
+        assert "empty lines" in prompts["001-analyst-prompt.md"]
+        assert "make special-check" in prompts["005-tester-prompt.md"]
+        assert state_of(unfinished)["progress"]["settings"]["MAX_ROUNDS"] == "5"
+
+    def test_a_state_of_another_machine_is_resumed_only_if_that_is_said(
+        self, unfinished: Machine
+    ) -> None:
+        (unfinished.home / "state" / "run.key").unlink()
+        before = state_of(unfinished)
+        done = unfinished.cao("run", "task.md")
+        assert done.returncode == 2
+        assert "not saved like that by you on this machine" in done.stderr
+        assert state_of(unfinished) == before
+        done = unfinished.cao("run", "task.md", "--resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_a_project_cannot_say_that_its_state_is_meant(self, unfinished: Machine) -> None:
+        (unfinished.work / "cao.toml").write_text("resume = true\n", encoding="utf-8")
+        done = unfinished.cao("run", "task.md")
+        assert done.returncode == 2
+        assert "resume in cao.toml" in done.stderr

@@ -15,12 +15,11 @@ from cli_agent_orchestrator.pipeline.setup import (
     init_new_run,
     new_archive_name,
     replace_terminals,
-    should_auto_resume,
     verify_resume_terminals,
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from tests.pipeline.fakes import TASK, FakeServer, Rig
-from tests.pipeline.samples import TASK_TEXT, new_state
+from tests.pipeline.samples import TASK_TEXT
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
@@ -29,10 +28,6 @@ AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_recei
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
-
-
-def finished(status: FinalStatus) -> RunState:
-    return replace(new_state(), final_status=status)
 
 
 class TestNewRun:
@@ -110,38 +105,6 @@ class TestNewRun:
         first = new_archive_name(rig.config(), rig.clock)
         (rig.folder / ".tmp" / first).mkdir(parents=True)
         assert new_archive_name(rig.config(), rig.clock) == f"{first}-2"
-
-
-class TestAutoResume:
-    def test_a_running_state_is_resumed(self) -> None:
-        """Scenario: Auto-resume when state file has RUNNING status"""
-        assert should_auto_resume(finished(FinalStatus.RUNNING), None)
-
-    def test_a_passed_state_is_not(self) -> None:
-        """Scenario: No auto-resume when state file has PASS status"""
-        assert not should_auto_resume(finished(FinalStatus.PASS), None)
-
-    def test_a_failed_state_is_not(self) -> None:
-        """Scenario: No auto-resume when state file has FAIL status"""
-        assert not should_auto_resume(finished(FinalStatus.FAIL), None)
-
-    def test_without_a_state_there_is_nothing_to_resume(self) -> None:
-        """Scenario: No auto-resume when no state file exists"""
-        assert not should_auto_resume(None, None)
-
-    def test_a_new_run_that_is_asked_for_is_begun(self) -> None:
-        assert not should_auto_resume(finished(FinalStatus.RUNNING), False)
-
-    def test_a_resume_that_is_asked_for_is_done(self) -> None:
-        assert should_auto_resume(finished(FinalStatus.RUNNING), True)
-
-    def test_a_resume_without_a_state_is_an_error(self) -> None:
-        with pytest.raises(ResumeError, match="no saved run"):
-            should_auto_resume(None, True)
-
-    def test_a_resume_of_a_finished_run_is_an_error(self) -> None:
-        with pytest.raises(ResumeError, match="ended with PASS"):
-            should_auto_resume(finished(FinalStatus.PASS), True)
 
 
 class TestVerification:

@@ -23,6 +23,7 @@ from cli_agent_orchestrator.pipeline.state import (
     from_json,
     to_json,
 )
+from cli_agent_orchestrator.settings import KEPT_NAMES
 from tests.pipeline.samples import TASK_TEXT, TERMINALS, new_state
 
 # What the earlier shell script left behind.
@@ -70,6 +71,7 @@ progresses = st.builds(
     sequence=st.integers(0, 99),
     open_notes=st.lists(st.builds(OpenNotes, roles, numbers, excerpts), max_size=3).map(tuple),
     providers=st.dictionaries(st.sampled_from(sorted(TERMINALS)), names),
+    settings=st.dictionaries(st.sampled_from(KEPT_NAMES), texts, max_size=3),
 )
 places = st.sampled_from(
     [
@@ -136,16 +138,19 @@ def test_an_invalid_phase_is_the_analyst_phase(value: object) -> None:
     assert from_json({**SHELL_STATE, "current_phase": value}).phase is Phase.ANALYST
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("PASS", "PASS"), ("FAIL", "FAIL"), ("RUNNING", "RUNNING"), ("", "RUNNING"), (1, "RUNNING")],
-)
-def test_a_finished_run_is_done_and_anything_unclear_is_running(
-    value: object, expected: str
-) -> None:
+@pytest.mark.parametrize("value", ["PASS", "FAIL", "RUNNING"])
+def test_a_finished_run_is_done(value: str) -> None:
     state = from_json({**SHELL_STATE, "final_status": value})
-    assert state.final_status == expected
-    assert state.phase is (Phase.PROGRAMMER if expected == "RUNNING" else Phase.DONE)
+    assert state.final_status == value
+    assert state.phase is (Phase.PROGRAMMER if value == "RUNNING" else Phase.DONE)
+
+
+@pytest.mark.parametrize("value", [None, "", "running", 1, ["RUNNING"]])
+def test_a_run_of_which_nobody_knows_whether_it_goes_on_is_refused(value: object) -> None:
+    with pytest.raises(StateError, match="final_status"):
+        from_json({**SHELL_STATE, "final_status": value})
+    with pytest.raises(StateError, match="final_status"):
+        from_json({name: SHELL_STATE[name] for name in SHELL_STATE if name != "final_status"})
 
 
 def test_a_state_of_the_shell_script_is_read() -> None:
@@ -169,8 +174,8 @@ def test_terminals_may_be_objects_with_a_provider() -> None:
     assert state.progress.providers == {"analyst": "claude_code"}
 
 
-def test_a_state_with_nothing_but_a_version_has_defaults() -> None:
-    state = from_json({"version": "1"})
+def test_a_state_with_nothing_but_a_version_and_a_status_has_defaults() -> None:
+    state = from_json({"version": "1", "final_status": "RUNNING"})
     assert state == RunState(api="", provider="", wd="", prompt="")
     assert state.feedback.text == "None yet."
     assert not state.has_output(Role.ANALYST)
@@ -242,7 +247,10 @@ def test_open_notes_of_nobody_are_dropped() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from(sorted({*SHELL_STATE, "progress"} - {"version"})), json_values),
+    st.dictionaries(
+        st.sampled_from(sorted({*SHELL_STATE, "progress"} - {"version", "final_status"})),
+        json_values,
+    ),
     st.dictionaries(st.sampled_from(sorted(to_json(new_state())["progress"])), json_values),
 )
 def test_no_damage_keeps_a_state_from_being_read(

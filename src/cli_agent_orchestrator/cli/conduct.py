@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +14,8 @@ from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.progress import View
 from cli_agent_orchestrator.cli.run_log import logging_to
 from cli_agent_orchestrator.client import ApiClient, is_loopback
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.clock import Clock, SystemClock
+from cli_agent_orchestrator.config import DEFAULT_API, state_folder
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     OrchestratorError,
@@ -37,15 +37,22 @@ from cli_agent_orchestrator.pipeline.events import (
 from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.lock import run_lock
 from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.resuming import (
+    Asked,
+    GivenTask,
+    find_objections,
+    settle_settings,
+    should_auto_resume,
+)
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
+from cli_agent_orchestrator.pipeline.seal import Seal
 from cli_agent_orchestrator.pipeline.setup import (
     exit_terminals,
     find_lost_terminals,
     init_new_run,
     new_archive_name,
     replace_terminals,
-    should_auto_resume,
     verify_resume_terminals,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -53,6 +60,7 @@ from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
 from cli_agent_orchestrator.pipeline.task import Task, parse_task
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.settings import ROLE_PROVIDERS
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
@@ -66,6 +74,10 @@ class Order:
 
     config: RunConfig
     environ: Mapping[str, str] = field(repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Everything that was given, by variable name."""
+    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What of it was given by option or variable, and does not merely stand in a file."""
     replace_terminals: bool = False
     chosen_providers: Mapping[Role, str] = field(default_factory=dict)
     """The agents of those roles for which one was named, and not just the default."""
@@ -104,7 +116,7 @@ class Conductor:
         self._view = view
         self._interrupts = interrupts
         self._clock = SystemClock()
-        self._state_file = StateFile(order.config.state_file, self._clock, order.config.wd)
+        self._state_file = state_file_of(order.config, order.environ, self._clock)
         self._state: RunState | None = None
 
     def run(self) -> RunState:
@@ -116,8 +128,11 @@ class Conductor:
         self._state_file.check()
         with run_lock(files.temporary, self._clock), logging_to(files.temporary):
             saved = self._state_file.load_state()
-            if should_auto_resume(saved, self._config.resume):
+            against = self._objections(saved) if saved is not None else ()
+            if should_auto_resume(saved, self._config.resume, against):
                 assert saved is not None, "only what is saved is resumed"
+                for objection in against:
+                    self._warn(f"the saved run goes on all the same: {objection}")
                 return self._resume(saved)
             return self._begin(saved)
 
@@ -142,9 +157,7 @@ class Conductor:
     def _begin(self, saved: RunState | None) -> RunState:
         """Start five agents and take a new run to its end."""
         task = parse_task(read_task_text(self._config))
-        if not self._config.api_given:
-            for provider in self._config.providers.values():
-                get_provider(provider)
+        _check_providers(self._config, self._config.providers.values())
         # Before anything that takes its time, so that there is something to be seen.
         self._tell_starting({role: self._config.providers[role] for role in Role})
         with self._server(self._config) as client:
@@ -169,11 +182,15 @@ class Conductor:
     def _resume(self, saved: RunState) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self._check_folder(saved)
-        task = self._saved_task(saved)
+        saved = self._with_its_settings(saved)
+        config = _with_saved_api(self._config, saved)
+        if self._order.replace_terminals:
+            _check_providers(config, self._order.chosen_providers.values())
+        task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
         archive = saved.progress.archive or new_archive_name(self._config, self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         with (
-            self._server(_with_saved_api(self._config, saved)) as client,
+            self._server(config) as client,
             self._runner(client, task, archive) as runner,
         ):
             state = runner.settle(saved)
@@ -229,17 +246,46 @@ class Conductor:
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._view.tell)
 
-    def _saved_task(self, saved: RunState) -> Task:
-        """Return the task of a saved run; another one that is given now is not meant for it."""
-        if not saved.prompt.strip():
-            return parse_task(read_task_text(self._config))
-        with suppress(PromptError):
-            if read_task_text(self._config) != saved.prompt:
-                self._warn(
-                    "the saved run works on another task than the one given now, and goes on with "
-                    "its own; RESUME=0 starts a new run"
-                )
-        return parse_task(saved.prompt)
+    def _objections(self, saved: RunState) -> tuple[str, ...]:
+        """Return what speaks against going on with the saved run."""
+        insisted = self._order.insisted
+        # With new agents for lost ones, these may be of another make.
+        free = self._order.replace_terminals
+        asked = Asked(
+            task=self._given_task(),
+            provider="" if free else insisted.get("PROVIDER", ""),
+            role_providers={}
+            if free
+            else {
+                Role(role): insisted[name]
+                for role, name in ROLE_PROVIDERS.items()
+                if name in insisted
+            },
+        )
+        return find_objections(saved, asked, own=self._state_file.own)
+
+    def _given_task(self) -> GivenTask | None:
+        config = self._config
+        if config.prompt_file is None and not config.prompt:
+            return None
+        name = f"the task file {config.prompt_file}" if config.prompt_file else "PROMPT"
+        try:
+            return GivenTask(name, read_task_text(config))
+        except PromptError as error:
+            return GivenTask(name, "", str(error))
+
+    def _with_its_settings(self, saved: RunState) -> RunState:
+        """Go on by the settings with which the run began, and those that are given anew."""
+        order = self._order
+        # Somebody else's could let the agents do more than this user would.
+        began_with = saved.progress.settings if self._state_file.own else {}
+        resumed = settle_settings(began_with, order.insisted, order.settings)
+        for remark in resumed.remarks:
+            self._warn(remark)
+        self._config = RunConfig.from_env(
+            {**order.settings, **resumed.settings}, self._config.api_named_by
+        )
+        return replace(saved, progress=replace(saved.progress, settings=self._config.settings))
 
     def _check_folder(self, saved: RunState) -> None:
         if saved.wd and not _is_folder(saved.wd, self._config.wd):
@@ -306,6 +352,11 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
     return ", ".join(sorted({str(word) for word in told if word}))
 
 
+def state_file_of(config: RunConfig, environ: Mapping[str, str], clock: Clock) -> StateFile:
+    """Return the state file of a run, sealed with the user's own key."""
+    return StateFile(config.state_file, clock, config.wd, Seal(state_folder(environ)))
+
+
 def response_files(wd: Path, archive: str) -> ResponseFiles:
     """Return the response files of a run in a folder."""
     return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
@@ -317,6 +368,13 @@ def _is_folder(text: str, folder: Path) -> bool:
         return Path(os.path.realpath(text)) == folder
     except (OSError, ValueError):
         return False
+
+
+def _check_providers(config: RunConfig, providers: Iterable[str]) -> None:
+    """Refuse agents that our own server could not start; another one may know more."""
+    if not config.api_given:
+        for provider in providers:
+            get_provider(provider)
 
 
 def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:

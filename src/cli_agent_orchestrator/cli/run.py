@@ -13,6 +13,8 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
+    BY_NAME,
+    OUT_OF_PROJECT,
     ROLE_PROVIDERS,
     SETTINGS,
     SETTINGS_FILE,
@@ -106,9 +108,12 @@ def run(
     if named is not None:
         settings["API"] = named.url
     config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
+    insisted = merge_settings(given, os.environ, {})
     order = Order(
         config=config,
         environ=os.environ,
+        settings=settings,
+        insisted=insisted,
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
     )
@@ -135,6 +140,11 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
     """
     from cli_agent_orchestrator.client import is_loopback  # heavy, and seldom needed
 
+    for name in OUT_OF_PROJECT:
+        if name in settings:
+            where = f"{name.lower()} in {SETTINGS_FILE}"
+            expected = f"nothing: it is said by {BY_NAME[name].option} or {name}, for one run"
+            raise ConfigError(where, settings[name], expected)
     for name in INSIDE_ONLY:
         if name in settings:
             where = f"{name.lower()} in {SETTINGS_FILE}"

@@ -1,13 +1,9 @@
-"""How a run comes to its agents: five new ones, or those of a saved run.
+"""How a run comes to its agents: five new ones, or those of a saved run (see `resuming.py`).
 
-    no saved run, or one that is finished     five new agents
-    a saved run that is RUNNING               its own agents, if every one of them is still there
-    RESUME=1                                  the saved run, or an error
-    RESUME=0                                  five new agents
-
-Agents are started side by side, all of them or none: if one cannot be started, the others are
-ended again. A lost agent, or one in error, is replaced only if that is asked for; the new one knows
-nothing of what was said before, so it is not counted among the briefed ones.
+A saved run goes on only if every one of its agents is still there, or may be replaced. Agents are
+started side by side, all of them or none: if one cannot be started, the others are ended again. A
+lost agent, or one in error, is replaced only if that is asked for; the new one knows nothing of
+what was said before, so it is not counted among the briefed ones.
 """
 
 import logging
@@ -23,7 +19,7 @@ from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, RunError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
+from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
@@ -65,21 +61,6 @@ def tell_nobody(role: Role, terminal_id: str) -> None:
     """Take that an agent has been started and do nothing about it."""
 
 
-def should_auto_resume(saved: RunState | None, resume: bool | None) -> bool:
-    """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
-    if resume is False:
-        return False
-    if saved is not None and saved.final_status is FinalStatus.RUNNING:
-        return True
-    if resume is None:
-        return False
-    if saved is None:
-        raise ResumeError("there is no saved run to resume; RESUME=0 starts a new one")
-    raise ResumeError(
-        f"the saved run has ended with {saved.final_status}; RESUME=0 starts a new one"
-    )
-
-
 def init_new_run(
     terminals: Terminals,
     config: RunConfig,
@@ -109,6 +90,7 @@ def init_new_run(
         progress=Progress(
             archive=new_archive_name(config, clock),
             providers={role.terminal: config.providers[role] for role in Role},
+            settings=config.settings,
         ),
     )
 

@@ -5,14 +5,14 @@ what an exact resume needs. Reading mends what is missing or damaged:
 
     current_round       not a whole number of at least 1: 1
     current_phase       not a phase: analyst
-    final_status        not RUNNING, PASS or FAIL: RUNNING
     terminals           a plain id, or an object with id and provider; else empty
     feedbacks           missing or blank: `None yet.`
     any other text      missing: empty
     progress            missing or damaged parts: as at the beginning of the phase
 
-A finished run is always in the phase `done`, and a running one never is. Only another `version`,
-or something that is no object at all, is refused.
+A finished run is always in the phase `done`, and a running one never is. Refused are another
+`version`, a `final_status` that is not RUNNING, PASS or FAIL (nobody knows whether such a run is
+to go on), and what is no object at all.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,7 @@ from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
+from cli_agent_orchestrator.settings import KEPT_NAMES
 
 VERSION = 1
 # later than any clock; keeps infinity and numbers too large for a float out
@@ -96,6 +97,8 @@ class Progress:
     """Of this round and the one before."""
     providers: Mapping[str, str] = field(default_factory=dict)
     """Which agent runs in each terminal, by the terminal's name."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings it goes by, by variable name."""
 
 
 def _no_terminals() -> Mapping[str, str]:
@@ -177,6 +180,7 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
             for notes in progress.open_notes
         ],
         "providers": dict(progress.providers),
+        "settings": dict(progress.settings),
         "archived_outputs": {
             str(role): output.archive for role, output in state.outputs.items() if output.archive
         },
@@ -235,7 +239,10 @@ def from_json(data: object) -> RunState:
 
 
 def _where(data: Mapping[str, Any]) -> tuple[Phase, FinalStatus]:
-    final_status = _member(FinalStatus, data.get("final_status")) or FinalStatus.RUNNING
+    final_status = _member(FinalStatus, data.get("final_status"))
+    if final_status is None:
+        expected = ", ".join(FinalStatus)
+        raise StateError(f"its final_status is {data.get('final_status')!r}, not one of {expected}")
     if final_status is not FinalStatus.RUNNING:
         return Phase.DONE, final_status
     phase = _member(Phase, data.get("current_phase"))
@@ -270,6 +277,11 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any]) -> Progress
             if isinstance(item, dict) and (role := _member(Role, item.get("role")))
         ),
         providers=_providers(_table(data, "providers"), terminals),
+        settings={
+            name: text
+            for name, text in _table(data, "settings").items()
+            if name in KEPT_NAMES and isinstance(text, str)
+        },
     )
 
 

@@ -2,12 +2,15 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import PromptError, StateError
+from cli_agent_orchestrator.pipeline.seal import Seal
 from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
 from cli_agent_orchestrator.plain_files import folder_of, read_file
 from cli_agent_orchestrator.run_config import RunConfig
@@ -21,9 +24,14 @@ LARGEST_STATE = 1024 * 1024 * 1024
 class StateFile:
     """The saved state of a run: replaced as a whole or not at all, and never lost."""
 
-    def __init__(self, path: Path, clock: Clock, project: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, project: Path | None = None, seal: Seal | None = None
+    ) -> None:
         """Take where the file is; in the `project` it is opened as everything there."""
         self.path = path
+        self.own = False
+        """Was what was loaded saved like that by this user on this machine?"""
+        self._seal = seal
         self._folder = folder_of(path, project or path.parent)
         self._clock = clock
 
@@ -43,7 +51,10 @@ class StateFile:
     def save_state(self, state: RunState) -> None:
         """Write the state; when that fails, what was saved before is still there."""
         stamped = replace(state, updated_at=f"{self._now():%Y-%m-%dT%H:%M:%SZ}")
-        data = json.dumps(to_json(stamped), indent=2).encode()
+        content = to_json(stamped)
+        if self._seal is not None:
+            content["seal"] = self._seal.make(self.path, _plain(content))
+        data = json.dumps(content, indent=2).encode()
         try:
             self._folder.replace(self.path.name, data)
         except OSError as error:
@@ -64,7 +75,9 @@ class StateFile:
         except OSError as error:
             raise StateError(f"{self.path} cannot be read: {error.strerror}") from error
         try:
-            return from_json(json.loads(data.decode("utf-8-sig")))
+            content = json.loads(data.decode("utf-8-sig"))
+            self.own = self._is_own(content)
+            return from_json(content)
         except (StateError, ValueError, RecursionError) as error:
             aside = self.move_aside("unreadable")
             raise StateError(
@@ -84,8 +97,19 @@ class StateFile:
         log.warning("state file %s moved to %s", self.path, aside)
         return aside
 
+    def _is_own(self, content: object) -> bool:
+        if self._seal is None or not isinstance(content, dict):
+            return False
+        seal = content.pop("seal", None)
+        return isinstance(seal, str) and self._seal.fits(self.path, _plain(content), seal)
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+def _plain(content: Mapping[str, Any]) -> bytes:
+    """Return content in the one form that is sealed."""
+    return json.dumps(content, sort_keys=True).encode()
 
 
 def read_task_text(config: RunConfig) -> str:
