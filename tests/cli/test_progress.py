@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +82,7 @@ def told(*events: RunEvent) -> str:
 
 class TestWords:
     def test_what_is_started_is_told_before_it_is_there_and_counted_after(self) -> None:
-        assert told(STARTING) == "Starting analyst (codex), tester (claude_code) …"
+        assert told(STARTING) == "Starting analyst (codex), tester (claude_code) ..."
         assert told(STARTING, STARTED) == "tester has started, 1 of 2"
 
     def test_agents_that_are_started_again_are_counted_anew(self) -> None:
@@ -307,6 +310,40 @@ class TestViews:
         assert output.getvalue().count("! not delivered") == shown
         assert output.getvalue().count("waits to be given its message") == 1
         assert output.getvalue().count("has its message now") == 1
+
+    def test_a_terminal_of_another_encoding_gets_question_marks(self) -> None:
+        output = io.BytesIO()
+        file = io.TextIOWrapper(output, encoding="ascii")
+        with LiveView(Path("/p"), Console(file=file, force_terminal=True, width=100)) as view:
+            view.tell(STARTING)
+            view.tell(Warned(NOON, "größer"))
+        assert b"? starting analyst" in output.getvalue()
+        assert b"gr??er" in output.getvalue()
+
+    @pytest.mark.parametrize(
+        ("term", "view"), [("xterm", "LiveView"), ("dumb", "PlainView"), (None, "PlainView")]
+    )
+    def test_the_live_view_needs_a_terminal_that_can_erase(
+        self, term: str | None, view: str
+    ) -> None:
+        code = (
+            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
+            "print(type(progress.choose_view(pathlib.Path('/p'), False)).__name__)"
+        )
+        env = {name: value for name, value in os.environ.items() if name != "TERM"}
+        ours, theirs = os.openpty()
+        try:
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=env if term is None else {**env, "TERM": term},
+                stdout=theirs,
+                check=True,
+                timeout=60,
+            )
+            assert os.read(ours, 1000).decode().strip() == view
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
     def test_a_server_that_cannot_show_screens_is_not_asked(self) -> None:
         console = Console(file=io.StringIO(), force_terminal=True, width=100)

@@ -182,7 +182,8 @@ class LiveView:
             self._write(f"{ERASE_BLOCK}{above}{CUT_LINES}{block}{WRAP_LINES}{up}\r")
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
+        encoding = self._console.encoding
+        self._console.file.write(text.encode(encoding, "replace").decode(encoding))
         self._console.file.flush()
 
     def _rendered(self, text: Text) -> str:

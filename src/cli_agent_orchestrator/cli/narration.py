@@ -114,7 +114,7 @@ class Narration:
         if isinstance(event, AgentsStarting):
             self._starting, self._started = event.providers, []
             named = ", ".join(f"{name} ({agent})" for name, agent in event.providers.items())
-            return Line(f"Starting {named} …", Tone.QUIET)
+            return Line(f"Starting {named} ...", Tone.QUIET)
         self._started.append(event.name)
         count = f"{len(self._started)} of {len(self._starting)}"
         return Line(f"{event.name} has started, {count}", Tone.QUIET)
