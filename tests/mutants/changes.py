@@ -93,8 +93,9 @@ def _is_remark(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()):
             return True
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name.startswith("__")
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            # A number that has a name is a choice: a test that repeats it proves nothing.
+            return name.startswith("__") or (name.isupper() and _is_number(value))
     return False
 
 
@@ -142,6 +143,10 @@ def _other_values(value: object) -> Iterator[bool | int | float | str]:
         yield value - 1
     elif isinstance(value, str):
         yield "" if value else "x"
+
+
+def _is_number(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 
 def _is_fixed(value: ast.expr) -> bool:

@@ -37,6 +37,7 @@ def test_one_thing_is_changed_at_a_time(source: str, changed: set[str]) -> None:
         "@dataclass(frozen=True)\nclass C: ...",
         "class C:\n    __test__ = False",
         "x = f'{a} of {b}'",
+        "LOOK_SECONDS = 0.5",
     ],
 )
 def test_what_only_readers_and_tools_look_at_is_left_alone(source: str) -> None:
