@@ -227,3 +227,89 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
         assert not pastes
     if isinstance(action, Confirmed):
         assert presses
+
+
+ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
+CLEARED = Sending(own_leftover=True, clears=MAX_CLEARS)
+MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
+PRESSED = replace(ENTERED, presses=MAX_PRESSES)
+
+
+@pytest.mark.parametrize(
+    ("sending", "look", "action"),
+    [
+        (
+            Sending(),
+            Look(0, PROCESSING, ""),
+            Refuse("the agent is working; send again when it is at rest"),
+        ),
+        (
+            Sending(asked_at=-9),
+            Look(0, WAITING, ""),
+            Refuse("the agent asks a question that a person has to answer"),
+        ),
+        (
+            Sending(),
+            Look(0, UNKNOWN, ""),
+            Refuse("its screen is not recognised, so it is not safe to type"),
+        ),
+        (Sending(), Look(0, IDLE, "", alive=False), Refuse("its program has ended")),
+        (Sending(), Look(0, IDLE, None), Refuse("its input box is not in sight")),
+        (
+            Sending(),
+            Look(0, IDLE, "x"),
+            Refuse("there is unsent text in its input box; send or clear it first"),
+        ),
+        (
+            CLEARED,
+            Look(0, IDLE, "x"),
+            Refuse("unsent text in its input box could not be cleared"),
+        ),
+        (
+            PASTED,
+            Look(0, IDLE, "x", alive=False),
+            Unconfirmed("its program ended while the message was being typed"),
+        ),
+        (
+            ASKED,
+            Look(9, WAITING, "x"),
+            Unconfirmed("a question came up before the message was submitted"),
+        ),
+        (
+            PASTED,
+            Look(BOX_SECONDS, IDLE, ""),
+            Unconfirmed("the pasted text did not appear in the input box"),
+        ),
+        (
+            MERGED,
+            Look(1, IDLE, "a b"),
+            Unconfirmed("older text in its input box could not be cleared"),
+        ),
+        (
+            ENTERED,
+            Look(1, IDLE, "x", alive=False),
+            Unconfirmed("its program ended right after the message was submitted"),
+        ),
+        (
+            ENTERED,
+            Look(CONFIRM_SECONDS, IDLE, None),
+            Unconfirmed("no sign that the agent took the message"),
+        ),
+        (
+            PRESSED,
+            Look(ENTER_SECONDS, IDLE, "x"),
+            Unconfirmed("Enter was pressed 5 times and the text is still in the input box"),
+        ),
+        (ENTERED, Look(0, IDLE, "x", taken="its hook"), Confirmed("its hook")),
+        (ENTERED, Look(0, PROCESSING, "x"), Confirmed("the agent is working")),
+        (
+            replace(ENTERED, asked_at=0),
+            Look(9, WAITING, "x"),
+            Confirmed("the agent asks a question"),
+        ),
+        (ENTERED, Look(0, IDLE, ""), Confirmed("the input box is empty again")),
+    ],
+    ids=lambda value: value.phase.name if isinstance(value, Sending) else "",
+)
+def test_every_end_says_why(sending: Sending, look: Look, action: Action) -> None:
+    assert after(sending, look) == action

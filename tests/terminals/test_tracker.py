@@ -21,6 +21,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     TITLE_LAG,
     Source,
     Track,
+    Verdict,
     Winner,
     judge,
 )
@@ -508,3 +509,30 @@ def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None
     assert status((ready, 10.15), (working, 10.25)) is PROCESSING
     assert status((working, 10.1), (working, 10.15)) is IDLE
     assert status((working, 10.1), first=Source.HOOK) is PROCESSING
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Source.HOOK, "hook"),
+        (Source.RECORD, "session record"),
+        (Source.STREAM, "stream state"),
+        (Source.SUBMISSION, "submission"),
+    ],
+)
+def test_a_reason_names_who_said_what(source: Source, words: str) -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, source)
+    assert judge(track, 10).reason == f"{words}: working"
+    track = with_screen(track, IDLE, 10)
+    if source is not Source.SUBMISSION:
+        assert judge(track, 10).reason == f"{words}: working; the screen does not show it"
+        assert judge(track, 99).reason == f"screen: x, against the older {words}: working"
+
+
+def test_a_reason_may_be_the_screen_the_end_or_nothing() -> None:
+    assert judge(Track(), 0).reason == "nothing has been seen yet"
+    assert judge(with_screen(Track(), IDLE, 1), 1).reason == "screen: x"
+    ended = tracker.observe_end(Track(), "the program ended", 1)
+    assert judge(ended, 1) == Verdict(ERROR, "the program ended")
+    assert ended.end is not None
+    assert ended.end.source == "process"
