@@ -35,6 +35,10 @@ REPEAT_SECONDS = 3.0
 """After how long a person presses a key again that did not help."""
 LOOK_SECONDS = 0.02
 """Between looks at a screen: screens have no event of their own."""
+TYPING_PAUSE = 0.5
+"""Between the last letter and the Enter of a person."""
+SEEN_LETTERS = 40
+"""As many letters of a text that is typed stand in one line, also of a narrow window."""
 LETTERS = "abcdefghij ABC 0123456789\n\t.,;\"'`$\\{}()"
 WIDE_LETTERS = "äöü€漢字🙂"
 """Together, everything that is hard to deliver."""
@@ -123,8 +127,13 @@ class Driven:
     service: TerminalService
     terminal: Terminal
     work: Path
+    socket: str
+    """The name of the tmux socket, for a person who types there."""
     seen: list[Seen] = field(default_factory=list)
+    served_at: float = 0.0
+    """When the present server was started, if it is not the first."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _listening: asyncio.Task[None] = field(init=False)
 
     def as_taken(self, message: str) -> str:
         """Return a message as the agent takes it: Claude Code makes spaces of a pasted tab."""
@@ -138,6 +147,42 @@ class Driven:
         """Press keys."""
         for key in keys:
             await self.service.press(self.terminal.id, key)
+
+    async def types(self, text: str) -> None:
+        """Type a text as a person does who has the terminal before them, and see it there."""
+        await self._tmux("send-keys", "-l", "-t", self._pane(), text)
+        await self.shows(text[:SEEN_LETTERS])
+
+    async def keys(self, *keys: str) -> None:
+        """Press keys as that person does, also those that the server would not press."""
+        for key in keys:
+            await self._tmux("send-keys", "-t", self._pane(), key)
+
+    async def prompts(self, text: str) -> None:
+        """Type a prompt or a command and submit it, as a person does."""
+        await self.types(text)
+        # Codex takes a quick Enter behind letters for a line of a paste.
+        await asyncio.sleep(TYPING_PAUSE)
+        await self.keys("Enter")
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Make the window so small or large, as that of a person who is attached."""
+        size = ("-x", str(columns), "-y", str(rows))
+        await self._tmux("resize-window", "-t", self._pane(), *size)
+
+    def _pane(self) -> str:
+        asked = ["list-panes", "-a", "-F", "#{pane_id} #{window_name}"]
+        words = ["tmux", "-L", self.socket, *asked]
+        listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        panes = [line.split() for line in listed.splitlines()]
+        return next(pane for pane, name in panes if name == self.terminal.name)
+
+    async def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-L", self.socket, *words]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=True
+        )
+        return str(done.stdout)
 
     async def started(self, turn: int) -> None:
         """Wait until the model got the request of this turn, counted from 1."""
@@ -164,6 +209,25 @@ class Driven:
     async def shows(self, text: str) -> None:
         """Wait until a text is on the screen."""
         await self._see(lambda screen: text in screen)
+
+    async def sees(self, wanted: Callable[[str], bool]) -> None:
+        """Wait until the screen is as wanted."""
+        await self._see(wanted)
+
+    async def sees_in_tmux(self, wanted: Callable[[str], bool]) -> None:
+        """Wait until the screen is as wanted, while there is no server that could tell."""
+        async with asyncio.timeout(PATIENCE):
+            while not wanted(await self._tmux("capture-pane", "-p", "-t", self._pane())):
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def serve(self, service: TerminalService) -> None:
+        """Go on with another server, as after a restart; the agent has run all the time."""
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
+        self.service = service
+        self.served_at = time.monotonic()
+        await service.start()
+        self.begin_to_listen()
 
     async def asks(self) -> None:
         """Wait until a question is drawn: a signal may tell of it before it can be answered."""
@@ -210,8 +274,22 @@ class Driven:
         """Return the statuses told from a time on, in their order."""
         return [seen.status for seen in self.seen if seen.at >= start]
 
-    async def listen(self) -> None:
-        """Note every status of the terminal until cancelled."""
+    def begin_to_listen(self) -> None:
+        """Note every status that is told from now on."""
+        self._listening = asyncio.create_task(self._listen())
+
+    async def finish(self) -> None:
+        """Listen no more, and end the agent and its server."""
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
+        try:
+            # Not left to the end of tmux: some agents outlive their terminal.
+            with suppress(NotFound):
+                await self.service.delete(self.terminal.id)
+        finally:
+            await self.service.close()
+
+    async def _listen(self) -> None:
         async for event in self.service.subscribe():
             if event.terminal_id == self.terminal.id:
                 now = time.monotonic()
@@ -246,19 +324,16 @@ class Ground:
         try:
             new = NewTerminal(self.kind.agent, profile, str(self.work))
             terminal = await service.create_session(new)
-            driven = Driven(self.kind, self.stub, service, terminal, self.work)
-            listening = asyncio.create_task(driven.listen())
-            try:
-                await driven.reached(*TerminalStatus)  # how it is before anything is done
-                yield driven
-            finally:
-                listening.cancel()
-                await asyncio.wait([listening])
-                # Not left to the end of tmux: some agents outlive their terminal.
-                with suppress(NotFound):
-                    await service.delete(terminal.id)
-        finally:
+        except BaseException:
             await service.close()
+            raise
+        driven = Driven(self.kind, self.stub, service, terminal, self.work, self.socket)
+        driven.begin_to_listen()
+        try:
+            await driven.reached(*TerminalStatus)  # how it is before anything is done
+            yield driven
+        finally:
+            await driven.finish()
 
     @property
     def work(self) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from .script import (
     Ask,
     Cut,
+    Delegate,
     Fail,
     Hold,
     Limit,
@@ -153,6 +154,10 @@ class ResponsesWire:
                 yield from self._call(place, *_shell_call(request.tools, step))
             case Ask():
                 yield from self._call(place, "request_user_input", _question(step))
+            case Delegate(helpers):
+                for helper in helpers:
+                    task = {"message": helper.task}
+                    yield from self._call(place, "spawn_agent", task, "multi_agent_v1")
             case Pause() | Hold():
                 yield step
             case _:
@@ -191,7 +196,9 @@ class ResponsesWire:
             "response.output_item.done", output_index=place, item=item | {"summary": summary}
         )
 
-    def _call(self, place: int, tool: str, arguments: Json) -> Iterator[Frame]:
+    def _call(
+        self, place: int, tool: str, arguments: Json, namespace: str | None = None
+    ) -> Iterator[Frame]:
         item: Json = {
             "type": "function_call",
             "id": self._name("fc"),
@@ -199,6 +206,8 @@ class ResponsesWire:
             "name": tool,
             "arguments": json.dumps(arguments),
         }
+        if namespace is not None:
+            item["namespace"] = namespace
         yield _frame("response.output_item.added", output_index=place, item=item)
         yield _frame("response.output_item.done", output_index=place, item=item)
 

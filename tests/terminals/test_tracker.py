@@ -34,7 +34,8 @@ ERROR = TerminalStatus.ERROR
 UNKNOWN = TerminalStatus.UNKNOWN
 
 RECORDED = [SignalKind.ANSWERED, SignalKind.ERRED]
-TELLING = [kind for kind in STATUS_OF_SIGNAL if kind not in RECORDED]
+KINDS = list(STATUS_OF_SIGNAL)
+TELLING = [kind for kind in KINDS if kind not in RECORDED]
 SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
 
 
@@ -71,8 +72,11 @@ def test_without_a_screen_the_signal_decides(kind: SignalKind) -> None:
 def test_a_fresh_signal_is_believed_before_the_screen_follows(
     kind: SignalKind, screen: TerminalStatus
 ) -> None:
+    signal = STATUS_OF_SIGNAL[kind]
+    if CONTRADICTIONS.get((signal, screen)) is Winner.SCREEN_AT_ONCE:
+        return
     track = with_signal(with_screen(Track(), screen, 9.9), kind, 10, Source.RECORD)
-    assert judge(track, 10.01).status is STATUS_OF_SIGNAL[kind]
+    assert judge(track, 10.01).status is signal
 
 
 @pytest.mark.parametrize("kind", TELLING)
@@ -88,8 +92,45 @@ def test_an_old_contradiction_goes_to_whom_the_table_names(
         assert (kind, source) == (SignalKind.READY, Source.HOOK)
         return
     winner = CONTRADICTIONS.get((signal, screen), Winner.SIGNAL)
+    if winner is Winner.STILL_SCREEN and source is Source.RECORD:
+        winner = Winner.SIGNAL
     expected = signal if winner is Winner.SIGNAL else screen
     assert judge(track, 1000).status is expected
+
+
+@pytest.mark.parametrize("screen", [IDLE, COMPLETED])
+def test_a_turn_of_which_a_record_tells_is_ended_by_the_record_alone(
+    screen: TerminalStatus,
+) -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_screen(track, screen, 11)
+    verdict = judge(track, 100_000)
+    assert (verdict.status, verdict.until) == (PROCESSING, None)
+    track = with_signal(track, SignalKind.FINISHED, 100_001, Source.RECORD)
+    assert judge(track, 100_001).status is COMPLETED
+
+
+def test_a_record_ends_the_turn_too_when_a_stream_told_of_a_question_in_it() -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(track, SignalKind.WAITING, 11, Source.STREAM)
+    track = with_signal(track, SignalKind.WORKING, 12, Source.STREAM)
+    assert judge(with_screen(track, COMPLETED, 13), 100_000).status is PROCESSING
+
+
+def test_a_record_that_is_found_in_mid_turn_ends_it_also_if_a_stream_told_of_it_first() -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10.1, Source.STREAM)
+    track = with_signal(track, SignalKind.WORKING, 10, Source.RECORD)
+    assert judge(with_screen(track, COMPLETED, 13), 100_000).status is PROCESSING
+
+
+@pytest.mark.parametrize("kind", [SignalKind.FINISHED, SignalKind.INTERRUPTED, SignalKind.FAILED])
+def test_a_question_on_the_screen_is_not_hidden_by_the_end_of_another_turn(
+    kind: SignalKind,
+) -> None:
+    track = with_signal(with_screen(Track(), WAITING, 9), kind, 10, Source.RECORD)
+    assert judge(track, 10).status is WAITING
+    track = with_screen(track, COMPLETED, 11)
+    assert judge(track, 11).status is STATUS_OF_SIGNAL[kind]
 
 
 def test_a_session_record_says_nothing_of_approvals_so_the_dialog_on_screen_counts() -> None:
@@ -460,7 +501,7 @@ def test_the_explanation_has_every_piece_of_evidence_newest_first() -> None:
 
 REPORTS = st.lists(
     st.one_of(
-        st.tuples(st.just("signal"), st.sampled_from(list(SignalKind)), st.sampled_from(SPEAKING)),
+        st.tuples(st.just("signal"), st.sampled_from(KINDS), st.sampled_from(SPEAKING)),
         st.tuples(st.just("screen"), st.sampled_from(list(TerminalStatus)), st.booleans()),
     ),
     max_size=12,
@@ -491,8 +532,8 @@ def test_judging_is_repeatable_and_a_verdict_holds_until_it_says(
         assert judge(track, now + 10_000).status is verdict.status
 
 
-def test_every_source_that_can_say_processing_has_a_time_it_holds() -> None:
-    assert set(HOLD_SECONDS) == set(SPEAKING)
+def test_every_source_that_can_say_processing_has_a_time_it_holds_but_the_record() -> None:
+    assert set(HOLD_SECONDS) == set(SPEAKING) - {Source.RECORD}
     assert all(seconds >= SCREEN_LAG for seconds in HOLD_SECONDS.values())
 
 

@@ -97,6 +97,8 @@ class SignalKind(Enum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     ENDED = "ended"
+    FOREIGN = "foreign"
+    """The session record is not that of the person's own session: nothing in it counts."""
 
 
 @dataclass(frozen=True, slots=True)

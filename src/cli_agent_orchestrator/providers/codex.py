@@ -188,7 +188,8 @@ def read_signal(line: str) -> AgentSignal | None:
     """Return what one line of the session record (`rollout-….jsonl`) says, None if nothing.
 
     The record begins with the first turn, not with the program, so its head is no sign of being
-    ready. The text of a message is left out of what is told.
+    ready; but it tells a sub-agent's record, and that of a Codex which this one runs, from its own.
+    The text of a message is left out of what is told.
     """
     when, event = _event(line)
     signal = _signal_of(event)
@@ -197,6 +198,8 @@ def read_signal(line: str) -> AgentSignal | None:
 
 def _signal_of(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
     match event:
+        case {"type": "session_meta", "source": {"subagent": _} | "exec" | "mcp"}:
+            return AgentSignal(SignalKind.FOREIGN, "session_meta")
         case {"type": "task_started" | "turn_started"}:
             return AgentSignal(SignalKind.WORKING, "task_started")
         case {"type": "user_message"} | {"type": "item_completed", "item": {"type": "UserMessage"}}:
@@ -220,6 +223,8 @@ def _event(line: str) -> tuple[float | None, dict[str, Any]]:  # whatever JSON h
     match record:
         case {"type": "event_msg", "payload": dict(event)}:
             return _unix_time(record.get("timestamp")), event
+        case {"type": "session_meta", "payload": dict(head)}:
+            return None, {**head, "type": "session_meta"}
         case _:
             return None, {}
 

@@ -7,7 +7,7 @@ change of a terminal.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,8 +56,8 @@ class LiveTerminal:
     """The beginning of a report that goes on in the next piece of output."""
     transcript: Path | None = None
     """Where the agent says that its session record is."""
-    record: Path | None = None
-    """The agent's session record, once it is there."""
+    records: set[Path] = field(default_factory=set)
+    """The session records of the agent that were found; a person may go back to an older one."""
     alive: bool = True
     exit_code: int | None = None
     leftover: bool = False
@@ -119,8 +119,15 @@ async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
 class Board:
     """All terminals, kept up to date by what tmux and the agents report."""
 
-    def __init__(self, clock: Clock, start_id: str) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        start_id: str,
+        told: Callable[[LiveTerminal], None] = lambda live: None,
+    ) -> None:
+        """`told` is called after each change of a status."""
         self._clock = clock
+        self._when_told = told
         self._terminals: dict[str, LiveTerminal] = {}
         self._by_pane: dict[str, LiveTerminal] = {}
         self.log = EventLog(start_id, self._snapshot)
@@ -276,6 +283,7 @@ class Board:
             live.last_active = now
             if live.row.ready:
                 self.publish(live)
+            self._when_told(live)
         live.notify()
 
     def _snapshot(self) -> Iterator[TerminalEvent]:

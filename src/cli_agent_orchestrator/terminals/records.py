@@ -1,11 +1,11 @@
-"""Finds the session record of an agent: the file it keeps open for writing while it works.
+"""Finds the session records of an agent: the files it keeps open for writing.
 
-Nothing names that file in advance. It appears with the first prompt, and some process of the
-terminal writes to it from then on, so that is where to look. Records of older sessions may be open
-as well, for reading. Processes and files come and go meanwhile: what has just gone is passed over.
+Nothing names such a file in advance. It appears with the first prompt of a session, and some
+process of the terminal writes to it from then on, so that is where to look. Records of other
+sessions may be open as well, for reading. Processes and files come and go meanwhile: what has just
+gone is passed over.
 """
 
-import asyncio
 import os
 import re
 import subprocess
@@ -14,43 +14,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-FIRST_LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)
-"""Pauses between looks after a prompt: Codex opens its record within 30 ms, or later under load."""
 LSOF_SECONDS = 5.0
 # flags:	02102001
 FLAGS_PATTERN = r"(?m)^flags:\s*([0-7]+)$"
 
 
-async def find_record(pid: int, pattern: str) -> Path | None:
-    """Return the file a process or its children have open whose path matches, if it comes soon."""
-    for pause in FIRST_LOOKS:
-        await asyncio.sleep(pause)
-        found = await asyncio.to_thread(open_file, pid, pattern)
-        if found is not None:
-            return found
-    return None
-
-
-async def wait_for_record(path: Path) -> Path | None:
-    """Return a file that an agent has named, if it is there soon."""
-    for pause in FIRST_LOOKS:
-        await asyncio.sleep(pause)
-        if path.is_file():
-            return path
-    return None
-
-
-def open_file(pid: int, pattern: str) -> Path | None:
-    """Return the newest file that a process or its children write to and whose path matches."""
-    paths = [path for path in _written_files(pid) if re.search(pattern, str(path))]
-    return max(paths, key=_changed_at, default=None)
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def open_files(pid: int, pattern: str) -> list[Path]:
+    """Return the files that a process or its children write to and whose paths match."""
+    return [path for path in _written_files(pid) if re.search(pattern, str(path))]
 
 
 def _written_files(pid: int) -> Iterator[Path]:

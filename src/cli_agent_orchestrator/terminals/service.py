@@ -47,7 +47,7 @@ from cli_agent_orchestrator.terminals import processes, tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.delivery import Courier
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
-from cli_agent_orchestrator.terminals.records import find_record, wait_for_record
+from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import (
     SignalFiles,
     remove_signal_file,
@@ -55,7 +55,6 @@ from cli_agent_orchestrator.terminals.signals import (
 from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
-from cli_agent_orchestrator.terminals.tracker import Source
 
 LOGGER = logging.getLogger(__name__)
 
@@ -85,12 +84,12 @@ class TerminalService:
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
-        self._board = Board(clock, start_id=secrets.token_hex(4))
+        self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
         self._tmux = Tmux(config.tmux_socket, self._board, environ=config.environ)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock)
+        self._recorder = Recorder(self._board, self._signals)
         self._events = config.state_dir / "events"
-        self._searches: set[asyncio.Task[None]] = set()
         self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
@@ -102,7 +101,7 @@ class TerminalService:
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
-            self._courier = Courier(self._tmux, store, self._board, self._entered)
+            self._courier = Courier(self._tmux, store, self._board, self._recorder.look)
             self._events.mkdir(mode=0o700, exist_ok=True)
             self._signals.start()
             await self._adopt(store)
@@ -113,8 +112,7 @@ class TerminalService:
 
     async def close(self) -> None:
         """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
-        for search in self._searches:
-            search.cancel()
+        self._recorder.close()
         await _give_up(self._creations)
         if self._adopted and not list(self._board):
             with contextlib.suppress(TmuxError):
@@ -295,7 +293,7 @@ class TerminalService:
             launch = await self._launcher.prepare(provider, profile, row, events)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
-            self._follow(live)
+            self._recorder.follow_events(live, events)
             pane = await self._tmux.open_window(
                 session_name, row.name, launch.command, row.id, launch.raw_output
             )
@@ -320,12 +318,12 @@ class TerminalService:
             if row.ready:
                 live = self._board.add(row, provider)
                 live.unsettled = live.leftover = await asyncio.to_thread(store.unsettled, row.id)
-                self._follow(live)
+                self._recorder.follow_events(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
         await self._tmux.start()
         for live in self._board:
-            self._entered(live)
+            self._recorder.look(live)
         for terminal_id in unfinished:
             await asyncio.to_thread(store.remove, terminal_id)
         known = {live.row.id for live in self._board}
@@ -348,8 +346,7 @@ class TerminalService:
         self._board.remove(live)
         self._signals.forget(self._event_file(live.row.id))
         remove_signal_file(self._event_file(live.row.id))
-        if live.record is not None:
-            self._signals.forget(live.record)
+        self._recorder.forget(live)
         await asyncio.to_thread(self._open_store.remove, live.row.id)
 
     async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
@@ -382,46 +379,8 @@ class TerminalService:
         while live.alive and (left := deadline - self._clock.monotonic()) > 0:
             await wait_for_change(live.changed, left)
 
-    def _follow(self, live: LiveTerminal) -> None:
-        self._follow_file(live, self._event_file(live.row.id), Source.HOOK)
-
-    def _follow_file(
-        self, live: LiveTerminal, path: Path, source: Source, *, only_new: bool = False
-    ) -> None:
-        """Fold in what an agent's file says. What was there before is history: it is not told."""
-
-        def read_line(line: str, at: float, old: bool) -> None:
-            found = live.provider.read_signal(line)
-            if found is None:
-                return
-            if not old:
-                self._board.signal(live, source, found, at)
-            else:
-                self._board.remember(live, source, found, min(at, found.at or at))
-
-        def judge() -> None:
-            self._board.refresh(live)
-
-        self._signals.follow(path, read_line, judge, only_new=only_new)
-
-    def _entered(self, live: LiveTerminal) -> None:
-        """With its first prompt an agent opens its session record."""
-        if live.record is None and (live.transcript or live.provider.record_pattern):
-            task = asyncio.create_task(self._find_record(live))
-            self._searches.add(task)
-            task.add_done_callback(self._searches.discard)
-
-    async def _find_record(self, live: LiveTerminal) -> None:
-        found: Path | None = None
-        if live.transcript is not None:
-            found = await wait_for_record(live.transcript)
-        elif live.pid is not None:
-            found = await find_record(live.pid, live.provider.record_pattern)
-        if found is not None and live.record is None and live.alive:
-            live.record = found
-            # What hooks have told is newer than the older part of a record they named.
-            only_new = live.transcript is not None
-            self._follow_file(live, found, Source.RECORD, only_new=only_new)
+    def _told(self, live: LiveTerminal) -> None:
+        self._recorder.told(live)
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text

@@ -15,7 +15,9 @@ The rules, in this order:
    agent repaints, so stillness is what tells a signal that got lost (Claude Code fires nothing on
    Esc) from a screen that shows too little (Codex shows no busy mark while it streams). A title
    that tells of work tells of rest by its silence: then the screen need not stand still. An agent
-   that always tells the end of a turn, and did not, was stopped by a person: it is idle.
+   that always tells the end of a turn, and did not, was stopped by a person: it is idle. A turn of
+   which a session record tells is ended by that record alone, however long the screen stands
+   still; only a question or a failure on the screen counts besides.
 4. Without any signal the screen decides.
 5. What neither knows is `unknown`, never idle.
 
@@ -71,8 +73,8 @@ STATUS_OF_SIGNAL = {
 
 HOLD_SECONDS = {
     # How long "processing" of each source holds against a screen that is at rest and still.
+    # That of an agent whose session record is followed holds until the record says otherwise.
     Source.HOOK: 15.0,
-    Source.RECORD: 60.0,
     Source.STREAM: 60.0,
     Source.SUBMISSION: 5.0,
 }
@@ -84,6 +86,7 @@ class Winner(StrEnum):
     SIGNAL = "signal"
     SCREEN = "screen"
     STILL_SCREEN = "screen that stood still"
+    SCREEN_AT_ONCE = "screen, however new the signal"
 
 
 _IDLE = TerminalStatus.IDLE
@@ -102,13 +105,15 @@ CONTRADICTIONS = {
     (_WAITING, _IDLE): Winner.SCREEN,
     (_WAITING, _COMPLETED): Winner.SCREEN,
     (_WAITING, _ERROR): Winner.SCREEN,
-    (_IDLE, _WAITING): Winner.SCREEN,  # a dialog that is no part of a turn
+    # A question is gone from the screen before its turn is over: this is one of something else,
+    # such as a sub-agent that goes on when the turn that started it has ended.
+    (_IDLE, _WAITING): Winner.SCREEN_AT_ONCE,
+    (_COMPLETED, _WAITING): Winner.SCREEN_AT_ONCE,
+    (_ERROR, _WAITING): Winner.SCREEN_AT_ONCE,
     (_IDLE, _PROCESSING): Winner.SCREEN,  # a person has typed a prompt
     (_IDLE, _ERROR): Winner.SCREEN,
-    (_COMPLETED, _WAITING): Winner.SCREEN,
     (_COMPLETED, _PROCESSING): Winner.SCREEN,
     (_COMPLETED, _ERROR): Winner.SCREEN,  # some versions report a failed turn as finished
-    (_ERROR, _WAITING): Winner.SCREEN,
     (_ERROR, _PROCESSING): Winner.SCREEN,
 }
 
@@ -184,6 +189,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     evidence = Evidence(source, _status_told(track, signal), signal.detail, at)
     if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
         return replace(track, said=evidence)
+    track = replace(track, recorded=track.recorded or source is Source.RECORD)
     if track.signal is not None and track.signal.at > at:
         if source is Source.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
@@ -196,7 +202,6 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
-        recorded=track.recorded or source is Source.RECORD,
         signal=evidence,
         told=signal,
         open_end=signal.kind is SignalKind.STOPPED,
@@ -329,12 +334,13 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert signal.status is not None
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
-    if winner is Winner.SIGNAL:
+    if winner is Winner.SIGNAL or (winner is Winner.STILL_SCREEN and _ends_by_record(track)):
         return Verdict(signal.status, _says(signal))
     holds_until = signal.at + SCREEN_LAG
     if winner is Winner.STILL_SCREEN:
         holds_until = _still_enough_at(track, signal)
-    if now < holds_until and not _is_news(track, signal, screen):
+    at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
+    if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     if screen.status is _COMPLETED and _ended_silently(track):
         return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
@@ -347,6 +353,12 @@ def _ended_silently(track: Track) -> bool:
     Stopped before any answer, it leaves the screen, and what stands there is older.
     """
     return track.told is not None and track.told.ends_aloud
+
+
+def _ends_by_record(track: Track) -> bool:
+    """Is the agent at work of which its session record will tell the end?"""
+    told_by = track.signal.source if track.signal else None
+    return track.recorded and told_by in (Source.RECORD, Source.STREAM)
 
 
 def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:

@@ -1,0 +1,208 @@
+"""Codex as people use it: with their own prompts, sessions, windows and keys beside ours."""
+
+import time
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import InputRefused
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.driving import KINDS, Driven, Ground, Kind
+from tests.agents.test_turns import complete
+
+pytestmark = [pytest.mark.agents, pytest.mark.tmux]
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+
+CODEXES = [kind for kind in KINDS if kind.agent == "codex"]
+NEWEST = CODEXES[0]
+OLDEST = CODEXES[-1]
+QUIET = "[[answer:The first part.]][[pause:2]][[answer:The rest.]]"
+"""A turn whose screen looks finished while the model is silent."""
+NARROW = (60, 20)
+
+
+@pytest.fixture(params=CODEXES, ids=str)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
+only_newest = pytest.mark.parametrize("kind", [NEWEST], ids=str)
+only_oldest = pytest.mark.parametrize("kind", [OLDEST], ids=str)
+
+
+async def begin_anew(driven: Driven) -> None:
+    """Begin another session, as a person does."""
+    await driven.prompts("/new")
+    # The old ones say how to come back, the new ones clear the screen.
+    await driven.sees(lambda screen: "/new" not in screen and is_fresh(screen))
+
+
+def is_fresh(screen: str) -> bool:
+    return "To continue this session" in screen or "• " not in screen.replace("• Tip", "")
+
+
+async def test_a_turn_that_a_person_began_is_followed_from_its_start(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.prompts(f"mine {QUIET}")
+        await driven.shows("• The first part.")
+        with pytest.raises(InputRefused):
+            await driven.send("in the middle of it")
+        await complete(driven, 1)
+        assert await driven.last_answer() == "The rest."
+        await driven.send(f"ours {QUIET}")
+        await complete(driven, 2)
+        assert len(driven.stub.prompts) == 2
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["our prompt", "a person's prompt"])
+async def test_a_new_session_is_followed(ground: Ground, ours: bool) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        await begin_anew(driven)
+        await (driven.send if ours else driven.prompts)(f"after {QUIET}")
+        await complete(driven, 2)
+        assert await driven.last_answer() == "The rest."
+        explanation = driven.service.explain(driven.terminal.id)
+        assert explanation.reason.startswith("session record"), explanation
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["our prompt", "a person's prompt"])
+async def test_a_session_that_is_resumed_is_followed(ground: Ground, ours: bool) -> None:
+    async with ground.agent() as driven:
+        await driven.send("the older one [[answer:before]]")
+        await complete(driven, 1)
+        await begin_anew(driven)
+        await driven.send("the newer one [[answer:between]]")
+        await complete(driven, 2)
+        await driven.prompts("/resume")
+        await driven.shows("Resume a previous session")
+        await driven.shows("the older one")
+        await driven.keys("Down", "Enter")
+        await driven.sees(lambda screen: "• before" in screen and "Resume a prev" not in screen)
+        await (driven.send if ours else driven.prompts)(f"after {QUIET}")
+        await complete(driven, 3)
+        assert await driven.last_answer() == "The rest."
+        assert "the older one [[answer:before]]" in driven.stub.prompts
+
+
+async def test_a_compaction_is_work_and_the_next_turn_is_followed(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        asked = time.monotonic()
+        await driven.prompts("/compact")
+        begun = await driven.reached(PROCESSING, after=asked)
+        await driven.reached(COMPLETED, after=begun.at)
+        await driven.send(f"after {QUIET}")
+        end = await driven.finished(len(driven.stub.turns))
+        await driven.reached(COMPLETED, after=end)
+        assert await driven.last_answer() == "The rest."
+
+
+async def test_a_turn_that_is_stopped_before_any_output_leaves_the_agent_idle(
+    ground: Ground,
+) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        await driven.send("[[hold:never]]")
+        await driven.started(2)
+        await driven.shows("esc to interrupt")
+        pressed = time.monotonic()
+        await driven.keys("Escape")
+        await driven.reached(IDLE, after=pressed)
+        assert driven.told_since(pressed) == [IDLE]
+        delivery = await driven.send(f"next {QUIET}")
+        assert delivery.confirmed, delivery.detail
+        await complete(driven, 3)
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+async def test_a_turn_that_is_stopped_while_the_server_is_down_is_over(
+    ground: Ground, turn: int
+) -> None:
+    async with ground.agent() as driven:
+        for number in range(1, turn):
+            await driven.send("[[answer:before]]")
+            await complete(driven, number)
+        await driven.send("[[hold:never]]")
+        await driven.started(turn)
+        await driven.shows("esc to interrupt")
+        await driven.service.close()
+        await driven.keys("Escape")
+        await driven.sees_in_tmux(lambda screen: "Conversation interrupted" in screen)
+        await driven.serve(TerminalService(ground.config("full"), SystemClock()))
+        await driven.reached(IDLE, after=driven.served_at)
+        assert driven.told_since(driven.served_at) == [IDLE]
+
+
+@only_newest
+async def test_a_sub_agents_question_is_told_although_the_turn_that_started_it_is_over(
+    ground: Ground,
+) -> None:
+    async with ground.agent(permissions="ask") as driven:
+        sub = "{{hold:sub}}{{escalate:touch ../sub.txt}}{{answer:The sub-agent is done.}}"
+        await driven.send(f"[[background_helpers:{sub}]][[hold:main]][[answer:The main one is done.]]")
+        await driven.started(2)
+        driven.stub.release("sub")
+        await driven.asks()
+        await driven.reached(WAITING)
+        driven.stub.release("main")
+        await driven.sees(lambda screen: "• The main one is done." in screen)
+        await driven.sees(lambda screen: "Worked for" in screen)
+        assert driven.told_since(0)[-1] is WAITING
+        pressed = await driven.answer("y")
+        await driven.reached(COMPLETED, after=pressed)
+        assert COMPLETED not in driven.told_between(0, pressed)
+    assert (ground.folder / "sub.txt").exists()
+
+
+@only_newest
+async def test_a_sub_agents_turns_are_not_those_of_the_agent(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        sub = "{{answer:The sub-agent is done.}}"
+        await driven.send(f"[[background_helpers:{sub}]]{QUIET}")
+        await complete(driven, 1)
+        assert await driven.last_answer() == "The rest."
+        await driven.send(f"next {QUIET}")
+        end = await driven.finished(3)
+        await driven.reached(COMPLETED, after=end)
+        assert await driven.last_answer() == "The rest."
+
+
+async def test_a_permission_is_told_in_a_narrow_window(ground: Ground) -> None:
+    async with ground.agent(permissions="ask") as driven:
+        await driven.resize(*NARROW)
+        await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
+        await driven.reached(WAITING)
+        await driven.answer("y")
+        end = await driven.finished(1)
+        await driven.reached(COMPLETED, after=end)
+
+
+async def test_a_question_is_told_in_a_narrow_window(ground: Ground) -> None:
+    if ground.kind == OLDEST:
+        pytest.skip("this version asks questions only while it plans")
+    async with ground.agent() as driven:
+        await driven.resize(*NARROW)
+        await driven.send("[[ask]][[answer:asked]]")
+        await driven.reached(WAITING)
+        await driven.answer("Enter")
+        end = await driven.finished(1)
+        await driven.reached(COMPLETED, after=end)
+
+
+@only_oldest
+async def test_a_silence_of_more_than_a_minute_does_not_end_a_turn(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:The first part.]][[pause:66]][[answer:The rest.]]")
+        await driven.shows("• The first part.")
+        await complete(driven, 1)
+        assert await driven.last_answer() == "The rest."
