@@ -10,6 +10,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.driving import KINDS, Driven, Ground, Kind
 from tests.agents.test_turns import complete
+from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -21,8 +22,9 @@ WAITING = TerminalStatus.WAITING_USER_ANSWER
 CODEXES = [kind for kind in KINDS if kind.agent == "codex"]
 NEWEST = CODEXES[0]
 OLDEST = CODEXES[-1]
-QUIET = "[[answer:The first part.]][[pause:2]][[answer:The rest.]]"
-"""A turn whose screen looks finished while the model is silent."""
+STREAM = "[[slow:2]][[lines:20]]"
+"""A turn whose screen looks finished as long as it streams."""
+STREAMED = numbered_lines(20)
 NARROW = (60, 20)
 
 
@@ -49,13 +51,13 @@ def is_fresh(screen: str) -> bool:
 
 async def test_a_turn_that_a_person_began_is_followed_from_its_start(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await driven.prompts(f"mine {QUIET}")
-        await driven.shows("• The first part.")
+        await driven.prompts(f"mine {STREAM}")
+        await driven.shows("- line 3 of 20")
         with pytest.raises(InputRefused):
             await driven.send("in the middle of it")
         await complete(driven, 1)
-        assert await driven.last_answer() == "The rest."
-        await driven.send(f"ours {QUIET}")
+        assert await driven.last_answer() == STREAMED
+        await driven.send(f"ours {STREAM}")
         await complete(driven, 2)
         assert len(driven.stub.prompts) == 2
 
@@ -66,9 +68,9 @@ async def test_a_new_session_is_followed(ground: Ground, ours: bool) -> None:
         await driven.send("[[answer:before]]")
         await complete(driven, 1)
         await begin_anew(driven)
-        await (driven.send if ours else driven.prompts)(f"after {QUIET}")
+        await (driven.send if ours else driven.prompts)(f"after {STREAM}")
         await complete(driven, 2)
-        assert await driven.last_answer() == "The rest."
+        assert await driven.last_answer() == STREAMED
         explanation = driven.service.explain(driven.terminal.id)
         assert explanation.reason.startswith("session record"), explanation
 
@@ -86,9 +88,9 @@ async def test_a_session_that_is_resumed_is_followed(ground: Ground, ours: bool)
         await driven.shows("the older one")
         await driven.keys("Down", "Enter")
         await driven.sees(lambda screen: "• before" in screen and "Resume a prev" not in screen)
-        await (driven.send if ours else driven.prompts)(f"after {QUIET}")
+        await (driven.send if ours else driven.prompts)(f"after {STREAM}")
         await complete(driven, 3)
-        assert await driven.last_answer() == "The rest."
+        assert await driven.last_answer() == STREAMED
         assert "the older one [[answer:before]]" in driven.stub.prompts
 
 
@@ -100,10 +102,10 @@ async def test_a_compaction_is_work_and_the_next_turn_is_followed(ground: Ground
         await driven.prompts("/compact")
         begun = await driven.reached(PROCESSING, after=asked)
         await driven.reached(COMPLETED, after=begun.at)
-        await driven.send(f"after {QUIET}")
+        await driven.send(f"after {STREAM}")
         end = await driven.finished(len(driven.stub.turns))
         await driven.reached(COMPLETED, after=end)
-        assert await driven.last_answer() == "The rest."
+        assert await driven.last_answer() == STREAMED
 
 
 async def test_a_turn_that_is_stopped_before_any_output_leaves_the_agent_idle(
@@ -119,7 +121,7 @@ async def test_a_turn_that_is_stopped_before_any_output_leaves_the_agent_idle(
         await driven.keys("Escape")
         await driven.reached(IDLE, after=pressed)
         assert driven.told_since(pressed) == [IDLE]
-        delivery = await driven.send(f"next {QUIET}")
+        delivery = await driven.send(f"next {STREAM}")
         assert delivery.confirmed, delivery.detail
         await complete(driven, 3)
 
@@ -168,13 +170,13 @@ async def test_a_sub_agents_question_is_told_although_the_turn_that_started_it_i
 async def test_a_sub_agents_turns_are_not_those_of_the_agent(ground: Ground) -> None:
     async with ground.agent() as driven:
         sub = "{{answer:The sub-agent is done.}}"
-        await driven.send(f"[[background_helpers:{sub}]]{QUIET}")
+        await driven.send(f"[[spawn:{sub}]]{STREAM}")
         await complete(driven, 1)
-        assert await driven.last_answer() == "The rest."
-        await driven.send(f"next {QUIET}")
+        assert await driven.last_answer() == STREAMED
+        await driven.send(f"next {STREAM}")
         end = await driven.finished(3)
         await driven.reached(COMPLETED, after=end)
-        assert await driven.last_answer() == "The rest."
+        assert await driven.last_answer() == STREAMED
 
 
 async def test_a_permission_is_told_in_a_narrow_window(ground: Ground) -> None:
@@ -202,7 +204,7 @@ async def test_a_question_is_told_in_a_narrow_window(ground: Ground) -> None:
 @only_oldest
 async def test_a_silence_of_more_than_a_minute_does_not_end_a_turn(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await driven.send("[[answer:The first part.]][[pause:66]][[answer:The rest.]]")
-        await driven.shows("• The first part.")
+        await driven.send("[[slow:66]][[answer:All.\n]]")
+        await driven.shows("• All.")
         await complete(driven, 1)
-        assert await driven.last_answer() == "The rest."
+        assert await driven.last_answer() == "All."
