@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cli_agent_orchestrator.clock import SystemClock
@@ -27,6 +27,7 @@ from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, OpenAIStub
 from tests.stubs.chat_completions import ChatStub
 from tests.stubs.gemini_content import GeminiStub
+from tests.stubs.ledger import Ledger
 from tests.stubs.server import Stub
 
 PATIENCE = 60.0
@@ -35,6 +36,8 @@ REPEAT_SECONDS = 3.0
 """After how long a person presses a key again that did not help."""
 LOOK_SECONDS = 0.02
 """Between looks at a screen: screens have no event of their own."""
+STILL_SECONDS = 1.0
+"""A screen that was the same so long is not being drawn any more."""
 TYPING_PAUSE = 0.5
 """Between the last letter and the Enter of a person."""
 SEEN_LETTERS = 40
@@ -169,6 +172,14 @@ class Driven:
         """Make the window so small or large, as that of a person who is attached."""
         size = ("-x", str(columns), "-y", str(rows))
         await self._tmux("resize-window", "-t", self._pane(), *size)
+        await self.settles()
+
+    async def settles(self) -> None:
+        """Wait until nothing is drawn any more: Codex hears no paste while it draws anew."""
+        async with asyncio.timeout(PATIENCE):
+            before = None
+            while before != (before := await self._tmux("capture-pane", "-p", "-t", self._pane())):
+                await asyncio.sleep(STILL_SECONDS)
 
     def _pane(self) -> str:
         asked = ["list-panes", "-a", "-F", "#{pane_id} #{window_name}"]
@@ -194,6 +205,19 @@ class Driven:
         assert done.finished is not None
         return done.finished
 
+    async def answered(self, prompt: str) -> float:
+        """Wait until the model's last byte to this prompt is sent; return when that was."""
+
+        def ends(ledger: Ledger) -> list[float]:
+            return [
+                turn.finished for turn in ledger.turns if turn.prompt == prompt and turn.finished
+            ]
+
+        await asyncio.to_thread(
+            self.stub.ledger.wait_for, lambda found: bool(ends(found)), PATIENCE
+        )
+        return ends(self.stub.ledger)[-1]
+
     async def reached(
         self, *statuses: TerminalStatus, after: float = 0.0, within: float = PATIENCE
     ) -> Seen:
@@ -209,6 +233,10 @@ class Driven:
     async def shows(self, text: str) -> None:
         """Wait until a text is on the screen."""
         await self._see(lambda screen: text in screen)
+
+    async def hides(self, text: str) -> None:
+        """Wait until a text is gone from the screen."""
+        await self._see(lambda screen: text not in screen)
 
     async def sees(self, wanted: Callable[[str], bool]) -> None:
         """Wait until the screen is as wanted."""
@@ -313,6 +341,8 @@ class Ground:
     """Has a person said before that the agent may work in this folder?"""
     term: str | None = None
     """The TERM of whoever starts the server."""
+    more_args: tuple[str, ...] = ()
+    """The user's own arguments beside those that the stub needs."""
 
     @asynccontextmanager
     async def agent(
@@ -355,6 +385,7 @@ class Ground:
             self.folder / "home",
             self.work if self.trusted else None,
         )
+        setup = replace(setup, args=(*setup.args, *self.more_args))
         kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
         environ = {name: os.environ[name] for name in kept if name in os.environ}
         environ |= setup.server_environ()

@@ -7,6 +7,7 @@ import pytest
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import InputRefused
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.driving import KINDS, Driven, Ground, Kind
 from tests.agents.test_turns import complete
@@ -103,7 +104,7 @@ async def test_a_compaction_is_work_and_the_next_turn_is_followed(ground: Ground
         begun = await driven.reached(PROCESSING, after=asked)
         await driven.reached(COMPLETED, after=begun.at)
         await driven.send(f"after {STREAM}")
-        end = await driven.finished(len(driven.stub.turns))
+        end = await driven.answered(f"after {STREAM}")
         await driven.reached(COMPLETED, after=end)
         assert await driven.last_answer() == STREAMED
 
@@ -169,13 +170,17 @@ async def test_a_sub_agents_question_is_told_although_the_turn_that_started_it_i
 @only_newest
 async def test_a_sub_agents_turns_are_not_those_of_the_agent(ground: Ground) -> None:
     async with ground.agent() as driven:
-        sub = "{{answer:The sub-agent is done.}}"
-        await driven.send(f"[[spawn:{sub}]]{STREAM}")
-        await complete(driven, 1)
-        assert await driven.last_answer() == STREAMED
+        prompt = f"[[spawn:{{{{hold:sub}}}}{{{{answer:The sub-agent is done.}}}}]]{STREAM}"
+        await driven.send(prompt)
+        end = await driven.answered(prompt)
+        told = await driven.reached(COMPLETED, after=end)
+        assert COMPLETED not in driven.told_between(0, end)
+        driven.stub.release("sub")
+        await driven.answered("[[hold:sub]][[answer:The sub-agent is done.]]")
+        await driven.settles()
+        assert driven.told_since(told.at) == [COMPLETED]
         await driven.send(f"next {STREAM}")
-        end = await driven.finished(3)
-        await driven.reached(COMPLETED, after=end)
+        await driven.reached(COMPLETED, after=await driven.answered(f"next {STREAM}"))
         assert await driven.last_answer() == STREAMED
 
 
@@ -208,3 +213,73 @@ async def test_a_silence_of_more_than_a_minute_does_not_end_a_turn(ground: Groun
         await driven.shows("• All.")
         await complete(driven, 1)
         assert await driven.last_answer() == "All."
+
+
+LEADING = [
+    "!ls is what I want",
+    "/help me",
+    "/compact",
+    "#heading",
+    "@ home",
+    "$ x",
+    "? what",
+    " !x",
+]
+
+
+async def test_a_message_is_a_text_whatever_it_begins_with(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        for number, message in enumerate(LEADING, start=1):
+            delivery = await driven.send(message)
+            assert delivery.confirmed, (message, delivery.detail)
+            await complete(driven, number)
+        taken = [prompt.strip(" \u2800") for prompt in driven.stub.prompts]
+        assert taken == [message.strip() for message in LEADING]
+
+
+async def test_what_a_person_left_in_the_box_is_refused_and_can_be_cleared(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        for left in ("!echo left", "/nosuch command"):
+            await driven.keys(*(letter if letter != " " else "Space" for letter in left))
+            await driven.shows(left[1:])
+            await driven.settles()
+            if left.startswith("/"):
+                await driven.keys("Enter")
+                await driven.shows("Unrecognized command")
+            with pytest.raises(InputRefused, match="unsent text"):
+                await driven.send("ours")
+            await driven.keys(*get_provider("codex").clear_keys)
+            await driven.hides(left[1:])
+        await driven.send("after [[answer:fine]]")
+        await complete(driven, 2)
+        assert driven.stub.prompts[-1] == "after [[answer:fine]]"
+
+
+LIMITS = {
+    "x-codex-primary-used-percent": "96",
+    "x-codex-primary-window-minutes": "300",
+    "x-codex-secondary-used-percent": "92",
+    "x-codex-secondary-window-minutes": "10080",
+}
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["switched off", "asked all the same"])
+async def test_a_limit_that_comes_near_stops_nothing(ground: Ground, asked: bool) -> None:
+    if asked:
+        ground.more_args = ("-c", "notice.hide_rate_limit_model_nudge=false")
+    async with ground.agent() as driven:
+        driven.stub.headers.update(LIMITS)
+        await driven.send("[[answer:near the limit]]")
+        end = await driven.finished(1)
+        await driven.reached(COMPLETED, after=end)
+        if asked:
+            waiting = await driven.reached(WAITING, after=end)
+            await driven.reached(COMPLETED, after=waiting.at)
+        await driven.settles()
+        assert driven.told_since(0)[-1] is COMPLETED
+        assert asked or WAITING not in driven.told_since(0)
+        delivery = await driven.send("next [[answer:goes on]]")
+        assert delivery.confirmed, delivery.detail
+        await complete(driven, 2)

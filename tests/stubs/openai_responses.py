@@ -29,6 +29,7 @@ OWN_WORDS = (
     "<environment_context>",
     "<user_instructions>",
     "<turn_aborted>",
+    "<subagent_notification>",
     "<user_shell_command>",
     "# AGENTS.md",
 )
@@ -72,7 +73,9 @@ class ResponsesWire:
         told = [str(body.get("instructions", ""))]
         told += [_text(item) for item in items if item.get("role") in {"developer", "system"}]
         return Request(
-            conversation=headers.get("session_id")
+            # A sub-agent has a thread of its own in the session.
+            conversation=headers.get("thread-id")
+            or headers.get("session_id")
             or headers.get("session-id")
             or str(body.get("prompt_cache_key", "")),
             system="\n\n".join(told),

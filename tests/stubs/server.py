@@ -78,6 +78,7 @@ class Desk:
     wire: Wire
     responder: Responder
     ledger: Ledger = field(default_factory=Ledger)
+    headers: dict[str, str] = field(default_factory=dict)
     closed: threading.Event = field(default_factory=threading.Event)
     _gates: dict[str, threading.Event] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -158,6 +159,11 @@ class Stub:
     def prompts(self) -> list[str]:
         """Every text people sent so far, exactly as it arrived."""
         return self._desk.ledger.prompts
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What more is said in the head of every answer: how much of an account is used up."""
+        return self._desk.headers
 
     def release(self, name: str) -> None:
         """Let the answers go on that are held by this name, now and from now on."""
@@ -244,6 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
+        for name, value in self.desk.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         for item in self.desk.wire.stream(request, steps):
             if isinstance(item, Cut):

@@ -70,6 +70,8 @@ class Dialog:
     """tmux key names that pass it safely; empty if only a person may answer."""
     advice: str
     """What a person can do so that it is not asked again."""
+    anytime: bool = False
+    """Is it to be passed whenever it comes up, not only before the first message?"""
 
 
 class SignalKind(Enum):

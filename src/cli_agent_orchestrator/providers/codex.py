@@ -25,10 +25,12 @@ from cli_agent_orchestrator.providers.base import (
 )
 from cli_agent_orchestrator.providers.codex_dialogs import find_startup_dialog
 from cli_agent_orchestrator.providers.codex_transcript import (
+    SHELL_MARK,
     Cell,
     Kind,
     composer_row,
     footer_row,
+    footer_start,
     is_dialog,
     split_cells,
     transcript_end,
@@ -41,12 +43,15 @@ program = "codex"
 install_hint = "npm install -g @openai/codex"
 # One empties a draft or stops a turn, the next one quits; with an empty composer the first quits.
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
-# Each takes a line or the line end before it. Ctrl-C would quit if the composer were empty.
-clear_keys: tuple[str, ...] = ("C-u",) * 32
+# Each takes a line or a line end, before the cursor and behind it: after a command that it does not
+# know the cursor stands before the text. The last leaves the shell mode. Ctrl-C would quit if the
+# composer were empty.
+clear_keys: tuple[str, ...] = (*("C-u",) * 32, *("C-k",) * 32, "BSpace")
 
 # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
 completes = "$@"
-guards: dict[str, str] = {}
+# A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
+guards: dict[str, str] = {"!": "\u2800", "/": " "}
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
 tried_versions: tuple[tuple[int, ...], ...] = (
@@ -90,7 +95,7 @@ def read_marks(text: str) -> Marks:
     lines = screen_lines(text)
     asks = is_dialog(lines)
     composer = None if asks else composer_row(lines)
-    cells = split_cells(lines[:composer])
+    cells = split_cells(lines[: footer_start(lines) if composer is None else composer])
     turn = last_turn(cells)
     return Marks(
         asks=asks,
@@ -166,7 +171,8 @@ def draft(ansi_screen: str) -> str | None:
     if row is None:
         return None
     typed = without_dim(ansi_screen).split("\n")[row : footer_row(lines, row)]
-    return dedent_cell([line.rstrip() for line in typed], 2)
+    mode = SHELL_MARK if lines[row].startswith(SHELL_MARK) else ""
+    return mode + dedent_cell([line.rstrip() for line in typed], 2)
 
 
 def last_answer(scrollback: str) -> str:
@@ -278,6 +284,8 @@ def launch(request: LaunchRequest) -> Launch:
     argv = [request.program, "--no-alt-screen", "-C", request.working_directory]
     settings = [
         "check_for_update_on_startup=false",
+        # A question that comes up in the middle of everything.
+        "notice.hide_rate_limit_model_nudge=true",
         # The dotted form would cut the folder at its dots.
         f'projects={{{folder}={{trust_level="trusted"}}}}',
     ]

@@ -1,16 +1,16 @@
-"""Questions Codex may ask before its composer appears, and how they are passed."""
+"""Questions Codex asks that are no part of a task, and how they are passed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cli_agent_orchestrator.providers.base import Dialog
-from cli_agent_orchestrator.providers.codex_transcript import is_dialog
+from cli_agent_orchestrator.providers.codex_transcript import blocks, is_dialog
 from cli_agent_orchestrator.providers.screen import find
 
 
 @dataclass(frozen=True, slots=True)
 class StartupQuestion:
-    """A dialog that may come before the composer does."""
+    """A dialog that may come before the composer does, or at any time."""
 
     name: str
     sign: str
@@ -18,6 +18,8 @@ class StartupQuestion:
     choice: str | None
     """Pattern of the option that passes it; None if only a person may choose."""
     advice: str
+    anytime: bool = False
+    """May it come up in the middle of the work as well?"""
 
 
 STARTUP_QUESTIONS = (
@@ -56,6 +58,14 @@ STARTUP_QUESTIONS = (
         None,
         "run codex once and decide about its hooks",
     ),
+    StartupQuestion(
+        "approaching rate limits",
+        #   Approaching rate limits
+        r"^ +Approaching rate limits$",
+        r"Keep current model$",
+        "set notice.hide_rate_limit_model_nudge = true in codex's config.toml",
+        anytime=True,
+    ),
 )
 
 
@@ -65,11 +75,18 @@ def find_startup_dialog(lines: Sequence[str]) -> Dialog | None:
     The key is the number of the option as it stands on the screen: nothing is chosen by being
     preselected, and in a composer the number would be text that is not submitted.
     """
-    text = "\n".join(lines)
     if not is_dialog(lines):
         return None
     for question in STARTUP_QUESTIONS:
-        if find(question.sign, text):
-            choice = question.choice and find(rf"^[›> ] (\d)\. (?:{question.choice})", text)
-            return Dialog(question.name, (choice[1],) if choice else (), question.advice)
+        heading, options = _parts(lines) if question.anytime else ("\n".join(lines),) * 2
+        if find(question.sign, heading):
+            choice = question.choice and find(rf"^[›> ] (\d)\. (?:{question.choice})", options)
+            keys = (choice[1],) if choice else ()
+            return Dialog(question.name, keys, question.advice, question.anytime)
     return None
+
+
+def _parts(lines: Sequence[str]) -> tuple[str, str]:
+    """Return heading and options of the dialog at the end, none of them words of an answer."""
+    *_, heading, options, _ = [[], [], [], *blocks(lines)]
+    return "\n".join(heading), "\n".join(options)

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from cli_agent_orchestrator.providers.screen import find, tail
+from cli_agent_orchestrator.providers.screen import find
 
+SHELL_MARK = "!"
+"""Stands in the place of the composer's `›` while what is typed would be run by a shell."""
+#   gpt-5.1-codex default · /home/me        Shell mode
+SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
 #   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
 FOOTER_PATTERN = r"\? for shortcuts|\d% (?:context )?left\b"
 # │ >_ OpenAI Codex (v0.125.0)        │
@@ -31,6 +35,10 @@ TOOL_PATTERN = (
 )
 # • Ran make test        • Explored        the details below it start with one of these
 TOOL_BODY_PATTERN = r"^  [│└]"
+
+
+MOST_HINT_ROWS = 3
+"""A hint below a dialog has no more rows, however narrow the window."""
 
 
 class Kind(Enum):
@@ -120,10 +128,28 @@ def is_indented(line: str) -> bool:
 
 def is_dialog(lines: Sequence[str]) -> bool:
     """Do options to choose from stand at the end of the screen, where the composer would be?"""
-    hint = "".join(tail(lines, 1))
+    hint = " ".join(_last_rows(lines))
     if not find(CONFIRM_PATTERN, hint):
         return False
     return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
+
+
+def _last_rows(lines: Sequence[str]) -> list[str]:
+    """Return the hint at the end of the screen, which a narrow window breaks into a few rows."""
+    last = blocks(lines)[-1:]
+    rows = last[0] if last else []
+    return rows if len(rows) <= MOST_HINT_ROWS else rows[-1:]
+
+
+def blocks(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines in groups, as blank ones part them."""
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    return [block for block in found if block]
 
 
 def composer_row(lines: Sequence[str]) -> int | None:
@@ -135,9 +161,17 @@ def composer_row(lines: Sequence[str]) -> int | None:
         line = lines[row]
         if line == "›" or line.startswith("› "):
             return row if line == "›" or footer_row(lines, row) < len(lines) else None
+        if line.startswith(SHELL_MARK) and find(SHELL_FOOTER_PATTERN, lines[-1]):
+            return row
         if not is_indented(line) and not find(FOOTER_PATTERN, line):
             return None
     return None
+
+
+def footer_start(lines: Sequence[str]) -> int:
+    """Return the row of a footer that stands alone, the number of lines if there is none."""
+    has_footer = bool(lines) and bool(find(FOOTER_PATTERN, lines[-1]))
+    return len(lines) - 1 if has_footer else len(lines)
 
 
 def transcript_end(lines: Sequence[str]) -> int | None:

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.errors import BadFolder, ProgramEnded, StartError
+from cli_agent_orchestrator.errors import BadFolder, ProgramEnded, StartError, TmuxError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers.base import (
     Dialog,
@@ -151,6 +152,14 @@ class Launcher:
             if asks and not changed:
                 reason = "it asks a question that only a person can answer; start it once by hand"
                 raise StartError(live.row.provider, reason, live.text)
+
+    async def pass_dialog(self, live: LiveTerminal) -> None:
+        """Pass a dialog that may come up at any time, if that is what is on the screen now."""
+        async with live.typing:
+            dialog = live.provider.startup_dialog(live.text)
+            if dialog is not None and dialog.anytime and live.alive and live.pane is not None:
+                with suppress(TmuxError):
+                    await self.tmux.press(live.pane, dialog.keys)
 
     async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
         """Pass a start-up dialog, and wait until it is gone from the screen."""

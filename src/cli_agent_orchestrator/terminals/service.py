@@ -90,6 +90,8 @@ class TerminalService:
         self._signals = SignalFiles(clock)
         self._recorder = Recorder(self._board, self._signals)
         self._events = config.state_dir / "events"
+        self._passing: set[asyncio.Task[None]] = set()
+        """Dialogs that are being passed."""
         self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
@@ -113,6 +115,8 @@ class TerminalService:
     async def close(self) -> None:
         """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
         self._recorder.close()
+        for passing in self._passing:
+            passing.cancel()
         await _give_up(self._creations)
         if self._adopted and not list(self._board):
             with contextlib.suppress(TmuxError):
@@ -380,7 +384,12 @@ class TerminalService:
             await wait_for_change(live.changed, left)
 
     def _told(self, live: LiveTerminal) -> None:
+        """A status has changed: there may be a record to be found or a dialog to be passed."""
         self._recorder.told(live)
+        if live.status is TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
+            passing = asyncio.create_task(self._launcher.pass_dialog(live))
+            self._passing.add(passing)
+            passing.add_done_callback(self._passing.discard)
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
