@@ -1,6 +1,7 @@
 """Codex's status: the scenarios of the specification, and what may never change it."""
 
 import re
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -202,6 +203,27 @@ def test_a_banner_below_a_warning_or_alone_is_no_answer() -> None:
 def test_a_question_with_no_options_to_choose_from_waits() -> None:
     screen = "› Ask me\n\n  Which name?\n\n  › Type it\n\n  enter to submit answer | esc to quit\n"
     assert detect_status(screen) is WAITING
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "• Working (5s • esc to interrupt)\n\n  ? for shortcuts\n",
+        "› do it\n\n• Working (5s • esc to interrupt)\n\n  ? for shortcuts    100% context left\n",
+        "Working (5s • esc to interrupt)\n  ? for shortcuts\n",
+        "Working (5s • esc to interrupt)\n\n? for shortcuts\n",
+    ],
+)
+def test_work_above_a_footer_without_a_composer_is_processing(screen: str) -> None:
+    assert detect_status(screen) is PROCESSING
+
+
+@pytest.mark.parametrize("width", range(20, 61, 5))
+def test_a_question_waits_also_when_its_hint_is_broken_into_rows(width: int) -> None:
+    hint = textwrap.wrap("tab to add notes | enter to submit answer | esc to interrupt", width)
+    rows = "\n".join(f"  {row}" for row in hint)
+    asked = f"  Which one?\n\n  › 1. Red\n    2. Blue\n\n{rows}\n"
+    assert detect_status(asked) is WAITING
 
 
 def test_a_footer_may_have_several_rows() -> None:

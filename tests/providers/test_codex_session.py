@@ -1,5 +1,6 @@
 """What Codex is started with, asks, holds in its composer, answered and recorded."""
 
+import itertools
 import json
 import tomllib
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import codex
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
@@ -38,6 +40,7 @@ def dialog(version: str, case: str) -> str:
         ("0.149.1", "update_dialog", "update notice", ("2",)),
         ("0.101.0", "model_migration_dialog", "new model", ("2",)),
         *((version, "login_dialog", "sign in", ()) for version in VERSIONS),
+        *((version, "rate-limit-nudge", "approaching rate limits", ("2",)) for version in VERSIONS),
         ("0.149.1", "hooks_dialog", "review of hooks", ()),
         ("0.166.0", "hooks_dialog", "review of hooks", ()),
     ],
@@ -61,6 +64,31 @@ def test_a_startup_question_with_other_options_is_left_to_a_person() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_question_about_the_work_is_no_startup_question(version: str) -> None:
     assert codex.startup_dialog(dialog(version, "approval_exec")) is None
+
+
+NUDGE = "  Approaching rate limits\n  Switch to a smaller model?\n"
+KEEP = "› 1. Switch\n  2. Keep current model\n"
+CONFIRM = "  Press enter to confirm or esc to go back\n"
+
+
+def test_only_the_notice_about_rate_limits_is_passed_at_any_time() -> None:
+    notice = codex.startup_dialog(f"{NUDGE}\n{KEEP}\n{CONFIRM}")
+    assert notice is not None
+    assert notice.anytime
+    trust = codex.startup_dialog(dialog("0.166.0", "trust_dialog"))
+    assert trust is not None
+    assert not trust.anytime
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [NUDGE, f"{NUDGE}\n{KEEP.replace('›', ' ')}", f"{NUDGE}\n\n{KEEP}\n{CONFIRM}\n\n"],
+)
+def test_no_answer_can_make_a_permission_look_like_that_notice(answer: str) -> None:
+    permission = "  Run this?\n\n› 1. Yes\n  2. Yes, and never ask again\n"
+    text = f"› go\n\n• Look:\n{answer}\n\n{permission}\n{CONFIRM}"
+    assert codex.detect_status(text) is TerminalStatus.WAITING_USER_ANSWER
+    assert codex.startup_dialog(text) is None
 
 
 def test_a_startup_question_that_was_answered_is_over() -> None:
@@ -92,6 +120,23 @@ LONG_DRAFT = (
 )
 def test_a_draft_is_told_from_a_placeholder(version: str, case: str, expected: str | None) -> None:
     assert codex.draft(screen(f"drafts/{version}-{case}.ansi")) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [("! ls -l", "!ls -l"), ("!", "!"), ("› !ls", "!ls")],
+)
+@pytest.mark.parametrize("mode", ["Bash mode", "Shell mode    ⚠ 2 warnings · f2 to view"])
+def test_what_is_typed_for_a_shell_is_a_draft_with_its_mark(
+    row: str, expected: str, mode: str
+) -> None:
+    text = f"• Done.\n\n\n{row}\n\n  gpt-5.1-codex default · /home/me/app      {mode}\n"
+    assert codex.draft(text) == expected
+    assert codex.detect_status(text) is TerminalStatus.COMPLETED
+
+
+def test_a_line_that_begins_with_an_exclamation_mark_is_no_composer() -> None:
+    assert codex.draft("• Done.\n\n! look\n\n  gpt-5.1-codex default · /home/me\n") is None
 
 
 def test_there_is_no_draft_without_a_composer() -> None:
@@ -203,6 +248,24 @@ def test_the_session_record_tells_what_happened(line: str, expected: AgentSignal
     assert codex.read_signal(line) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "foreign"),
+    [
+        ("cli", False),
+        ("vscode", False),
+        ("exec", True),
+        ({"subagent": {"thread_spawn": {"depth": 1}}}, True),
+        ({"subagent": "review"}, True),
+    ],
+)
+def test_the_head_of_a_record_tells_whether_it_is_that_of_another_session(
+    source: object, foreign: bool
+) -> None:
+    head = {"timestamp": "2026-11-16T00:04:08.266Z", "type": "session_meta"}
+    signal = codex.read_signal(json.dumps({**head, "payload": {"id": "1", "source": source}}))
+    assert (signal is not None and signal.kind is SignalKind.FOREIGN) == foreign
+
+
 def test_a_line_tells_when_it_happened() -> None:
     event = {"type": "event_msg", "payload": {"type": "task_started"}}
     stamped = json.dumps({"timestamp": "1970-01-01T00:01:00.500Z", **event})
@@ -250,6 +313,11 @@ def settings(argv: tuple[str, ...]) -> dict[str, object]:
         key, _, value = pair.partition("=")
         merged[key] = tomllib.loads(f"value = {value}")["value"]
     return merged
+
+
+def test_the_notice_about_rate_limits_is_switched_off() -> None:
+    argv = codex.launch(request()).argv
+    assert ("-c", "notice.hide_rate_limit_model_nudge=true") in itertools.pairwise(argv)
 
 
 def test_codex_starts_in_its_folder_and_keeps_a_scrollback() -> None:

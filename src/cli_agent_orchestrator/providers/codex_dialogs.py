@@ -88,5 +88,5 @@ def find_startup_dialog(lines: Sequence[str]) -> Dialog | None:
 
 def _parts(lines: Sequence[str]) -> tuple[str, str]:
     """Return heading and options of the dialog at the end, none of them words of an answer."""
-    *_, heading, options, _ = [[], [], [], *blocks(lines)]
-    return "\n".join(heading), "\n".join(options)
+    parts = ["", "", "", *("\n".join(block) for block in blocks(lines))]
+    return parts[-3], parts[-2]

@@ -37,7 +37,7 @@ TOOL_PATTERN = (
 TOOL_BODY_PATTERN = r"^  [│└]"
 
 
-MOST_HINT_ROWS = 3
+MOST_HINT_ROWS = 4
 """A hint below a dialog has no more rows, however narrow the window."""
 
 
@@ -128,7 +128,7 @@ def is_indented(line: str) -> bool:
 
 def is_dialog(lines: Sequence[str]) -> bool:
     """Do options to choose from stand at the end of the screen, where the composer would be?"""
-    hint = " ".join(_last_rows(lines))
+    hint = " ".join(row.strip() for row in _last_rows(lines))
     if not find(CONFIRM_PATTERN, hint):
         return False
     return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
