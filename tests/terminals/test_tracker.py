@@ -12,7 +12,7 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
-    FLICKER_SECONDS,
+    FRAME_SECONDS,
     HOLD_SECONDS,
     RECORD_LAG,
     SCREEN_LAG,
@@ -55,6 +55,15 @@ def test_a_screen_that_matches_nothing_is_unknown_and_never_idle() -> None:
     verdict = judge(with_screen(Track(), UNKNOWN, 1), 100)
     assert verdict.status is UNKNOWN
     assert "matches nothing" in verdict.reason
+
+
+def test_a_screen_that_matches_nothing_for_a_moment_is_half_a_frame() -> None:
+    track = with_screen(with_screen(Track(), IDLE, 1), UNKNOWN, 5)
+    verdict = judge(track, 5)
+    assert (verdict.status, verdict.until) == (IDLE, 5 + FRAME_SECONDS)
+    assert judge(track, 5 + FRAME_SECONDS).status is UNKNOWN
+    assert judge(with_screen(track, UNKNOWN, 5.4), 5 + FRAME_SECONDS).status is UNKNOWN
+    assert judge(with_screen(track, COMPLETED, 5.4), 5.4).status is COMPLETED
 
 
 @pytest.mark.parametrize("status", [s for s in TerminalStatus if s is not UNKNOWN])

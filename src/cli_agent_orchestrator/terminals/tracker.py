@@ -19,7 +19,8 @@ The rules, in this order:
    which a session record tells is ended by that record alone, however long the screen stands
    still; only a question or a failure on the screen counts besides.
 4. Without any signal the screen decides.
-5. What neither knows is `unknown`, never idle.
+5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
+   `FRAME_SECONDS` on: before that it may be half of the next one.
 
 Judging changes nothing: the same track at the same time gives the same verdict.
 """
@@ -36,6 +37,8 @@ TITLE_LAG = 1.0
 """Seconds after which a title is believed that told of this turn's work and does so no more."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
+FRAME_SECONDS = 0.5
+"""How long a screen that matches nothing may be one that is being drawn anew."""
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
@@ -157,6 +160,8 @@ class Track:
     """The answer or error that the session record has, since the agent was last seen at work."""
     screen: Evidence | None = None
     """What the screen said when it was last read."""
+    shown: Evidence | None = None
+    """What the screen said when it last said something that is known."""
     screen_changed_at: float = 0.0
     """When the screen's text last changed."""
     screen_says_since: float = 0.0
@@ -276,6 +281,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         track,
         signal=None if fulfilled else track.signal,
         screen=seen,
+        shown=track.shown if seen.status is TerminalStatus.UNKNOWN else seen,
         title=title,
         title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
         title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
@@ -299,7 +305,7 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_ERROR, track.end.detail)
     signal = track.signal
     if signal is None or signal.status is None:
-        return _by_screen(track)
+        return _by_screen(track, now)
     how = _how_it_ended(track)
     if how is not None:
         signal = replace(how, at=signal.at)
@@ -321,11 +327,14 @@ def _how_it_ended(track: Track) -> Evidence | None:
     return track.screen if failed else None
 
 
-def _by_screen(track: Track) -> Verdict:
+def _by_screen(track: Track, now: float) -> Verdict:
     screen = track.screen
     if screen is None or screen.status is None:
         return Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
     if screen.status is TerminalStatus.UNKNOWN:
+        drawn_by = track.screen_says_since + FRAME_SECONDS
+        if track.shown is not None and track.shown.status is not None and now < drawn_by:
+            return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
         return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
     return Verdict(screen.status, _says(screen))
 
