@@ -152,7 +152,9 @@ async def test_a_sub_agents_question_is_told_although_the_turn_that_started_it_i
 ) -> None:
     async with ground.agent(permissions="ask") as driven:
         sub = "{{hold:sub}}{{escalate:touch ../sub.txt}}{{answer:The sub-agent is done.}}"
-        await driven.send(f"[[background_helpers:{sub}]][[hold:main]][[answer:The main one is done.]]")
+        await driven.send(
+            f"[[background_helpers:{sub}]][[hold:main]][[answer:The main one is done.]]"
+        )
         await driven.started(2)
         driven.stub.release("sub")
         await driven.asks()
@@ -170,13 +172,15 @@ async def test_a_sub_agents_question_is_told_although_the_turn_that_started_it_i
 @only_newest
 async def test_a_sub_agents_turns_are_not_those_of_the_agent(ground: Ground) -> None:
     async with ground.agent() as driven:
-        prompt = f"[[spawn:{{{{hold:sub}}}}{{{{answer:The sub-agent is done.}}}}]]{STREAM}"
+        prompt = (
+            f"[[background_helpers:{{{{hold:sub}}}}{{{{answer:The sub-agent is done.}}}}]]{STREAM}"
+        )
         await driven.send(prompt)
         end = await driven.answered(prompt)
         told = await driven.reached(COMPLETED, after=end)
         assert COMPLETED not in driven.told_between(0, end)
         driven.stub.release("sub")
-        await driven.answered("[[hold:sub]][[answer:The sub-agent is done.]]")
+        await driven.answered("[[agent:helper1]] [[hold:sub]][[answer:The sub-agent is done.]]")
         await driven.settles()
         assert driven.told_since(told.at) == [COMPLETED]
         await driven.send(f"next {STREAM}")
@@ -204,6 +208,16 @@ async def test_a_question_is_told_in_a_narrow_window(ground: Ground) -> None:
         await driven.answer("Enter")
         end = await driven.finished(1)
         await driven.reached(COMPLETED, after=end)
+
+
+async def test_a_background_terminal_does_not_keep_a_turn_from_its_end(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[background:sleep 600]][[answer:It runs.]]")
+        await complete(driven, 1)
+        await driven.shows("1 background terminal running")
+        await driven.send(f"next {STREAM}")
+        await complete(driven, 2)
+        assert await driven.last_answer() == STREAMED
 
 
 @only_oldest

@@ -235,6 +235,8 @@ def _shell_call(tools: Mapping[str, Mapping[str, object]], step: Run) -> tuple[s
     arguments: Json
     if "exec_command" in tools:
         tool, arguments = "exec_command", {"cmd": step.command}
+        if step.background:
+            arguments["yield_time_ms"] = 1000
     elif "shell_command" in tools:
         tool, arguments = "shell_command", {"command": step.command}
     else:

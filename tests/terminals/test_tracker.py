@@ -12,6 +12,7 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
+    FLICKER_SECONDS,
     FRAME_SECONDS,
     HOLD_SECONDS,
     RECORD_LAG,
