@@ -6,9 +6,9 @@ are not there yet, and the port 0, which means a free one. Whoever uses the defa
 same fails at once, in this process and in the programs of ours that it starts.
 """
 
-import atexit
 import itertools
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -54,13 +54,14 @@ settings.register_profile(
 )
 settings.load_profile("same")
 
-FOLDER = tempfile.TemporaryDirectory(prefix="cao-tests-")
+# Only a name: workers of a parallel run end without tidying up.
+FOLDER = Path(tempfile.gettempdir()) / f"cao-tests-{secrets.token_hex(8)}"
 NUMBERS = itertools.count()
 NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
 
 
 def pytest_runtest_setup() -> None:
-    own = Path(FOLDER.name) / str(next(NUMBERS))
+    own = FOLDER / str(next(NUMBERS))
     os.environ["CAO_STATE_DIR"] = str(own / "state")
     os.environ["CAO_CONFIG_DIR"] = str(own / "config")
 
@@ -94,4 +95,3 @@ def is_ours(words: str | Sequence[str]) -> bool:
 
 forget_the_users_settings()
 sys.addaudithook(refuse_the_default_port)
-atexit.register(FOLDER.cleanup)
