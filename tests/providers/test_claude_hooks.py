@@ -193,8 +193,13 @@ def test_a_used_tool_tells_of_which_agent_it_is_and_whether_it_works_on(
     separators: tuple[str, str],
     tmp_path: Path,
 ) -> None:
-    fields = {"hook_event_name": "PostToolUse", "agent_id": "a7", "tool_name": "Bash"}
-    fields |= {"tool_input": given, "tool_response": {"agent_id": "other"}}
+    fields: dict[str, object] = {
+        "hook_event_name": "PostToolUse",
+        "agent_id": "a7",
+        "tool_name": "Bash",
+        "tool_input": given,
+        "tool_response": {"agent_id": "other"},
+    }
     file = tmp_path / "events"
     subprocess.run(
         ["sh", "-c", hook_command("PostToolUse", str(file))],
