@@ -13,6 +13,7 @@ from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.progress import View
 from cli_agent_orchestrator.cli.run_log import logging_to
+from cli_agent_orchestrator.cli.seal import UserSeals
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API, state_folder
@@ -46,7 +47,6 @@ from cli_agent_orchestrator.pipeline.resuming import (
 )
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
-from cli_agent_orchestrator.pipeline.seal import Seal
 from cli_agent_orchestrator.pipeline.setup import (
     exit_terminals,
     find_lost_terminals,
@@ -354,7 +354,7 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
 
 def state_file_of(config: RunConfig, environ: Mapping[str, str], clock: Clock) -> StateFile:
     """Return the state file of a run, sealed with the user's own key."""
-    return StateFile(config.state_file, clock, config.wd, Seal(state_folder(environ)))
+    return StateFile(config.state_file, clock, config.wd, UserSeals(state_folder(environ)))
 
 
 def response_files(wd: Path, archive: str) -> ResponseFiles:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import PromptError, StateError
-from cli_agent_orchestrator.pipeline.seal import Seal
 from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
 from cli_agent_orchestrator.plain_files import folder_of, read_file
 from cli_agent_orchestrator.run_config import RunConfig
@@ -21,17 +20,25 @@ LARGEST_STATE = 1024 * 1024 * 1024
 """It holds the last replies of all roles."""
 
 
+class Seals(Protocol):
+    """Tells what this user has saved on this machine from what came from elsewhere."""
+
+    def make(self, path: Path, data: bytes) -> str: ...
+
+    def fits(self, path: Path, data: bytes, seal: str) -> bool: ...
+
+
 class StateFile:
     """The saved state of a run: replaced as a whole or not at all, and never lost."""
 
     def __init__(
-        self, path: Path, clock: Clock, project: Path | None = None, seal: Seal | None = None
+        self, path: Path, clock: Clock, project: Path | None = None, seals: Seals | None = None
     ) -> None:
         """Take where the file is; in the `project` it is opened as everything there."""
         self.path = path
         self.own = False
         """Was what was loaded saved like that by this user on this machine?"""
-        self._seal = seal
+        self._seals = seals
         self._folder = folder_of(path, project or path.parent)
         self._clock = clock
 
@@ -52,8 +59,8 @@ class StateFile:
         """Write the state; when that fails, what was saved before is still there."""
         stamped = replace(state, updated_at=f"{self._now():%Y-%m-%dT%H:%M:%SZ}")
         content = to_json(stamped)
-        if self._seal is not None:
-            content["seal"] = self._seal.make(self.path, _plain(content))
+        if self._seals is not None:
+            content["seal"] = self._seals.make(self.path, _plain(content))
         data = json.dumps(content, indent=2).encode()
         try:
             self._folder.replace(self.path.name, data)
@@ -98,10 +105,10 @@ class StateFile:
         return aside
 
     def _is_own(self, content: object) -> bool:
-        if self._seal is None or not isinstance(content, dict):
+        if self._seals is None or not isinstance(content, dict):
             return False
         seal = content.pop("seal", None)
-        return isinstance(seal, str) and self._seal.fits(self.path, _plain(content), seal)
+        return isinstance(seal, str) and self._seals.fits(self.path, _plain(content), seal)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)

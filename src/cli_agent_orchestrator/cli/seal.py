@@ -20,7 +20,7 @@ KEY_FILE = "run.key"
 KEY_BYTES = 32
 
 
-class Seal:
+class UserSeals:
     """Makes and checks the seals of one user."""
 
     def __init__(self, folder: Path) -> None:
