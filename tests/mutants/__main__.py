@@ -37,7 +37,7 @@ TESTS = {
     "pipeline/prompts.py": "pipeline/test_prompts.py",
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/review.py": "pipeline/test_review.py",
-    "pipeline/roles.py": "pipeline/test_roles.py pipeline/test_machine.py",
+    "pipeline/roles.py": "pipeline/test_roles.py",
     "pipeline/state.py": "pipeline/test_state.py",
     "pipeline/task.py": "pipeline/test_task.py",
     "handoff/sighting.py": "handoff/test_sighting.py",

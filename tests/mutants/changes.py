@@ -35,7 +35,7 @@ class Change:
 
     line: int
     where: str
-    """The function or class it is in; empty at the top."""
+    """The function, class, field or constant it is in; empty at the top."""
     words: str
     """What was there and what is there now."""
     node: int
@@ -75,15 +75,22 @@ def changes_of(source: str) -> list[Change]:
 def _places(node: ast.AST, where: str) -> Iterator[tuple[ast.AST, str]]:
     """Yield what may be changed, and where it is: no notes to readers, types or decorators."""
     yield node, where
-    inside = where
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        inside = f"{where}.{node.name}".lstrip(".")
+    inside = f"{where}.{_name_of(node)}".strip(".")
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params", "bases", "pattern"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _is_remark(child):
                 yield from _places(child, inside)
+
+
+def _name_of(node: ast.AST) -> str:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
 
 
 def _is_remark(node: ast.AST) -> bool:

@@ -49,3 +49,8 @@ def test_a_change_says_where_it_is() -> None:
     [first, *_] = [c for c in changes_of(source) if ">=" in c.words]
     assert (first.line, first.where) == (3, "C.f")
     assert first.words == "self.a > self.b  →  self.a >= self.b"
+
+
+def test_a_field_and_a_constant_have_names_too() -> None:
+    found = {change.where for change in changes_of("A = {1: 2}\nclass C:\n    x: int = 3")}
+    assert found == {"A", "C.x"}

@@ -38,3 +38,14 @@ def test_the_phases_follow_each_other_to_the_end() -> None:
         phase = STAGES[phase].then
     assert seen == [Phase.ANALYST, Phase.PROGRAMMER, Phase.TESTER]
     assert phase is Phase.DONE
+
+
+def test_the_words_of_the_state_file_stay_what_they_are() -> None:
+    assert [str(phase) for phase in Phase] == ["analyst", "programmer", "tester", "done"]
+    assert [str(role) for role in Role] == [
+        "analyst",
+        "analyst_review",
+        "programmer",
+        "programmer_review",
+        "tester",
+    ]
