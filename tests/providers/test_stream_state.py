@@ -33,6 +33,7 @@ def kinds(*pieces: bytes) -> list[SignalKind]:
 def test_each_state_is_a_signal(state: bytes, kind: SignalKind) -> None:
     assert kinds(b"text\x1b]7501;state=" + state + b"\x07more") == [kind]
     assert kinds(b"\x1b]7501;state=" + state + b"\x1b\\") == [kind]
+    assert kinds(b"\x1b]7501;app=codex:state=" + state.split(b":")[0] + b"\x07") == [kind]
 
 
 def test_what_is_no_report_says_nothing() -> None:
