@@ -313,3 +313,12 @@ PRESSED = replace(ENTERED, presses=MAX_PRESSES)
 )
 def test_every_end_says_why(sending: Sending, look: Look, action: Action) -> None:
     assert after(sending, look) == action
+
+
+def test_a_message_is_taken_back_only_so_often() -> None:
+    sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
+    for clears in range(1, MAX_CLEARS + 1):
+        sending, action = advance(sending, Look(0, IDLE, "first second"))
+        assert (action, sending.clears) == (Clear(), clears)
+        sending = replace(sending, phase=Phase.PASTED)
+    assert isinstance(after(sending, Look(0, IDLE, "first second")), Unconfirmed)
