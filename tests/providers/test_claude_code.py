@@ -229,3 +229,46 @@ def test_every_pattern_is_a_plain_string() -> None:
     for value in patterns.values():
         assert isinstance(value, str)
         re.compile(value, re.MULTILINE)
+
+
+ANSWERED = f"❯ go\n\n● I wait.\n\n{'─' * 40}\n❯\xa0\n{'─' * 40}\n"
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "  ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage      ◐ medium · /effort",
+        "  ⏸ manual mode on · 1 shell",
+        "  1 shell · ↓ to manage",
+        "  ⏵⏵ bypass permissions on · 1 local agent · ctrl+x ctrl+k to stop agents · ↓ to manage",
+        "  ? for shortcuts · 2 background tasks",
+    ],
+)
+def test_what_runs_on_below_the_input_box_is_work(footer: str) -> None:
+    assert claude_code.detect_status(ANSWERED + footer) is TerminalStatus.PROCESSING
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "  ⏸ manual mode on · /tasks to see subagents                          ◐ medium · /effort",
+        "  ⏵⏵ bypass permissions on (shift+tab to cycle) · ← for agents",
+        "  1 shell game was played",
+    ],
+)
+def test_what_only_speaks_of_agents_below_the_input_box_is_no_work(footer: str) -> None:
+    assert claude_code.detect_status(ANSWERED + footer) is TerminalStatus.COMPLETED
+
+
+def test_sub_agents_that_are_waited_for_are_work() -> None:
+    waits = "✻ Waiting for 2 background agents to finish\n\n"
+    shown = ANSWERED.replace("─", waits + "─", 1)
+    assert claude_code.detect_status(shown) is TerminalStatus.PROCESSING
+
+
+@pytest.mark.parametrize("kind", ["✽ Gusting… (3s)", "✻ Churned for 1s"])
+def test_a_transcript_that_a_person_reads_is_no_question_while_a_turn_runs(kind: str) -> None:
+    footer = "  Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all"
+    shown = f"❯ go\n\n● I wait.\n\n{kind}\n\n{'─' * 40}\n{footer}\n"
+    works = TerminalStatus.PROCESSING if "…" in kind else TerminalStatus.WAITING_USER_ANSWER
+    assert claude_code.detect_status(shown) is works

@@ -59,9 +59,9 @@ tried_versions: tuple[tuple[int, ...], ...] = (
 
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 BUSY_FOOTER_PATTERN = r"(?:^ +|· )esc to interr"
-#   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage        … · 2 local agents · …
+#   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage          2 local agents · ↓ to …
 BACKGROUND_FOOTER_PATTERN = (
-    r"^  \S.* · \d+ (?:(?:background|local|remote) )?"
+    r"^  (?:\S.* · )?\d+ (?:(?:background|local|remote) )?"
     r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·|$)"
 )
 # ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
