@@ -1,13 +1,11 @@
-"""Turns of Claude Code that are not of the plain kind: what to send, and what a person does.
+"""Turns of Claude Code that are not of the plain kind: what to send, what a person opens.
 
-The prompts spell what the model does (see tests/stubs/script.py). What a person does is done with
-tmux itself, as by one who is attached to the terminal.
+The prompts spell what the model does (see tests/stubs/script.py).
 """
 
 import asyncio
 import json
 import shlex
-import subprocess
 from pathlib import Path
 
 from tests.agents.driving import Driven, Ground
@@ -15,8 +13,6 @@ from tests.stubs.ledger import Turn
 
 HELD = "held"
 """What holds a turn until the test releases it."""
-TYPING_PAUSE = 0.5
-"""Seconds between the last letter and the Enter of a person: lists of commands open meanwhile."""
 
 ASKING_HELPER = "{{escalate:touch ../outside.txt}}{{answer:The first is over.}}"
 BUSY_HELPER = (
@@ -79,41 +75,3 @@ async def helpers_finished(driven: Driven, count: int, within: float) -> float:
         driven.stub.ledger.wait_for, lambda ledger: len(over()) >= count, within
     )
     return max(over())
-
-
-class Person:
-    """Somebody who is attached to the terminal."""
-
-    def __init__(self, ground: Ground, driven: Driven) -> None:
-        self._socket = ground.socket
-        self._driven = driven
-        asked = self._tmux("list-panes", "-a", "-F", "#{pane_id} #{window_name}")
-        panes = [line.split(" ", 1) for line in asked.splitlines()]
-        self._pane = next(pane for pane, name in panes if name == driven.terminal.name)
-
-    def _tmux(self, *words: str) -> str:
-        command = ["tmux", "-L", self._socket, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-    def press(self, *keys: str) -> None:
-        """Press keys, also those that the server would not press."""
-        self._tmux("send-keys", "-t", self._pane, *keys)
-
-    async def type(self, text: str) -> None:
-        """Type a text and see it there."""
-        self._tmux("send-keys", "-l", "-t", self._pane, text)
-        await self._driven.shows(text[:40])
-        await asyncio.sleep(TYPING_PAUSE)
-
-    async def submit(self, text: str) -> None:
-        """Type a prompt or a command and press Enter."""
-        await self.type(text)
-        self.press("Enter")
-
-    def resize(self, columns: int, rows: int) -> None:
-        """Make the window so small or large."""
-        self._tmux("resize-window", "-t", self._pane, "-x", str(columns), "-y", str(rows))
-
-    def screen(self) -> str:
-        """Return what is to be seen, with its colours."""
-        return self._tmux("capture-pane", "-e", "-p", "-t", self._pane)

@@ -13,7 +13,6 @@ from tests.agents.claude_modes import (
     DIALOGS,
     HELD,
     PARALLEL_HELPERS,
-    Person,
     add_objection,
     background_shell,
     helper_turns,
@@ -46,6 +45,11 @@ async def complete(driven: Driven, turn: int) -> float:
     end = await driven.finished(turn)
     await driven.reached(COMPLETED, after=end)
     return end
+
+
+async def screen(driven: Driven) -> str:
+    """Return what is to be seen now."""
+    return await driven.service.output(driven.terminal.id, OutputMode.SCREEN)
 
 
 async def stays(driven: Driven, status: TerminalStatus) -> None:
@@ -142,9 +146,8 @@ async def test_a_conversation_that_a_person_shortens_is_worked_on_until_it_is_sh
     async with ground.agent() as driven:
         await driven.send("[[answer:before]]")
         await complete(driven, 1)
-        person = Person(ground, driven)
         typed = time.monotonic()
-        await person.submit("/compact please [[hold:held]][[answer:A summary.]]")
+        await driven.prompts("/compact please [[hold:held]][[answer:A summary.]]")
         await driven.started(2)
         begun = (await driven.reached(PROCESSING, after=typed)).at
         await stays(driven, PROCESSING)
@@ -162,9 +165,8 @@ async def test_a_conversation_that_a_person_clears_is_a_new_one(ground: Ground) 
     async with ground.agent() as driven:
         await driven.send("[[answer:before]]")
         await complete(driven, 1)
-        person = Person(ground, driven)
         typed = time.monotonic()
-        await person.submit("/clear")
+        await driven.prompts("/clear")
         await driven.reached(IDLE, after=typed)
         assert await driven.last_answer() == ""
         sent = time.monotonic()
@@ -178,7 +180,7 @@ async def test_a_conversation_that_a_person_clears_is_a_new_one(ground: Ground) 
 
 async def test_a_turn_of_a_person_who_prompts_first_is_told(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await Person(ground, driven).submit("mine [[hold:held]][[answer:yours]]")
+        await driven.prompts("mine [[hold:held]][[answer:yours]]")
         await driven.started(1)
         await driven.reached(PROCESSING)
         await stays(driven, PROCESSING)
@@ -201,15 +203,12 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
     ground: Ground,
 ) -> None:
     async with ground.agent() as driven:
-        person = Person(ground, driven)
-        person.press("!")
+        await driven.keys("!")
         await driven.shows("! for ")
         with pytest.raises(InputRefused, match="unsent text"):
             await driven.send("hello")
-        person.press("BSpace")
-        async with asyncio.timeout(PATIENCE):
-            while claude_code.draft(person.screen()) != "":
-                await asyncio.sleep(0.05)
+        await driven.keys("BSpace")
+        await driven.sees(lambda screen: "! for " not in screen)
         await driven.send("hello")
         await complete(driven, 1)
 
@@ -217,7 +216,7 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
 async def test_a_narrow_window_shows_enough(ground: Ground) -> None:
     gate = ground.folder / "gate"
     async with ground.agent(permissions="ask") as driven:
-        Person(ground, driven).resize(60, 20)
+        await driven.resize(60, 20)
         await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
         await driven.asks()
         await driven.reached(WAITING)
@@ -248,21 +247,20 @@ async def test_what_a_person_has_opened_waits_for_that_person(
     async with ground.agent() as driven:
         await driven.send("[[answer:before]]")
         await complete(driven, 1)
-        person = Person(ground, driven)
         begun = time.monotonic()
         if opened == "C-o":
-            person.press(opened)
+            await driven.keys(opened)
         else:
-            await person.submit(opened)
+            await driven.prompts(opened)
         await driven.reached(WAITING, after=begun)
         await stays(driven, WAITING)
         with pytest.raises(InputRefused):
             await driven.send("hello")
         async with asyncio.timeout(PATIENCE):
-            while claude_code.draft(person.screen()) is None:
-                person.press("Escape")
+            while claude_code.draft(shown := await screen(driven)) is None:
+                await driven.keys("Escape")
                 await asyncio.sleep(1.0)
-        assert "hello" not in await driven.service.output(driven.terminal.id, OutputMode.SCREEN)
+        assert "hello" not in shown
         await driven.reached(COMPLETED, IDLE, after=begun)
         delivery = await driven.send("next [[answer:after]]")
         assert delivery.confirmed, delivery.detail
