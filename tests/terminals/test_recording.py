@@ -94,7 +94,7 @@ def open_files() -> Iterator[ExitStack]:
 @pytest.fixture
 async def agent(tmp_path: Path, open_files: ExitStack) -> AsyncIterator[Agent]:
     clock = SystemClock()
-    signals = SignalFiles(clock)
+    signals = SignalFiles(clock, lambda folder: recorder.appeared(folder))
     signals.start()
     board = Board(clock, "start", told=lambda live: recorder.told(live))
     recorder = Recorder(board, signals)
@@ -143,6 +143,18 @@ async def test_each_session_of_an_agent_is_followed_and_older_ones_still_are(age
     records["1"].writes("task_complete", last_agent_message="resumed")
     await agent.reaches(COMPLETED)
     assert agent.live.answer == "resumed"
+
+
+async def test_a_session_that_nothing_else_tells_of_is_found_by_its_file(agent: Agent) -> None:
+    first = agent.begins("1")
+    first.writes("task_complete", last_agent_message="first")
+    await agent.finds("1")
+    await agent.reaches(COMPLETED)
+    agent.shows(COMPLETED)
+    agent.begins("2").writes("task_complete", last_agent_message="second")
+    async with asyncio.timeout(60):
+        while agent.live.answer != "second":
+            await agent.live.changed.wait()
 
 
 @pytest.mark.parametrize("source", [{"subagent": {"thread_spawn": {}}}, "exec"])

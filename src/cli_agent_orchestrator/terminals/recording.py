@@ -2,9 +2,9 @@
 
 An event file is ours and there from the start. A session record is the agent's: it comes with the
 first prompt of a session, whoever typed it, and a person may begin or resume another session at any
-time. So it is looked for after every message of ours, and whenever an agent is seen at work of
-which no record tells. A record that was found is followed from then on, for its session may be
-resumed.
+time. So it is looked for after every message of ours, whenever an agent is seen at work of which no
+record tells, and when there is a new file beside a record. One that was found is followed from then
+on, for its session may be resumed.
 """
 
 import asyncio
@@ -54,6 +54,15 @@ class Recorder:
         recorded = signal is not None and signal.source == Source.RECORD
         if live.status in TURN and not (recorded and signal and signal.status is live.status):
             self.look(live)
+
+    def appeared(self, folder: Path) -> None:
+        """There is a new file in a folder: it may be another session of an agent that writes there.
+
+        A short turn in it may be over before the screen was read.
+        """
+        for live in self._board:
+            if any(record.parent == folder for record in live.records):
+                self.look(live)
 
     def look(self, live: LiveTerminal) -> None:
         """Look for a record that is new, for a while."""

@@ -87,7 +87,7 @@ class TerminalService:
         self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
         self._tmux = Tmux(config.tmux_socket, self._board, environ=config.environ)
         self._launcher = Launcher(config, self._tmux, clock)
-        self._signals = SignalFiles(clock)
+        self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = Recorder(self._board, self._signals)
         self._events = config.state_dir / "events"
         self._passing: set[asyncio.Task[None]] = set()

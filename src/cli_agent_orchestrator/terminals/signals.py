@@ -78,8 +78,12 @@ class _Followed:
 class SignalFiles:
     """Follows files and hands every complete new line to its reader."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self, clock: Clock, appeared: Callable[[Path], None] = lambda folder: None
+    ) -> None:
+        """`appeared` is told the folder when there is a new file beside one that is followed."""
         self._clock = clock
+        self._appeared = appeared
         self._files: dict[Path, _Followed] = {}
         self._watches: dict[Path, ObservedWatch] = {}
         self._observer = Observer()
@@ -124,17 +128,26 @@ class SignalFiles:
     def _watch(self, folder: Path) -> None:
         if folder not in self._watches:
             self._watches[folder] = self._observer.schedule(
-                _Changes(self._changed),
+                _Changes(self._changed, self._created),
                 str(folder),
                 event_filter=[FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileMovedEvent],
             )
 
     def _changed(self, path: Path) -> None:
         """Called in the watcher's thread."""
+        if path in self._files:
+            self._in_loop(self._read, path)
+
+    def _created(self, path: Path) -> None:
+        """Called in the watcher's thread."""
+        if path not in self._files:
+            self._in_loop(self._appeared, path.parent)
+
+    def _in_loop(self, call: Callable[[Path], None], path: Path) -> None:
         loop = self._loop
-        if loop is not None and path in self._files:
+        if loop is not None:
             try:
-                loop.call_soon_threadsafe(self._read, path)
+                loop.call_soon_threadsafe(call, path)
             except RuntimeError:
                 LOGGER.debug("the loop ended before %s was read", path.name)
 
@@ -181,12 +194,15 @@ def remove_signal_file(path: Path) -> None:
 
 
 class _Changes(FileSystemEventHandler):
-    """Names the file of every change."""
+    """Names the file of every change, and those that are new."""
 
-    def __init__(self, changed: Callable[[Path], None]) -> None:
+    def __init__(self, changed: Callable[[Path], None], created: Callable[[Path], None]) -> None:
         self._changed_file = changed
+        self._created_file = created
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         for name in (event.src_path, event.dest_path):
             if name:
                 self._changed_file(Path(os.fsdecode(name)))
+                if isinstance(event, FileCreatedEvent):
+                    self._created_file(Path(os.fsdecode(name)))
