@@ -575,9 +575,10 @@ def test_a_reason_names_who_said_what(source: Source, words: str) -> None:
     track = with_signal(Track(), SignalKind.WORKING, 10, source)
     assert judge(track, 10).reason == f"{words}: working"
     track = with_screen(track, IDLE, 10)
-    if source is Source.HOOK:
-        assert judge(track, 10).reason == "hook: working; the screen does not show it"
-        assert judge(track, 99).reason == "screen: x, against the older hook: working"
+    if source is not Source.SUBMISSION:
+        assert judge(track, 10).reason == f"{words}: working; the screen does not show it"
+    if source in (Source.HOOK, Source.STREAM):
+        assert judge(track, 99).reason == f"screen: x, against the older {words}: working"
 
 
 def test_a_reason_may_be_the_screen_the_end_or_nothing() -> None:

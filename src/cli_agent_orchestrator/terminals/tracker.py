@@ -343,8 +343,10 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert signal.status is not None
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
-    if winner is Winner.SIGNAL or (winner is Winner.STILL_SCREEN and _ends_by_record(track)):
+    if winner is Winner.SIGNAL:
         return Verdict(signal.status, _says(signal))
+    if winner is Winner.STILL_SCREEN and _ends_by_record(track):
+        return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
     holds_until = signal.at + SCREEN_LAG
     if winner is Winner.STILL_SCREEN:
         holds_until = _still_enough_at(track, signal)
