@@ -1,5 +1,6 @@
 """Codex as people use it: with their own prompts, sessions, windows and keys beside ours."""
 
+import asyncio
 import time
 
 import pytest
@@ -9,7 +10,7 @@ from cli_agent_orchestrator.errors import InputRefused
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
-from tests.agents.driving import KINDS, Driven, Ground, Kind
+from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.agents.test_turns import complete
 from tests.stubs.script import numbered_lines
 
@@ -221,6 +222,7 @@ async def test_a_silence_of_more_than_a_minute_does_not_end_a_turn(ground: Groun
     async with ground.agent() as driven:
         await driven.send("[[slow:66]][[answer:All.\n]]")
         await driven.shows("• All.")
+        await asyncio.to_thread(driven.stub.wait_for_finish, 1, 2 * PATIENCE)
         await complete(driven, 1)
         assert await driven.last_answer() == "All."
 
