@@ -150,15 +150,28 @@ class TestNamed:
         environ |= {"API": stranger.url, "CAO_TOKEN": "given"}
         assert look(environ).found == Found(stranger.url, "given", "named by API", named=True)
 
-    @pytest.mark.parametrize("by", ["cao.toml", "the saved run"])
-    def test_it_does_not_go_to_one_that_only_a_project_names(
-        self, environ: dict[str, str], stranger: ThirdParty, ours: RunningApi, by: str
+    def test_it_does_not_go_to_one_that_only_a_saved_run_names(
+        self, environ: dict[str, str], stranger: ThirdParty
     ) -> None:
         environ["CAO_TOKEN"] = TOKEN
-        found = discover(environ, Named(stranger.url, by)).found
-        assert found == Found(stranger.url, None, f"named by {by}", named=True)
+        found = discover(environ, Named(stranger.url, "the saved run")).found
+        assert found == Found(stranger.url, None, "named by the saved run", named=True)
         assert_kept_secret(stranger)
-        proved = discover(environ, Named(ours.url, by)).found
+
+    def test_a_stranger_that_only_a_project_names_is_refused(
+        self, environ: dict[str, str], stranger: ThirdParty
+    ) -> None:
+        environ["CAO_TOKEN"] = TOKEN
+        with pytest.raises(ConfigError, match="proves to be yours") as caught:
+            discover(environ, Named(stranger.url, "cao.toml"))
+        assert f"CAO_API={stranger.url}" in str(caught.value)
+        assert_kept_secret(stranger)
+
+    def test_our_own_may_be_named_by_a_project(
+        self, environ: dict[str, str], ours: RunningApi
+    ) -> None:
+        environ["CAO_TOKEN"] = TOKEN
+        proved = discover(environ, Named(ours.url, "cao.toml")).found
         assert proved is not None
         assert proved.token == TOKEN
 

@@ -1,7 +1,8 @@
 """Which server a command uses, and what it is given.
 
-1. The one that the user named: `--api`, then CAO_API, then API, then CAO_PORT, then what a file
-   names. If it is not there, that is an error; no other takes its place.
+1. The one that was named: `--api`, then CAO_API, then API, then CAO_PORT, then what a file names.
+   If it is not there, that is an error; no other takes its place. A project's own file may have
+   come from anybody: the server that it names must prove to be ours, too.
 2. The one that runs in our state folder, then the one at the usual port: each only if it proves
    that it knows our token. Until it has, it is sent a challenge and nothing else.
 3. None: the command runs a server of its own.
@@ -32,6 +33,7 @@ from cli_agent_orchestrator.config import (
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError
 from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.settings import SETTINGS_FILE
 
 PROOF_SECONDS = 10.0
 """How long a server may take for its proof, from the first byte to the last."""
@@ -166,6 +168,13 @@ def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]
         proof = _ask_for_proof(named.url, tokens)
         if isinstance(proof, _Proof):
             return replace(found, url=proof.url, token=proof.token, proved=True)
+    if named.by == SETTINGS_FILE:
+        raise ConfigError(
+            f"api in {SETTINGS_FILE}",
+            named.url,
+            f"a server that proves to be yours; if this one is to be used, name it: "
+            f"CAO_API={named.url}",
+        )
     return found
 
 

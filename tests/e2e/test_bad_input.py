@@ -245,8 +245,11 @@ class TestSavedState:
         assert f"the saved run works in {folder!r}" in done.stderr
         assert done.stderr.count("\n") == 1
 
-    def test_a_saved_run_cannot_lead_to_another_machine(self, ready: Machine) -> None:
-        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": "http://192.0.2.1:1"}
+    @pytest.mark.parametrize("api", ["http://192.0.2.1:1", "http://127.0.0.1:1"])
+    def test_a_run_that_somebody_else_saved_leads_to_no_server(
+        self, ready: Machine, api: str
+    ) -> None:
+        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": api}
         state_path(ready).write_text(json.dumps(state), encoding="utf-8")
         done = ready.cao("run", "task.md", "--resume")
         assert done.returncode == 3

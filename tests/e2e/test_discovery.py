@@ -139,6 +139,9 @@ def test_a_run_says_which_server_was_named_and_by_what(
     assert "no more agents" in done.stderr
     del machine.env["CAO_API"], machine.env["API"]
     (machine.work / "cao.toml").write_text(f'api = "{recorder.url}"\n', encoding="utf-8")
+    before = len(recorder.asked)
     done = machine.cao("run")
-    assert f"Server: {recorder.url} (named by cao.toml)" in done.stdout
+    assert done.returncode == 2
+    assert f"CAO_API={recorder.url}" in done.stderr
+    assert {one.path for one in recorder.asked[before:]} <= {"/health", "/identity"}
     assert {asked.authorization for asked in recorder.asked} == {None}

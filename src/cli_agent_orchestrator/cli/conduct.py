@@ -183,7 +183,7 @@ class Conductor:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self._check_folder(saved)
         saved = self._with_its_settings(saved)
-        config = _with_saved_api(self._config, saved)
+        config = _with_saved_api(self._config, saved, own=self._state_file.own)
         if self._order.replace_terminals:
             _check_providers(config, self._order.chosen_providers.values())
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
@@ -377,14 +377,15 @@ def _check_providers(config: RunConfig, providers: Iterable[str]) -> None:
             get_provider(provider)
 
 
-def _with_saved_api(config: RunConfig, saved: RunState) -> RunConfig:
+def _with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:
     """Go back to the server that was named when the run began, unless one is named now.
 
-    A state file may have come with a cloned project, so it cannot lead to another machine.
+    A state file that is not the user's `own` may have come with a cloned project, so it can lead
+    to nobody.
     """
     if config.api_given or saved.api in ("", DEFAULT_API):
         return config
-    if not is_loopback(saved.api):
+    if not own or not is_loopback(saved.api):
         raise ResumeError(
             f"the saved run used the server {saved.api}: set API to that to go on with it, or "
             "start a new run with RESUME=0"
