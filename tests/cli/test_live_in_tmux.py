@@ -1,5 +1,6 @@
 """The live view in a real terminal: tmux, which is resized, and in which Ctrl-C is pressed."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -72,7 +73,20 @@ class Pane:
         return done.stdout
 
     def resize(self, width: int, height: int) -> None:
-        self.tmux("resize-window", "-x", str(width), "-y", str(height))
+        """Give the window another size, and wait until the program can know: tmux may lose it."""
+        tty = os.open(self.tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_NOCTTY)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            for attempt in itertools.count():
+                if attempt % 100 == 0:
+                    self.tmux("resize-window", "-x", str(width), "-y", str(height + 1))
+                    self.tmux("resize-window", "-x", str(width), "-y", str(height))
+                if os.get_terminal_size(tty) == (width, height):
+                    return
+                assert time.monotonic() < deadline
+                self.tmux("display-message", "-p", "")
+        finally:
+            os.close(tty)
 
     def lines(self, joined: bool = False) -> list[str]:
         """Return all that is on the screen and above it; lines that were wrapped may be joined."""
@@ -152,6 +166,11 @@ def test_a_terminal_with_room_below_the_block_may_be_resized_too() -> None:
 def test_a_terminal_that_is_lower_than_the_block_shows_its_beginning(pane: Pane) -> None:
     pane.resize(100, 5)
     pane.until(lambda lines: len(block(lines)) == 4)
+    kept = len(pane.lines())
+    # The clock in the block shows that it is drawn again; nothing is to pile up above it.
+    face = pane.lines()[-4]
+    pane.until(lambda lines: lines[-4] > face)
+    assert len(pane.lines()) == kept
     pane.resize(100, 30)
     pane.until(is_whole)
 

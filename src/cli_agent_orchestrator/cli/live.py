@@ -49,6 +49,10 @@ STYLES = {
 }
 BLOCK_WIDTH = 79
 """A terminal that becomes narrower makes two rows of a long one, and may push one out of reach."""
+ERASE_BELOW = "\x1b[J"
+NEXT_ROW = "\x1b[K\r\n"
+"""What was there is written over, and the rest of each row erased. To erase the whole screen first
+would flicker, and some terminals keep what is erased so among the lines to scroll back to."""
 HIDE_CURSOR = "\x1b[?25l"
 CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the block never becomes two, even if the terminal has just become narrower."""
@@ -171,15 +175,15 @@ class LiveView:
     def _show(self, line: Text | None = None) -> None:
         """Write a line, if there is one, and the block below it, in one go."""
         with self._writing:
-            above = "" if line is None else self._rendered(line).replace("\n", "\r\n")
+            above = "" if line is None else self._rendered(line).replace("\n", NEXT_ROW)
             width, height = self._console.size
             rows = self._rows()[: max(height - 1, 1)]
             for row in rows:
                 row.no_wrap = True
                 row.truncate(max(min(width - 1, BLOCK_WIDTH), 1), overflow="ellipsis")
-            block = "\r\n".join(self._rendered(row).rstrip("\n") for row in rows)
+            block = NEXT_ROW.join(self._rendered(row).rstrip("\n") for row in rows)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
-            self._write(f"{ERASE_BLOCK}{above}{CUT_LINES}{block}{WRAP_LINES}{up}\r")
+            self._write(f"{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
 
     def _write(self, text: str) -> None:
         encoding = self._console.encoding
