@@ -47,17 +47,25 @@ def background_shell(gate: Path) -> str:
     return f"[[background:{wait}]][[answer:I wait for it.]]"
 
 
-def add_objection(ground: Ground) -> None:
-    """Let a Stop hook of the user's own object once, to the first end of a turn."""
-    said = ground.folder / "objected"
+def add_objection(ground: Ground, objection: str = OBJECTION) -> None:
+    """Let a Stop hook of the user's own object to the first end of a turn.
+
+    It does so once, and once more whenever the note is removed that it has.
+    """
+    said = objected(ground)
     command = (
         f"test -e {shlex.quote(str(said))} && exit 0; touch {shlex.quote(str(said))};"
-        f" echo {shlex.quote(OBJECTION)} >&2; exit 2"
+        f" echo {shlex.quote(objection)} >&2; exit 2"
     )
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
     folder = ground.folder / "home" / ".claude"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+
+
+def objected(ground: Ground) -> Path:
+    """Return the note that the hook has objected."""
+    return ground.folder / "objected"
 
 
 def helper_turns(driven: Driven) -> list[Turn]:

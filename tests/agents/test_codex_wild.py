@@ -10,6 +10,7 @@ from cli_agent_orchestrator.errors import InputRefused
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
 from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.agents.test_turns import complete
 from tests.stubs.script import numbered_lines
@@ -27,7 +28,6 @@ OLDEST = CODEXES[-1]
 STREAM = "[[slow:2]][[lines:20]]"
 """A turn whose screen looks finished as long as it streams."""
 STREAMED = numbered_lines(20)
-NARROW = (60, 20)
 
 
 @pytest.fixture(params=CODEXES, ids=str)
@@ -38,13 +38,6 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 only_newest = pytest.mark.parametrize("kind", [NEWEST], ids=str)
 only_oldest = pytest.mark.parametrize("kind", [OLDEST], ids=str)
-
-
-async def begin_anew(driven: Driven) -> None:
-    """Begin another session, as a person does, after an answer `before`."""
-    await driven.prompts("/new")
-    # The old ones say how to come back, the new ones clear the screen.
-    await driven.sees(lambda screen: "To continue this session" in screen or "before" not in screen)
 
 
 async def test_a_turn_that_a_person_began_is_followed_from_its_start(ground: Ground) -> None:
@@ -81,11 +74,8 @@ async def test_a_session_that_is_resumed_is_followed(ground: Ground, ours: bool)
         await begin_anew(driven)
         await driven.send("the newer one [[answer:between]]")
         await complete(driven, 2)
-        await driven.prompts("/resume")
-        await driven.shows("Resume a previous session")
-        await driven.shows("the older one")
-        await driven.keys("Down", "Enter")
-        await driven.sees(lambda screen: "• before" in screen and "Resume a prev" not in screen)
+        await resume_second(driven, "the older one")
+        await driven.shows("• before")
         await (driven.send if ours else driven.prompts)(f"after {STREAM}")
         await complete(driven, 3)
         assert await driven.last_answer() == STREAMED
@@ -267,14 +257,6 @@ async def test_what_a_person_left_in_the_box_is_refused_and_can_be_cleared(groun
         await driven.send("after [[answer:fine]]")
         await complete(driven, 2)
         assert driven.stub.prompts[-1] == "after [[answer:fine]]"
-
-
-LIMITS = {
-    "x-codex-primary-used-percent": "96",
-    "x-codex-primary-window-minutes": "300",
-    "x-codex-secondary-used-percent": "92",
-    "x-codex-secondary-window-minutes": "10080",
-}
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["switched off", "asked all the same"])

@@ -41,6 +41,9 @@ class Ledger:
     prompts: list[str] = field(default_factory=list)
     """Everything people said, in the order of arrival: a text that is sent twice stands twice."""
     side_requests: int = 0
+    side_started: float = 0.0
+    side_finished: float = 0.0
+    """Begin and end of the newest request that was the agent's own business."""
     _conversations: dict[str, _Conversation] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -69,6 +72,13 @@ class Ledger:
         """Note a request that is the agent's own business."""
         with self._changed:
             self.side_requests += 1
+            self.side_started = time.monotonic()
+            self._changed.notify_all()
+
+    def side_sent(self, at: float) -> None:
+        """Note when the answer to such a request ended."""
+        with self._changed:
+            self.side_finished = at
             self._changed.notify_all()
 
     def sent(self, turn: Turn, at: float, *, final: bool) -> None:

@@ -79,6 +79,7 @@ class Desk:
     responder: Responder
     ledger: Ledger = field(default_factory=Ledger)
     headers: dict[str, str] = field(default_factory=dict)
+    side_seconds: float = 0.0
     closed: threading.Event = field(default_factory=threading.Event)
     _gates: dict[str, threading.Event] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -165,6 +166,10 @@ class Stub:
         """What more is said in the head of every answer: how much of an account is used up."""
         return self._desk.headers
 
+    def think_aside(self, seconds: float) -> None:
+        """Take so long from now on for what is the agent's own business."""
+        self._desk.side_seconds = seconds
+
     def release(self, name: str) -> None:
         """Let the answers go on that are held by this name, now and from now on."""
         self._desk.gate(name).set()
@@ -222,7 +227,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_reply(self.desk.wire.other(self.path))
         elif request.side:
             self.desk.ledger.record_side_request()
+            self._wait_through((Pause(self.desk.side_seconds),))
             self._send_steps(request, self.desk.wire.side_answer(request))
+            self.desk.ledger.side_sent(self.handed_over)
         else:
             self._send_turn(request)
 

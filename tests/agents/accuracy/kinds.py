@@ -103,12 +103,6 @@ TURN_KINDS = (*FINISHED, *WORKING, *STREAMING, *OTHERS, *INTERRUPTED, *FAILED)
 ASKS_ONLY_WHILE_PLANNING = {Kind("codex", "0.101.0")}
 
 
-def share(kind: TurnKind, turns: int) -> int:
-    """Return how many of the turns of a state are of one kind."""
-    kinds = sum(other.state == kind.state for other in TURN_KINDS)
-    return -(-turns // kinds)
-
-
 def turn_kinds(kind: Kind) -> list[TurnKind]:
     """Return the kinds of turns that an agent knows in a version."""
     return [

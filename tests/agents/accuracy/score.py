@@ -5,10 +5,13 @@ the keys are ours. What was told is a list of statuses, each of which holds unti
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cli_agent_orchestrator.models import TerminalStatus
+
+ANSWER_SECONDS = 2.5
+"""After how long an answered question must not be told any more."""
 
 _PROCESSING = TerminalStatus.PROCESSING
 _WAITING = TerminalStatus.WAITING_USER_ANSWER
@@ -101,13 +104,19 @@ def score(truth: Truth, told: Sequence[Told], grace: float = 0.0) -> Score:
         asks = Span(max(caught_up, truth.asks.start), truth.asks.end)
         mistakes |= _judge_question(asks, told)
         before.add(_WAITING)
-        mistakes |= _false(_within(told, Span(asks.end, truth.end)), before)
+        mistakes |= _judge_work_after(Span(asks.end, truth.end), told, before)
     mistakes |= _judge_end(truth, told, before, caught_up)
     return Score(
         frozenset(mistakes),
         _first(told, Span(truth.end, truth.until), truth.rest),
         _first(told, truth.asks, _WAITING) if truth.asks else None,
     )
+
+
+def score_all(truths: Sequence[Truth], told: Sequence[Told], grace: float = 0.0) -> Score:
+    """Return how well the last of some turns was told, with the mistakes of all of them."""
+    scores = [score(truth, told, grace) for truth in truths]
+    return replace(scores[-1], mistakes=frozenset().union(*(one.mistakes for one in scores)))
 
 
 def _judge_question(asks: Span, told: Sequence[Told]) -> set[Mistake]:
@@ -118,6 +127,17 @@ def _judge_question(asks: Span, told: Sequence[Told]) -> set[Mistake]:
     told_once = statuses.index(_WAITING)
     early = _false(statuses[:told_once], {_PROCESSING})
     return early | _false(statuses[told_once:], {_WAITING})
+
+
+def _judge_work_after(
+    span: Span, told: Sequence[Told], before: set[TerminalStatus]
+) -> set[Mistake]:
+    """An answer takes a moment to be told, but then nothing is asked any more."""
+    statuses = _within(told, span)
+    while statuses and statuses[0] is _WAITING:
+        statuses.pop(0)
+    still = _within(told, Span(span.start + ANSWER_SECONDS, span.end))[:1]
+    return _false(statuses, before - {_WAITING}) | _false(still, before - {_WAITING})
 
 
 def _judge_end(

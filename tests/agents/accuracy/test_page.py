@@ -1,17 +1,14 @@
 """The page of figures, made of results that are made up."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
-from tests.agents.accuracy.kinds import TURN_KINDS, share, turn_kinds
-from tests.agents.accuracy.measure import (
-    LARGEST,
-    PromptResult,
-    TurnResult,
-    difference,
-    prompt_sizes,
-)
-from tests.agents.accuracy.page import Saw, page, shortcomings
+from tests.agents.accuracy.kinds import TURN_KINDS, turn_kinds
+from tests.agents.accuracy.measure import LARGEST, PromptResult, TurnResult, prompt_sizes
+from tests.agents.accuracy.page import Saw, merged, page, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
+from tests.agents.accuracy.taking import difference, plain, share
+from tests.agents.accuracy.wild import NEWEST, wild_modes
 from tests.agents.driving import KINDS, hard_text
 
 RIGHT = TurnResult("finished", "short answer", Score(delay=0.02), Score(delay=0.2))
@@ -33,8 +30,8 @@ def saw(*turns: TurnResult, prompts: tuple[PromptResult, ...] = (PROMPT,)) -> Sa
 
 def test_the_page_has_what_signals_and_what_screens_told() -> None:
     text = page([saw(RIGHT, LIED)])
-    assert "| codex 1.2.3 | **signals** | 2 | 7 | 0 | 0 | 0 | 0 | 0 | 20 / 30 | – | 0 |" in text
-    assert "|  | screen alone |  |  | 1 | 0 | 0 | 0 | 0 | 200 / 200 | – |  |" in text
+    assert "| codex 1.2.3 | **signals** | 2 | 7 | 0 | 0 | 0 | 0 | 0 | 0 | 20 / 30 | – | 0 |" in text
+    assert "|  | screen alone |  |  | 1 | 0 | 0 | 0 | 0 | 0 | 200 / 200 | – |  |" in text
     assert "| codex 1.2.3 | 1 | 0 | 1 | 200 / 200 |" in text
     assert "| streaming | list | 1 | 0 | 30 / 30 | 1: false finished 1 |" in text
 
@@ -57,10 +54,57 @@ def test_every_shortcoming_is_named() -> None:
     ]
 
 
+def test_a_false_question_is_a_shortcoming_and_named_with_the_way_of_use() -> None:
+    false = replace(RIGHT, signals=Score(frozenset({Mistake.FALSE_WAITING}), 0.02))
+    used = replace(saw(false), wild=True)
+    assert list(shortcomings([used])) == ["codex 1.2.3 as people use it: false waiting in 1 turns"]
+
+
+def test_what_was_not_measured_anew_stands_as_it_was() -> None:
+    names = ["codex 1.2.3", "codex 0.9.0"]
+    older = replace(saw(RIGHT), version="0.9.0", machine="an older machine")
+    plain_page = merged("", page([saw(RIGHT, LIED), older]), names)
+    used = replace(saw(RIGHT), wild=True, prompts=())
+    both = merged(plain_page, page([used]), names)
+    kept = [line for line in plain_page.splitlines() if line.startswith(("| codex", "## codex"))]
+    assert len(kept) == 6
+    assert [line for line in both.splitlines() if line in kept] == [*kept]
+    assert "## codex 1.2.3 as people use it" in both
+    assert merged(both, page([used]), names) == both
+
+
+def test_what_was_measured_anew_takes_the_place_of_what_was() -> None:
+    names = ["codex 1.2.3"]
+    text = merged(page([saw(RIGHT, LIED)]), page([saw(RIGHT)]), names)
+    assert text == page([saw(RIGHT)])
+
+
+def test_the_page_in_the_documents_is_one_that_can_be_added_to() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    names = [f"{kind.agent} {kind.version}" for kind in KINDS]
+    assert merged(text, page([]), names) == text
+
+
 def test_the_turns_of_a_state_are_shared_out_among_its_kinds() -> None:
-    for state in {kind.state for kind in TURN_KINDS}:
-        shares = [share(kind, 100) for kind in TURN_KINDS if kind.state == state]
+    modes = [plain(kind) for kind in TURN_KINDS]
+    for state in {mode.state for mode in modes}:
+        shares = [share(mode, modes, 100) for mode in modes if mode.state == state]
         assert 100 <= sum(shares) <= 100 + len(shares)
+
+
+def test_every_way_of_use_has_its_turns() -> None:
+    for kind in KINDS:
+        modes = wild_modes(kind)
+        wanted = 30 if kind in NEWEST else 10
+        for state in {mode.state for mode in modes} - {"silence in an answer"}:
+            alike = [mode for mode in modes if mode.state == state]
+            assert sum(share(mode, modes, wanted) for mode in alike) >= wanted
+            assert len({mode.name for mode in alike}) == len(alike)
+
+
+def test_the_newest_of_each_agent_is_measured_most() -> None:
+    agents = [kind.agent for kind in KINDS]
+    assert {KINDS[agents.index(agent)] for agent in agents} == NEWEST
 
 
 def test_every_agent_is_asked_for_every_state_it_knows() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
-from tests.agents.accuracy.score import Mistake, Score, Span, Told, Truth, score
+from tests.agents.accuracy.score import Mistake, Score, Span, Told, Truth, score, score_all
 
 IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED
@@ -88,6 +88,23 @@ def test_a_question_that_is_taken_back_is_missed() -> None:
 def test_a_question_that_is_taken_back_and_told_again_is_false_working() -> None:
     found = mistakes(QUESTION, *RIGHT_QUESTION, Told(13, PROCESSING), Told(13.5, WAITING))
     assert found == {Mistake.FALSE_WORKING}
+
+
+def test_a_question_that_is_told_again_after_its_answer_is_false() -> None:
+    found = mistakes(QUESTION, *RIGHT_QUESTION, Told(17, WAITING), Told(18, PROCESSING))
+    assert found == {Mistake.FALSE_WAITING}
+
+
+def test_an_answered_question_that_stays_told_is_false() -> None:
+    late = [*RIGHT_QUESTION[:3], Told(17.4, PROCESSING), RIGHT[2]]
+    assert mistakes(QUESTION, *late) == set()
+    assert mistakes(QUESTION, *RIGHT_QUESTION[:3], RIGHT[2]) == {Mistake.FALSE_WAITING}
+
+
+def test_a_turn_has_the_mistakes_of_what_came_before_it_and_a_delay_of_its_own() -> None:
+    before = Truth(sent=1, end=2, rest=COMPLETED, until=3)
+    assert score_all([before, TURN], RIGHT).mistakes == {Mistake.FALSE_IDLE, Mistake.MISSED_END}
+    assert score_all([before, TURN], RIGHT).delay == 0.5
 
 
 def test_a_turn_that_is_over_before_its_sending_is_confirmed_is_judged_by_its_end() -> None:

@@ -1,0 +1,460 @@
+"""Agents as people use them: sub-agents, work in the background, hooks, commands, small windows."""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.accuracy.kinds import Course, TurnKind
+from tests.agents.accuracy.score import Span, Truth
+from tests.agents.accuracy.taking import (
+    Mode,
+    Scene,
+    Taken,
+    answered,
+    finished,
+    plain,
+    send,
+    watched,
+)
+from tests.agents.claude_modes import add_objection, objected
+from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
+from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
+from tests.stubs.ledger import Turn
+
+IDLE = TerminalStatus.IDLE
+COMPLETED = TerminalStatus.COMPLETED
+PROCESSING = TerminalStatus.PROCESSING
+ERROR = TerminalStatus.ERROR
+
+PERSON_SECONDS = 1.0
+"""Within so long it is told that a person has begun something: the server did not type it."""
+COMPACTION_SECONDS = 1.0
+USUAL = (80, 24)
+LONG_SILENCE = 60
+SILENT_TURNS = 2
+"""So many turns of a minute are enough."""
+WORK = "[[pause:0.5]][[answer:done {n}]]"
+BUSY = "{{pause:0.3}}{{run:echo busy}}" * 4 + "{{answer:The second is over.}}"
+OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
+
+NEWEST_CODEX = Kind("codex", "0.166.0")
+NEWEST = {NEWEST_CODEX, Kind("claude_code", "2.1.325")}
+CODEX = {kind for kind in KINDS if kind.agent == "codex"}
+CLAUDE = {kind for kind in KINDS if kind.agent == "claude_code"}
+QUESTIONS = {kind for kind in KINDS if kind != Kind("codex", "0.101.0")}
+
+
+@dataclass(frozen=True, slots=True)
+class WildMode:
+    """A mode, and which agents have it."""
+
+    kinds: set[Kind]
+    mode: Mode
+
+
+def numbered(script: str, number: int) -> str:
+    """Return the message of a turn: no two are the same."""
+    return f"turn {number} " + script.replace("{n}", str(number))
+
+
+async def got(driven: Driven, prompt: str) -> Turn:
+    """Wait until the model has got a prompt; return its turn."""
+
+    def found() -> list[Turn]:
+        return [turn for turn in driven.stub.turns if turn.prompt == prompt]
+
+    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
+    return found()[-1]
+
+
+async def helper(driven: Driven, place: int, task: str) -> Turn:
+    """Wait for the turn of a sub-agent."""
+    markers = task.replace("{{", "[[").replace("}}", "]]")
+    return await got(driven, f"[[agent:helper{place}]] {markers}")
+
+
+async def follow_up(driven: Driven, after: float) -> Turn:
+    """Wait for the turn that Claude Code begins by itself after a moment, and for its end."""
+
+    def found() -> list[Turn]:
+        own = [turn for turn in driven.stub.turns if "/" not in turn.conversation]
+        return [turn for turn in own if turn.started > after and turn.finished]
+
+    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
+    return found()[-1]
+
+
+async def settle(scene: Scene, number: int, truth: Truth, sending: str = "") -> Taken:
+    """Return a turn that was watched to its end."""
+    return Taken((await watched(scene.driven, number, truth),), sending)
+
+
+def rested(sent: float, end: float, rest: TerminalStatus, asks: Span | None = None) -> Truth:
+    """Return what is true of a turn whose end is still to be watched."""
+    return Truth(sent, end, rest, end, asks=asks)
+
+
+# Sub-agents and work in the background
+
+
+async def take_asking_helper(scene: Scene, number: int) -> Taken:
+    """One sub-agent asks while another one works."""
+    driven = scene.driven
+    asking = f"{{{{escalate:touch ../outside-{number}.txt}}}}{{{{answer:The first is over.}}}}"
+    busy = f"{BUSY}{{{{answer:{number}}}}}"
+    sent = await send(driven, numbered(f"[[helpers:{asking}|{busy}]][[answer:both]]", number))
+    asker = await helper(driven, 1, asking)
+    asks = await answered(driven, asker, sent.at, driven.kind.manners.allow)
+    end = await finished(driven, sent.turn)
+    return await settle(scene, number, rested(sent.at, end, COMPLETED, asks), sent.failure())
+
+
+async def take_helpers(scene: Scene, number: int) -> Taken:
+    """Two sub-agents work at the same time, and the agent waits for both."""
+    quick = "{{run:echo quick}}{{answer:The first is over.}}"
+    sent = await send(scene.driven, numbered(f"[[helpers:{quick}|{BUSY}]][[answer:both]]", number))
+    end = await finished(scene.driven, sent.turn)
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def take_claudes_background_helper(scene: Scene, number: int) -> Taken:
+    """A sub-agent works on after the turn, and the agent goes on when it is over."""
+    driven = scene.driven
+    task = f"{{{{run:echo started}}}}{{{{pause:0.8}}}}{{{{answer:over {number}}}}}"
+    sent = await send(driven, numbered(f"[[background_helpers:{task}]][[answer:I wait.]]", number))
+    over = await finished(driven, await helper(driven, 1, task))
+    end = (await follow_up(driven, over)).finished or over
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def take_claudes_shell(scene: Scene, number: int) -> Taken:
+    """A shell works on after the turn, and the agent goes on when it is over."""
+    script = "[[background:sleep 1.5; echo over {n}]][[answer:I wait for it.]]"
+    sent = await send(scene.driven, numbered(script, number))
+    first = await finished(scene.driven, sent.turn)
+    end = (await follow_up(scene.driven, first)).finished or first
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def take_codexs_helpers(scene: Scene, number: int, tasks: tuple[str, ...]) -> Taken:
+    """Sub-agents work on after the turn; that neither hides its end nor is one."""
+    driven = scene.driven
+    own = [f"{task}{{{{answer:sub {number}}}}}" for task in tasks]
+    script = f"[[background_helpers:{'|'.join(own)}]][[slow:0.5]][[lines:9]]"
+    sent = await send(driven, numbered(script, number))
+    end = await finished(driven, sent.turn)
+    for place, task in enumerate(own, 1):
+        await finished(driven, await helper(driven, place, task))
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def take_codexs_asking_helper(scene: Scene, number: int) -> Taken:
+    """A sub-agent asks, and still does so when the turn is over that started it."""
+    driven = scene.driven
+    asking = f"{{{{escalate:touch ../sub-{number}.txt}}}}{{{{answer:sub {number}}}}}"
+    script = f"[[background_helpers:{asking}]][[pause:1]][[answer:main]]"
+    sent = await send(driven, numbered(script, number))
+    asker = await helper(driven, 1, asking)
+    await finished(driven, sent.turn)
+    asks = await answered(driven, asker, sent.at, driven.kind.manners.allow)
+    taken = await settle(scene, number, rested(sent.at, asks.end, COMPLETED, asks), sent.failure())
+    await finished(driven, asker)
+    return taken
+
+
+async def take_objected(scene: Scene, number: int) -> Taken:
+    """A hook of the user's own does not let the turn end, so the agent goes on."""
+    objected(scene.ground).unlink(missing_ok=True)
+    sent = await send(scene.driven, numbered("[[answer:first {n}]]", number))
+    first = await finished(scene.driven, sent.turn)
+    end = (await follow_up(scene.driven, first)).finished or first
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+# What a person does
+
+
+async def take_person(scene: Scene, number: int) -> Taken:
+    """A person prompts."""
+    driven = scene.driven
+    prompt = numbered(WORK, number)
+    await driven.prompts(prompt)
+    turn = await got(driven, prompt)
+    truth = rested(turn.started, await finished(driven, turn), COMPLETED)
+    return replace(await settle(scene, number, truth), grace=PERSON_SECONDS)
+
+
+async def take_message(scene: Scene, number: int, script: str = WORK) -> Taken:
+    """A message is sent."""
+    sent = await send(scene.driven, numbered(script, number))
+    end = await finished(scene.driven, sent.turn, 2 * PATIENCE)
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def take_after_new(scene: Scene, number: int) -> Taken:
+    """A person begins another session; then they prompt, or a message is sent."""
+    await begin_anew(scene.driven)
+    return await (take_person if number % 2 else take_message)(scene, number)
+
+
+async def begin_two_sessions(scene: Scene) -> None:
+    """Have a second session that can be resumed."""
+    driven = scene.driven
+    for place in (1, 2):
+        sent = await send(driven, f"session {place} [[answer:said {place}]]")
+        await driven.reached(COMPLETED, after=await finished(driven, sent.turn))
+        if place == 1:
+            await (begin_anew(driven) if driven.kind.agent == "codex" else clear(driven))
+
+
+async def take_after_resume(scene: Scene, number: int) -> Taken:
+    """A person goes on with an older session; then they prompt, or a message is sent."""
+    driven = scene.driven
+    if driven.kind.agent == "codex":
+        await resume_second(driven, "session ")
+    else:
+        await driven.prompts("/resume")
+        await driven.shows("Resume")
+        await driven.shows("session ")
+        await driven.settles()
+        await driven.keys("Enter")
+        await driven.hides("Resume")
+    await driven.settles()
+    return await (take_person if number % 2 else take_message)(scene, number)
+
+
+async def clear(driven: Driven) -> float:
+    """Clear the conversation, as a person does; return when the key was pressed."""
+    await driven.types("/clear")
+    await asyncio.sleep(PERSON_SECONDS)  # for the list of commands
+    pressed = time.monotonic()
+    await driven.keys("Enter")
+    await driven.reached(IDLE, after=pressed)
+    return pressed
+
+
+async def take_after_clear(scene: Scene, number: int) -> Taken:
+    """A person clears the conversation: it is a new one, and the next message is followed."""
+    before = await take_message(scene, number)
+    pressed = await clear(scene.driven)
+    anything = frozenset(TerminalStatus)
+    cleared = Truth(pressed, pressed, IDLE, pressed, before=anything)
+    cleared = await watched(scene.driven, number, cleared)
+    after = await take_message(scene, number, f"after {WORK}")
+    truths = (*before.truths, cleared, *after.truths)
+    return Taken(truths, before.sending or after.sending)
+
+
+async def take_claudes_compaction(scene: Scene, number: int) -> Taken:
+    """A person shortens the conversation."""
+    driven = scene.driven
+    before = await take_message(scene, number)
+    typed = time.monotonic()
+    await driven.prompts(f"/compact please [[pause:{COMPACTION_SECONDS}]][[answer:A summary.]]")
+    turn = await follow_up(driven, typed)
+    assert turn.finished is not None
+    after = await settle(scene, number, rested(turn.started, turn.finished, IDLE))
+    return Taken((*before.truths, *after.truths), before.sending, PERSON_SECONDS)
+
+
+async def take_codexs_compaction(scene: Scene, number: int) -> Taken:
+    """A person shortens the conversation, and the model is asked for a summary aside."""
+    driven = scene.driven
+    before = await take_message(scene, number)
+    ledger = driven.stub.ledger
+    driven.stub.think_aside(COMPACTION_SECONDS)
+    typed = time.monotonic()
+    await driven.prompts("/compact")
+    await asyncio.to_thread(ledger.wait_for, lambda found: found.side_finished > typed, PATIENCE)
+    truth = rested(ledger.side_started, ledger.side_finished, COMPLETED)
+    after = await settle(scene, number, truth)
+    return Taken((*before.truths, *after.truths), before.sending, PERSON_SECONDS)
+
+
+async def take_stopped(scene: Scene, number: int) -> Taken:
+    """A person presses Esc before there is any output; an older answer stands above."""
+    driven = scene.driven
+    before = await take_message(scene, number)
+    began = time.monotonic()
+    sent = await send(driven, numbered("stopped [[hold:never]]", number))
+    await driven.reached(PROCESSING, after=began)
+    if driven.kind.agent == "codex":
+        await driven.shows("esc to interrupt")
+    pressed = time.monotonic()
+    await driven.keys("Escape")
+    after = await settle(scene, number, rested(sent.at, pressed, IDLE))
+    return Taken((*before.truths, *after.truths), before.sending)
+
+
+# Where the agent runs, and what it is sent
+
+
+async def begin_near_limit(scene: Scene) -> None:
+    """Have an account that is nearly used up."""
+    scene.driven.stub.headers.update(LIMITS)
+
+
+async def begin_in(scene: Scene, size: tuple[int, int]) -> None:
+    """Have a small window."""
+    await scene.driven.resize(*size)
+
+
+async def take_marked(scene: Scene, number: int, mark: str) -> Taken:
+    """Send a message that an agent could take for a command."""
+    sent = await send(scene.driven, f"{mark} {number} {WORK.replace('{n}', str(number))}")
+    end = await finished(scene.driven, sent.turn)
+    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+def set_term(ground: Ground, term: str | None) -> None:
+    """Start the server in another kind of terminal, or in none."""
+    ground.term = term
+
+
+async def take_failed_again(scene: Scene, number: int) -> Taken:
+    """A turn fails, the server is started anew, and the message is sent again."""
+    driven = scene.driven
+    failing = "[[limit]]" if number % 2 else "[[http:401]]"
+    sent = await send(driven, numbered(f"first {failing}", number))
+    await driven.reached(ERROR, after=sent.at)
+    end = sent.turn.last_byte or sent.at
+    failed = await watched(driven, number, rested(sent.at, end, ERROR))
+    await driven.service.close()
+    await driven.serve(TerminalService(scene.ground.config("full"), SystemClock()))
+    again = await take_message(scene, number)
+    return Taken((failed, *again.truths), sent.failure() or again.sending)
+
+
+def _window(size: tuple[int, int]) -> list[WildMode]:
+    state = f"window of {size[0]}×{size[1]}"
+    begin = partial(begin_in, size=size)
+    asks = "[[escalate:touch ../asked-{n}.txt]][[answer:made {n}]]"
+    allow, choose = Course.ALLOW, Course.CHOOSE
+    kinds = {
+        "list": (CODEX | CLAUDE, TurnKind(state, "list", "[[slow:0.6]][[lines:30]]")),
+        "permission": (
+            CODEX | CLAUDE,
+            TurnKind(state, "permission", asks, course=allow, permissions="ask"),
+        ),
+        "question": (
+            QUESTIONS,
+            TurnKind(state, "question", "[[ask]][[answer:{n}]]", course=choose),
+        ),
+    }
+    modes = [WildMode(known, replace(plain(kind), begin=begin)) for known, kind in kinds.values()]
+    shell = Mode(state, "background shell", take_claudes_shell, begin=begin)
+    return [*modes, WildMode(CLAUDE, shell)]
+
+
+def _silence(seconds: int, most: int | None) -> WildMode:
+    script = f"[[answer:Part {{n}}.\n\n]][[pause:{seconds}]][[answer:The end of {{n}}.]]"
+    take = partial(take_message, script=script)
+    return WildMode(CODEX | CLAUDE, Mode("silence in an answer", f"{seconds} s", take, most=most))
+
+
+WILD_MODES = (
+    WildMode(
+        CLAUDE, Mode("sub-agents", "one asks, one works", take_asking_helper, permissions="ask")
+    ),
+    WildMode(CLAUDE, Mode("sub-agents in parallel", "two work", take_helpers)),
+    WildMode(
+        CLAUDE,
+        Mode("sub-agents in the background", "one works on", take_claudes_background_helper),
+    ),
+    WildMode(CLAUDE, Mode("shell in the background", "agent goes on", take_claudes_shell)),
+    WildMode(
+        {NEWEST_CODEX},
+        Mode(
+            "sub-agents",
+            "one asks after the end",
+            take_codexs_asking_helper,
+            permissions="ask",
+            turns_of_an_agent=5,
+        ),
+    ),
+    WildMode(
+        {NEWEST_CODEX},
+        Mode(
+            "sub-agents in parallel",
+            "two work on",
+            partial(take_codexs_helpers, tasks=("{{pause:0.5}}", "{{run:echo two}}{{pause:1}}")),
+            turns_of_an_agent=3,
+        ),
+    ),
+    WildMode(
+        {NEWEST_CODEX},
+        Mode(
+            "sub-agents in the background",
+            "one works on",
+            partial(take_codexs_helpers, tasks=("{{run:echo one}}{{pause:1}}",)),
+            turns_of_an_agent=5,
+        ),
+    ),
+    WildMode(
+        CODEX,
+        Mode(
+            "shell in the background",
+            "shell runs on",
+            partial(take_message, script="[[background:sleep 5]][[answer:It runs, {n}.]]"),
+        ),
+    ),
+    WildMode(
+        CLAUDE,
+        Mode(
+            "Stop hook that objects",
+            "agent goes on",
+            take_objected,
+            prepare=partial(add_objection, objection=OBJECTION),
+        ),
+    ),
+    WildMode(
+        CODEX | CLAUDE,
+        Mode("person's prompt", "before any of ours", take_person, turns_of_an_agent=1),
+    ),
+    WildMode(CODEX, Mode("session", "/new", take_after_new)),
+    WildMode(
+        CODEX | CLAUDE,
+        Mode("older session", "/resume", take_after_resume, begin=begin_two_sessions),
+    ),
+    WildMode(CLAUDE, Mode("session", "/clear", take_after_clear)),
+    WildMode(CLAUDE, Mode("compaction", "/compact", take_claudes_compaction)),
+    WildMode(CODEX, Mode("compaction", "/compact", take_codexs_compaction)),
+    WildMode(CODEX | CLAUDE, Mode("interrupted", "Esc before any output", take_stopped)),
+    WildMode(
+        CODEX, Mode("account nearly used up", "limit near", take_message, begin=begin_near_limit)
+    ),
+    *_window(NARROW),
+    *_window(USUAL),
+    *(
+        WildMode(
+            CODEX | CLAUDE,
+            Mode("message that begins with a mark", mark, partial(take_marked, mark=mark)),
+        )
+        for mark in ("!ls", "#heading", "/help me", "@nobody")
+    ),
+    *(
+        WildMode(
+            CODEX | CLAUDE,
+            Mode(
+                "server without a terminal",
+                name,
+                take_message,
+                prepare=partial(set_term, term=term),
+                turns_of_an_agent=5,
+            ),
+        )
+        for name, term in (("no TERM", None), ("TERM=dumb", "dumb"))
+    ),
+    WildMode(CODEX | CLAUDE, Mode("failed turn", "sent again to a new server", take_failed_again)),
+    _silence(1, None),
+    _silence(LONG_SILENCE, SILENT_TURNS),
+)
+
+
+def wild_modes(kind: Kind) -> list[Mode]:
+    """Return the modes that an agent has in a version."""
+    return [wild.mode for wild in WILD_MODES if kind in wild.kinds]
