@@ -28,6 +28,14 @@ class Turn:
 
 
 @dataclass(slots=True)
+class Aside:
+    """A request that is the agent's own business: a title, a summary."""
+
+    started: float
+    finished: float | None = None
+
+
+@dataclass(slots=True)
 class _Conversation:
     users: tuple[str, ...] = ()
     turn: Turn | None = None
@@ -40,10 +48,8 @@ class Ledger:
     turns: list[Turn] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     """Everything people said, in the order of arrival: a text that is sent twice stands twice."""
-    side_requests: int = 0
-    side_started: float = 0.0
-    side_finished: float = 0.0
-    """Begin and end of the newest request that was the agent's own business."""
+    asides: list[Aside] = field(default_factory=list)
+    """The requests that were the agent's own business."""
     _conversations: dict[str, _Conversation] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -68,17 +74,18 @@ class Ledger:
             self._changed.notify_all()
             return turn
 
-    def record_side_request(self) -> None:
+    def record_aside(self) -> Aside:
         """Note a request that is the agent's own business."""
         with self._changed:
-            self.side_requests += 1
-            self.side_started = time.monotonic()
+            aside = Aside(time.monotonic())
+            self.asides.append(aside)
             self._changed.notify_all()
+            return aside
 
-    def side_sent(self, at: float) -> None:
+    def sent_aside(self, aside: Aside, at: float) -> None:
         """Note when the answer to such a request ended."""
         with self._changed:
-            self.side_finished = at
+            aside.finished = at
             self._changed.notify_all()
 
     def sent(self, turn: Turn, at: float, *, final: bool) -> None:

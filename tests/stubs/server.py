@@ -226,10 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
         if request is None:
             self._send_reply(self.desk.wire.other(self.path))
         elif request.side:
-            self.desk.ledger.record_side_request()
+            aside = self.desk.ledger.record_aside()
             self._wait_through((Pause(self.desk.side_seconds),))
             self._send_steps(request, self.desk.wire.side_answer(request))
-            self.desk.ledger.side_sent(self.handed_over)
+            self.desk.ledger.sent_aside(aside, self.handed_over)
         else:
             self._send_turn(request)
 

@@ -145,7 +145,7 @@ def test_requests_without_tools_are_side_requests(stub: AnthropicStub) -> None:
     body = {"messages": [{"role": "user", "content": "a title, please"}], "system": "short"}
     response = httpx.post(f"{stub.url}/v1/messages", json=body)
     assert response.json()["content"][0]["text"] == "A session"
-    assert (stub.turns, stub.ledger.side_requests) == ([], 1)
+    assert (stub.turns, len(stub.ledger.asides)) == ([], 1)
 
 
 def test_tokens_can_be_counted_and_there_is_nothing_else_to_see(stub: AnthropicStub) -> None:

@@ -183,7 +183,7 @@ def test_requests_without_tools_are_side_requests(stub: OpenAIStub) -> None:
     body = {"input": [person("a title, please")], "stream": False}
     response = httpx.post(f"{stub.url}/v1/responses", json=body)
     assert response.json()["output"][0]["content"][0]["text"] == "A session"
-    assert (stub.turns, stub.ledger.side_requests) == ([], 1)
+    assert (stub.turns, len(stub.ledger.asides)) == ([], 1)
 
 
 def test_there_are_no_models_to_list_and_nothing_else_to_see(stub: OpenAIStub) -> None:

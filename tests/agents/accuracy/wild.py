@@ -78,11 +78,22 @@ async def helper(driven: Driven, place: int, task: str) -> Turn:
 
 
 async def follow_up(driven: Driven, after: float) -> Turn:
-    """Wait for the turn that Claude Code begins by itself after a moment, and for its end."""
+    """Wait until Claude Code has gone on by itself after a moment; return that turn."""
 
     def found() -> list[Turn]:
         own = [turn for turn in driven.stub.turns if "/" not in turn.conversation]
-        return [turn for turn in own if turn.started > after and turn.finished]
+        return [turn for turn in own if turn.finished and turn.finished > after]
+
+    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
+    return found()[-1]
+
+
+async def aside(driven: Driven, after: float) -> tuple[float, float]:
+    """Wait for a request of the agent's own after a moment; return its begin and its end."""
+
+    def found() -> list[tuple[float, float]]:
+        asides = [one for one in driven.stub.ledger.asides if one.started > after]
+        return [(one.started, one.finished) for one in asides if one.finished]
 
     await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
     return found()[-1]
@@ -265,12 +276,10 @@ async def take_codexs_compaction(scene: Scene, number: int) -> Taken:
     """A person shortens the conversation, and the model is asked for a summary aside."""
     driven = scene.driven
     before = await take_message(scene, number)
-    ledger = driven.stub.ledger
     driven.stub.think_aside(COMPACTION_SECONDS)
     typed = time.monotonic()
     await driven.prompts("/compact")
-    await asyncio.to_thread(ledger.wait_for, lambda found: found.side_finished > typed, PATIENCE)
-    truth = rested(ledger.side_started, ledger.side_finished, COMPLETED)
+    truth = rested(*await aside(driven, typed), COMPLETED)
     after = await settle(scene, number, truth)
     return Taken((*before.truths, *after.truths), before.sending, PERSON_SECONDS)
 
