@@ -11,7 +11,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
-from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
+from tests.agents.driving import KINDS, PATIENCE, Ground, Kind
 from tests.agents.test_turns import complete
 from tests.stubs.script import numbered_lines
 

@@ -208,7 +208,8 @@ async def take_message(scene: Scene, number: int, script: str = WORK) -> Taken:
 
 async def take_after_new(scene: Scene, number: int) -> Taken:
     """A person begins another session; then they prompt, or a message is sent."""
-    await begin_anew(scene.driven)
+    await begin_anew(scene.driven, f"done {number - 1}")
+    await scene.driven.settles()
     return await (take_person if number % 2 else take_message)(scene, number)
 
 
@@ -219,7 +220,7 @@ async def begin_two_sessions(scene: Scene) -> None:
         sent = await send(driven, f"session {place} [[answer:said {place}]]")
         await driven.reached(COMPLETED, after=await finished(driven, sent.turn))
         if place == 1:
-            await (begin_anew(driven) if driven.kind.agent == "codex" else clear(driven))
+            await (begin_anew(driven, "said 1") if driven.kind.agent == "codex" else clear(driven))
 
 
 async def take_after_resume(scene: Scene, number: int) -> Taken:
