@@ -99,6 +99,9 @@ def read_options() -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=2, help="agents at the same time [2]")
     parser.add_argument(
+        "--lanes", type=int, default=2, help="wild modes of each agent at the same time [2]"
+    )
+    parser.add_argument(
         "--only", default="", metavar="WORDS", help="try modes with these words; saves nothing"
     )
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
@@ -116,7 +119,7 @@ def kind_named(name: str) -> Kind:
 def run_alone(part: Part, options: argparse.Namespace) -> int:
     """Measure one part in a process of its own and return how that ended."""
     words = ["--alone", "--modes", part.modes, "--only", options.only]
-    for name in ("turns", "prompts", "wild", "older"):
+    for name in ("turns", "prompts", "wild", "older", "lanes"):
         words += [f"--{name}", str(getattr(options, name))]
     command = [sys.executable, "-m", "tests.agents.accuracy", *words, str(part.kind)]
     return subprocess.run(command).returncode
@@ -131,13 +134,18 @@ async def measure(part: Part, options: argparse.Namespace) -> None:
 
     measurement = Measurement(report)
     modes = modes_of(part)
-    for mode in modes:
-        if options.only in f"{mode.state}, {mode.name}":
-            count = share(mode, modes, turns_of(part, options))
+    lanes = asyncio.Semaphore(options.lanes if part.modes == WILD else 1)
+
+    async def measure_mode(mode: Mode) -> None:
+        count = share(mode, modes, turns_of(part, options))
+        async with lanes:
             with new_ground(part.kind, mode.prepare) as ground:
                 await measurement.measure_turns(ground, mode, count, kills=part.modes == PLAIN)
-            report(f"{mode.state}, {mode.name}: {count} turns")
-            save(part, measurement, options)
+        report(f"{mode.state}, {mode.name}: {count} turns")
+        save(part, measurement, options)
+
+    wanted = [mode for mode in modes if options.only in f"{mode.state}, {mode.name}"]
+    await asyncio.gather(*map(measure_mode, wanted))
     if part.modes == PLAIN and not options.only:
         with new_ground(part.kind, prepare_nothing) as ground:
             await measurement.measure_prompts(ground, options.prompts)

@@ -22,7 +22,7 @@ from tests.agents.accuracy.taking import (
 )
 from tests.agents.claude_modes import add_objection, objected
 from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
-from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
+from tests.agents.driving import KINDS, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
 from tests.stubs.ledger import Turn
 
 IDLE = TerminalStatus.IDLE
@@ -242,7 +242,7 @@ async def take_after_resume(scene: Scene, number: int) -> Taken:
 async def clear(driven: Driven) -> float:
     """Clear the conversation, as a person does; return when the key was pressed."""
     await driven.types("/clear")
-    await asyncio.sleep(PERSON_SECONDS)  # for the list of commands
+    await asyncio.sleep(TYPING_PAUSE)
     pressed = time.monotonic()
     await driven.keys("Enter")
     await driven.reached(IDLE, after=pressed)
