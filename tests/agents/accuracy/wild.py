@@ -13,6 +13,7 @@ from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import (
     Mode,
     Scene,
+    Sent,
     Taken,
     answered,
     finished,
@@ -42,7 +43,8 @@ BUSY = "{{pause:0.3}}{{run:echo busy}}" * 4 + "{{answer:The second is over.}}"
 OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
 
 NEWEST_CODEX = Kind("codex", "0.166.0")
-NEWEST = {NEWEST_CODEX, Kind("claude_code", "2.1.325")}
+NEWEST_CLAUDE = Kind("claude_code", "2.1.325")
+NEWEST = {NEWEST_CODEX, NEWEST_CLAUDE}
 CODEX = {kind for kind in KINDS if kind.agent == "codex"}
 CLAUDE = {kind for kind in KINDS if kind.agent == "claude_code"}
 QUESTIONS = {kind for kind in KINDS if kind != Kind("codex", "0.101.0")}
@@ -85,7 +87,19 @@ async def follow_up(driven: Driven, after: float) -> Turn:
         return [turn for turn in own if turn.finished and turn.finished > after]
 
     await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return found()[-1]
+    return max(found(), key=lambda turn: turn.finished or after)
+
+
+async def gone_on(
+    scene: Scene, number: int, sent: Sent, after: float, asks: Span | None = None
+) -> Taken:
+    """Watch a turn with which Claude Code goes on by itself after a moment, perhaps repeatedly."""
+    while True:
+        end = (await follow_up(scene.driven, after)).finished or after
+        truth = rested(sent.at, end, COMPLETED, asks)
+        taken = await settle(scene, number, truth, sent.failure())
+        if (await follow_up(scene.driven, after)).finished == end:
+            return taken
 
 
 async def aside(driven: Driven, after: float) -> tuple[float, float]:
@@ -120,16 +134,20 @@ async def take_asking_helper(scene: Scene, number: int) -> Taken:
     sent = await send(driven, numbered(f"[[helpers:{asking}|{busy}]][[answer:both]]", number))
     asker = await helper(driven, 1, asking)
     asks = await answered(driven, asker, sent.at, driven.kind.manners.allow)
-    end = await finished(driven, sent.turn)
-    return await settle(scene, number, rested(sent.at, end, COMPLETED, asks), sent.failure())
+    over = await finished(driven, asker), await finished(driven, await helper(driven, 2, busy))
+    return await gone_on(scene, number, sent, max(over), asks)
 
 
 async def take_helpers(scene: Scene, number: int) -> Taken:
     """Two sub-agents work at the same time, and the agent waits for both."""
-    quick = "{{run:echo quick}}{{answer:The first is over.}}"
-    sent = await send(scene.driven, numbered(f"[[helpers:{quick}|{BUSY}]][[answer:both]]", number))
-    end = await finished(scene.driven, sent.turn)
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    driven = scene.driven
+    tasks = (f"{{{{run:echo quick}}}}{{{{answer:{number}}}}}", f"{BUSY}{{{{answer:{number}}}}}")
+    sent = await send(driven, numbered(f"[[helpers:{'|'.join(tasks)}]][[answer:both]]", number))
+    over = [
+        await finished(driven, await helper(driven, place, task))
+        for place, task in enumerate(tasks, 1)
+    ]
+    return await gone_on(scene, number, sent, max(over))
 
 
 async def take_claudes_background_helper(scene: Scene, number: int) -> Taken:
@@ -138,8 +156,7 @@ async def take_claudes_background_helper(scene: Scene, number: int) -> Taken:
     task = f"{{{{run:echo started}}}}{{{{pause:0.8}}}}{{{{answer:over {number}}}}}"
     sent = await send(driven, numbered(f"[[background_helpers:{task}]][[answer:I wait.]]", number))
     over = await finished(driven, await helper(driven, 1, task))
-    end = (await follow_up(driven, over)).finished or over
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    return await gone_on(scene, number, sent, over)
 
 
 async def take_claudes_shell(scene: Scene, number: int) -> Taken:
@@ -147,8 +164,7 @@ async def take_claudes_shell(scene: Scene, number: int) -> Taken:
     script = "[[background:sleep 1.5; echo over {n}]][[answer:I wait for it.]]"
     sent = await send(scene.driven, numbered(script, number))
     first = await finished(scene.driven, sent.turn)
-    end = (await follow_up(scene.driven, first)).finished or first
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    return await gone_on(scene, number, sent, first)
 
 
 async def take_codexs_helpers(scene: Scene, number: int, tasks: tuple[str, ...]) -> Taken:
@@ -182,8 +198,7 @@ async def take_objected(scene: Scene, number: int) -> Taken:
     objected(scene.ground).unlink(missing_ok=True)
     sent = await send(scene.driven, numbered("[[answer:first {n}]]", number))
     first = await finished(scene.driven, sent.turn)
-    end = (await follow_up(scene.driven, first)).finished or first
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    return await gone_on(scene, number, sent, first)
 
 
 # What a person does
@@ -427,7 +442,7 @@ WILD_MODES = (
     ),
     WildMode(CODEX, Mode("session", "/new", take_after_new)),
     WildMode(
-        CODEX | CLAUDE,
+        CODEX | {NEWEST_CLAUDE},
         Mode("older session", "/resume", take_after_resume, begin=begin_two_sessions),
     ),
     WildMode(CLAUDE, Mode("session", "/clear", take_after_clear)),
