@@ -24,5 +24,6 @@ async def resume_second(driven: Driven, shown: str) -> None:
     await driven.prompts("/resume")
     await driven.shows("Resume a previous session")
     await driven.shows(shown)
+    await driven.settles()  # keys are lost while the list is filled
     await driven.keys("Down", "Enter")
     await driven.hides("Resume a prev")

@@ -232,7 +232,7 @@ async def begin_two_sessions(scene: Scene) -> None:
     """Have a second session that can be resumed."""
     driven = scene.driven
     for place in (1, 2):
-        sent = await send(driven, f"session {place} [[answer:said {place}]]")
+        sent = await send(driven, f"session-{place} [[answer:said {place}]]")
         await driven.reached(COMPLETED, after=await finished(driven, sent.turn))
         if place == 1:
             await (begin_anew(driven, "said 1") if driven.kind.agent == "codex" else clear(driven))
@@ -242,11 +242,11 @@ async def take_after_resume(scene: Scene, number: int) -> Taken:
     """A person goes on with an older session; then they prompt, or a message is sent."""
     driven = scene.driven
     if driven.kind.agent == "codex":
-        await resume_second(driven, "session ")
+        await resume_second(driven, "session-1")
     else:
         await driven.prompts("/resume")
         await driven.shows("Resume")
-        await driven.shows("session ")
+        await driven.shows("session-")
         await driven.settles()
         await driven.keys("Enter")
         await driven.hides("Resume")
