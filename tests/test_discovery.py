@@ -4,9 +4,8 @@ import contextlib
 import os
 import socket
 import subprocess
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from cli_agent_orchestrator.discovery import (
 from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.runs import free_port
-from tests.third_party import ThirdParty, third_party
+from tests.third_party import ThirdParty, listening, third_party
 
 WAIT_SECONDS = 60.0
 
@@ -82,9 +81,10 @@ class TestNaming:
         assert name_server({"CAO_PORT": port}) is None
         assert name_server({}) is None
 
-    def test_a_port_that_is_none_is_said(self) -> None:
-        with pytest.raises(ConfigError, match="CAO_PORT"):
-            name_server({"CAO_PORT": "many"})
+    @pytest.mark.parametrize("port", ["many", "-1", "65536", "99999"])
+    def test_a_port_that_is_none_is_said(self, port: str) -> None:
+        with pytest.raises(ConfigError, match=r"CAO_PORT.*from 0 to 65535"):
+            name_server({"CAO_PORT": port})
 
     @pytest.mark.parametrize(
         ("host", "url"),
@@ -316,6 +316,19 @@ class TestStrangers:
         with listening(lambda connection: None) as port:
             assert look(environ, port).found is None
 
+    def test_one_who_says_nothing_is_not_waited_for_any_longer_than_is_said(
+        self, environ: dict[str, str]
+    ) -> None:
+        def be_silent(connection: socket.socket) -> None:
+            while connection.recv(1000):
+                pass
+
+        with listening(be_silent) as port:
+            discovery = look(environ, port)
+        assert discovery.found is None
+        assert f"http://127.0.0.1:{port}" in discovery.remarks[0]
+        assert "it did not answer within 3 s" in discovery.remarks[0]
+
     def test_one_who_answers_without_end_is_not_listened_to_for_long(
         self, environ: dict[str, str]
     ) -> None:
@@ -341,34 +354,6 @@ def relaying(target: str, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterat
         yield f"http://{address[0]}:{port}"
 
 
-@contextlib.contextmanager
-def listening(
-    answer: Callable[[socket.socket], None], address: tuple[str, int] = ("127.0.0.1", 0)
-) -> Iterator[int]:
-    """Answer connections, one after the other, until the block is left."""
-    with socket.create_server(address) as listener:
-        port = int(listener.getsockname()[1])
-        over = threading.Event()
-
-        def serve() -> None:
-            while True:
-                connection = listener.accept()[0]
-                with connection:
-                    if over.is_set():
-                        return
-                    connection.settimeout(WAIT_SECONDS)
-                    answer(connection)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield port
-        finally:
-            over.set()
-            socket.create_connection((address[0], port)).close()
-            thread.join()
-
-
 class TestStateFolder:
     def test_a_server_that_has_ended_is_not_announced_any_more(
         self, environ: dict[str, str], state: Path, stranger: ThirdParty
@@ -387,7 +372,10 @@ class TestStateFolder:
         (state / "server").write_text(text, encoding="utf-8")
         assert announced_server(environ) is None
 
-    @pytest.mark.parametrize("url", ["https://127.0.0.1:9", "nonsense", "http://[::1", "http://"])
+    @pytest.mark.parametrize(
+        "url",
+        ["https://127.0.0.1:9", "nonsense", "http://[::1", "http://", "http://127.0.0.1:99999"],
+    )
     def test_an_address_that_cannot_be_asked_is_said(
         self, environ: dict[str, str], state: Path, url: str
     ) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import httpx_sse
 
-from cli_agent_orchestrator.config import DEFAULT_API
+from cli_agent_orchestrator.config import DEFAULT_API, LAST_PORT
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -267,6 +267,8 @@ class ApiClient:
             response = self._http.request(method, path, timeout=timeout, **request)
         except httpx.HTTPError as error:
             raise self._unreachable(path, error) from error
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise UsageError(f"{method} {path[:100]}: this cannot be asked for: {error}") from None
         return _read(method, path, response)
 
     def _unreachable(self, path: str, error: httpx.HTTPError) -> ApiUnreachable:
@@ -314,14 +316,17 @@ def _checked(base_url: str) -> str:
         raise ConfigError("API", "(not shown)", f"{expected}, without user and password")
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise ConfigError("API", base_url, expected)
+    if url.port is not None and not 0 < url.port <= LAST_PORT:
+        raise ConfigError("API", base_url, f"{expected}, with a port from 1 to {LAST_PORT}")
     return str(url).rstrip("/")
 
 
 def _segment(name: str) -> str:
     """Return a name as one part of a path, from which it cannot break out."""
-    if name in ("", ".", ".."):
-        raise UsageError(f"{name!r} is not the name of a terminal or session")
-    return quote(name, safe="")
+    with contextlib.suppress(UnicodeEncodeError):
+        if name not in ("", ".", ".."):
+            return quote(name, safe="")
+    raise UsageError(f"{name!r} is not the name of a terminal or session")
 
 
 def _read(method: str, path: str, response: httpx.Response) -> object:

@@ -19,6 +19,7 @@ import platformdirs
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 DEFAULT_PORT = 9889
+LAST_PORT = 65535
 DEFAULT_API = f"http://localhost:{DEFAULT_PORT}"
 
 PERMISSIONS = ("workspace", "full", "ask")
@@ -42,18 +43,26 @@ def read_bool(values: Mapping[str, str], name: str, default: bool) -> bool:
     return word in TRUE_WORDS
 
 
-def read_int(values: Mapping[str, str], name: str, default: int, minimum: int) -> int:
+def read_int(
+    values: Mapping[str, str], name: str, default: int, minimum: int, maximum: int | None = None
+) -> int:
     text = values.get(name)
     if not text:
         return default
-    expected = f"a whole number of at least {minimum}"
+    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    expected = f"a whole number {limits}"
     try:
         number = int(text)
     except ValueError:
         raise ConfigError(name, text, expected) from None
-    if number < minimum:
+    if number < minimum or (maximum is not None and number > maximum):
         raise ConfigError(name, text, expected)
     return number
+
+
+def read_port(values: Mapping[str, str], default: int) -> int:
+    """Return the port in CAO_PORT; 0 stands for any that is free."""
+    return read_int(values, "CAO_PORT", default, 0, LAST_PORT)
 
 
 def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
@@ -187,7 +196,7 @@ class ServerConfig:
             state_dir=state_folder(environ),
             config_dir=config_folder(environ),
             host=read_text(environ, "CAO_HOST", "127.0.0.1"),
-            port=read_int(environ, "CAO_PORT", DEFAULT_PORT, 0),
+            port=read_port(environ, DEFAULT_PORT),
             permissions=read_choice(environ, "AGENT_PERMISSIONS", PERMISSIONS[0], PERMISSIONS),
             start_seconds=read_seconds(environ, "CAO_START_SECONDS", 60),
             environ=dict(environ),

@@ -25,8 +25,9 @@ import httpx
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.config import (
     DEFAULT_PORT,
+    LAST_PORT,
     check_state_folder,
-    read_int,
+    read_port,
     read_text,
     state_folder,
 )
@@ -35,8 +36,9 @@ from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE
 
-PROOF_SECONDS = 10.0
-"""How long a server may take for its proof, from the first byte to the last."""
+PROOF_SECONDS = 3.0
+"""How long a server may take for its proof, from the first byte to the last: who listens at the
+usual port and says nothing delays every command by as much."""
 PROOF_LIMIT = 16 * 1024
 """Bytes of such an answer."""
 LOOPBACK = "127.0.0.1"
@@ -83,7 +85,7 @@ def name_server(environ: Mapping[str, str], option: str | None = None) -> Named 
     for by, text in given:
         if text and text.strip():
             return Named(text.strip().rstrip("/"), by)
-    port = read_int(environ, "CAO_PORT", 0, 0)
+    port = read_port(environ, 0)
     return Named(_usual_address(environ, port), "CAO_PORT") if port else None
 
 
@@ -207,11 +209,14 @@ def _ask_for_proof(url: str, tokens: tuple[str, ...]) -> _Proof | str | None:
         return "its address cannot be read"
     challenge = new_challenge()
     path = f"/identity?challenge={challenge}"
+    deadline = time.monotonic() + PROOF_SECONDS
     try:
         with socket.create_connection(address, PROOF_SECONDS) as connection:
             peer: tuple[str, int] = connection.getpeername()[:2]
-            body = _get(connection, path, _netloc(peer))
-    except OSError as error:
+            body = _get(connection, path, _netloc(peer), deadline)
+    except TimeoutError:
+        return f"it did not answer within {PROOF_SECONDS:.0f} s"
+    except (OSError, UnicodeError) as error:
         refused = isinstance(error, ConnectionRefusedError | socket.gaierror)
         return None if refused else f"it did not answer ({error})"
     for token in tokens:
@@ -225,7 +230,9 @@ def _parsed(url: str) -> tuple[str, int] | None:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
         return None
-    return (parts.host, parts.port or 80) if parts.scheme == "http" and parts.host else None
+    port = 80 if parts.port is None else parts.port
+    usable = parts.scheme == "http" and parts.host and 0 < port <= LAST_PORT
+    return (parts.host, port) if usable else None
 
 
 def _netloc(address: tuple[str, int]) -> str:
@@ -233,12 +240,11 @@ def _netloc(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ipaddress.ip_address(host).version == 6 else f"{host}:{port}"
 
 
-def _get(connection: socket.socket, path: str, host: str) -> bytes:
+def _get(connection: socket.socket, path: str, host: str, deadline: float) -> bytes:
     """Return the body of an answer.
 
     By hand: a stranger who answers drop by drop, or without end, is not waited for any longer.
     """
-    deadline = time.monotonic() + PROOF_SECONDS
     connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode("ascii"))
     answer = b""
     while len(answer) < PROOF_LIMIT:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli import terminals
+from cli_agent_orchestrator.cli.listing import read_terminal
 from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
 from cli_agent_orchestrator.models import Delivery, OutputMode
 from tests.api.running import TOKEN, RunningApi, running_api
@@ -156,6 +157,14 @@ class TestStop:
         assert ours.service.ended == []
 
 
+def test_a_folder_that_cannot_be_looked_up_is_not_this_one(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for folder in (loop, f"{loop}/below", "/half \ud83c", "/" + "x" * 5_000, "/x" * 50_000):
+        told = read_terminal({"id": "11111111", "working_directory": str(folder)})
+        assert not told.works_in(Path("/nowhere"))
+
+
 def test_ls_shows_where_each_agent_works_and_what_it_may_do(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     lines = shell.run("ls").output.splitlines()
@@ -279,6 +288,20 @@ class TestForeign:
         theirs.answers["/sessions/cao-theirs/terminals"] = (200, b'[{"id": "0badcafe"}]')
         assert "0badcafe" in guest.run("ls").output
 
+    def test_a_session_or_terminal_that_cannot_be_asked_for_is_listed_all_the_same(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        names = ["..", "half \ud83c", "x" * 70_000]
+        rows = [{"id": "0badcafe"}, *({"id": name} for name in names)]
+        sessions = [{"id": name} for name in (*names, "cao-theirs")]
+        theirs.answers["/sessions"] = (200, json.dumps(sessions).encode())
+        theirs.answers["/sessions/cao-theirs"] = (200, json.dumps({"terminals": rows}).encode())
+        done = guest.run("ls")
+        assert done.exit_code == 0, done.exception
+        firsts = [line.split()[0] for line in done.output.splitlines()]
+        assert firsts == ["ID", "-", "-", "-", "0badcafe", "..", "half", "x" * 70_000]
+        assert guest.run("stop", "--all").exit_code == 0
+
     def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
         done = guest.run("send", "tester-1", "hello")
         assert done.exit_code == 3
@@ -309,6 +332,14 @@ class TestForeign:
             done = guest.run("explain", "0badcafe")
             assert done.exit_code == 0, done.exception
             assert "is -" in done.output
+
+    def test_a_time_that_is_none_is_a_dash(self, guest: Shell, theirs: ThirdParty) -> None:
+        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
+        why = {"evidence": [{"at": 10**400, "source": "screen"}]}
+        theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
+        done = guest.run("explain", "0badcafe")
+        assert done.exit_code == 0, done.exception
+        assert " - s ago  screen" in done.output
 
     def test_without_a_list_a_terminal_is_known_by_its_id(
         self, guest: Shell, theirs: ThirdParty

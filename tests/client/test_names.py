@@ -7,6 +7,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     BadMessage,
     ConfigError,
+    OrchestratorError,
     UsageError,
 )
 from tests.api.running import RunningApi
@@ -23,10 +24,20 @@ def test_a_name_stays_one_part_of_the_path(
     assert list(server.service.known) == ["other"]
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
+@pytest.mark.parametrize("name", ["", ".", "..", "half \ud83c"])
 def test_what_cannot_be_a_name_is_refused(name: str) -> None:
     with ApiClient() as client, pytest.raises(UsageError, match="not the name"):
         client.delete_session(name)
+
+
+def test_a_name_that_is_too_long_for_an_address_is_refused() -> None:
+    with ApiClient() as client, pytest.raises(UsageError, match="too long"):
+        client.delete_session("x" * 70_000)
+
+
+def test_a_host_that_cannot_be_looked_up_is_a_clear_error() -> None:
+    with ApiClient("http://a..b:9889") as client, pytest.raises(OrchestratorError):
+        client.health()
 
 
 def test_half_a_character_cannot_be_sent(client: ApiClient) -> None:
@@ -43,6 +54,9 @@ def test_half_a_character_cannot_be_sent(client: ApiClient) -> None:
         "http://",
         "http://localhost/?a=b",
         "http://[::1",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:65536",
+        "http://127.0.0.1:99999",
     ],
 )
 def test_a_bad_address_is_a_clear_error(url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.client import Answer, ApiClient
-from cli_agent_orchestrator.errors import ApiRefused, NotFound, OrchestratorError
+from cli_agent_orchestrator.errors import ApiRefused, NotFound, OrchestratorError, UsageError
 
 NOT_TOLD = "-"
 NO_SUCH_ROUTE = (404, 405, 501)
@@ -38,9 +38,13 @@ class Listed:
     def works_in(self, folder: Path) -> bool:
         """Does the agent work in a folder, or below it?"""
         told = self.raw.get("working_directory")
-        if not isinstance(told, str) or "\0" in told or not Path(told).is_absolute():
+        if not isinstance(told, str) or not Path(told).is_absolute():
             return False
-        return Path(told).resolve().is_relative_to(folder.resolve())
+        try:
+            return Path(told).resolve().is_relative_to(folder.resolve())
+        except (OSError, RuntimeError, ValueError):
+            # A loop of links, a name that is too long or no name at all: nobody works there.
+            return False
 
 
 def read_terminal(raw: Mapping[str, Any]) -> Listed:
@@ -100,9 +104,12 @@ def _listed(client: ApiClient) -> list[Listed] | None:
 
 
 def _terminals_of(client: ApiClient, session: str) -> Iterator[Answer]:
-    listed = client.get_session(session).get("terminals")
-    if not isinstance(listed, list):
-        listed = client.list_terminals(session)
+    try:
+        listed = client.get_session(session).get("terminals")
+        if not isinstance(listed, list):
+            listed = client.list_terminals(session)
+    except UsageError:  # it has a name that cannot be asked for
+        listed = [{}]
     for raw in listed:
         if isinstance(raw, dict):
             yield {"session_name": session, **raw}
@@ -123,7 +130,7 @@ def _completed(client: ApiClient, raw: Answer) -> Answer:
 def _or_nothing(ask: Callable[[str], Answer], name: str) -> Answer:
     try:
         return ask(name)
-    except ApiRefused:
+    except (ApiRefused, UsageError):
         return {}
 
 

@@ -211,11 +211,17 @@ def _evidence_lines(why: Answer, now: float) -> Iterator[str]:
     for piece in evidence if isinstance(evidence, list) else ():
         if not isinstance(piece, dict):
             continue
-        at = piece.get("at")
-        age = f"{max(0.0, now - at):8.1f}" if isinstance(at, int | float) else f"{NOT_TOLD:>8}"
+        age = _age(piece.get("at"), now)
         says = _told(piece, "status", "nothing").replace("_", " ")
         detail = _told(piece, "detail")
-        yield f"  {age} s ago  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
+        yield f"  {age:>8} s ago  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
+
+
+def _age(at: object, now: float) -> str:
+    try:
+        return f"{max(0.0, now - at):.1f}" if isinstance(at, int | float) else NOT_TOLD
+    except OverflowError:
+        return NOT_TOLD
 
 
 def _told(answer: Mapping[str, Any], name: str, otherwise: str = NOT_TOLD) -> str:
