@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Guarded, Lifeline
+from cli_agent_orchestrator.cli.connect import Guarded
+from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Lifeline
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.discovery import Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict

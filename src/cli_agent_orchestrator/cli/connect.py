@@ -1,15 +1,44 @@
 """The server of a command: the one that `discovery` finds, or one that lasts as long as it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import click
+import httpx
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator.client import IDLE_CONNECTION_SECONDS, ApiClient
 from cli_agent_orchestrator.config import DEFAULT_PORT
-from cli_agent_orchestrator.discovery import Found, discover, name_server
+from cli_agent_orchestrator.discovery import Found, discover, is_still_ours, name_server
+
+CONNECTED = "connection.connect_tcp.complete"
+"""What `httpcore` calls the moment before anything is sent."""
+
+
+class Guarded(httpx.BaseTransport):
+    """Reaches a server that has proved to be ours, and nobody who has taken its port since.
+
+    Whoever takes a new connection must prove it again before a request is sent over it.
+    """
+
+    def __init__(self, is_still_ours: Callable[[], bool]) -> None:
+        limits = httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS)
+        self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
+        self._is_still_ours = is_still_ours
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.extensions["trace"] = self._look_at_connection
+        return self._transport.handle_request(request)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _look_at_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == CONNECTED and not self._is_still_ours():
+            info["return_value"].close()
+            raise httpx.ConnectError("what answers there does not prove to be your server")
 
 
 @contextmanager
@@ -27,7 +56,8 @@ def connected(
         found = discovery.found
         if found is None:
             found = stack.enter_context(run_own_server(environ, default_port))
-        yield stack.enter_context(ApiClient(found.url, token=found.token))
+        transport = Guarded(lambda: is_still_ours(found)) if found.proved else None
+        yield stack.enter_context(ApiClient(found.url, token=found.token, transport=transport))
 
 
 @contextmanager

@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
-from cli_agent_orchestrator.cli.connect import run_own_server
-from cli_agent_orchestrator.client import IDLE_CONNECTION_SECONDS, ApiClient
+from cli_agent_orchestrator.cli.connect import Guarded, run_own_server
+from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT
 from cli_agent_orchestrator.discovery import Found, Named, discover, is_still_ours
@@ -24,34 +23,7 @@ from cli_agent_orchestrator.run_config import RunConfig
 PATIENCE_SECONDS = 2.0
 """How long a server that was found may be away, to be restarted for example."""
 
-CONNECTED = "connection.connect_tcp.complete"
-"""What `httpcore` calls the moment before anything is sent."""
-
 logger = logging.getLogger(__name__)
-
-
-class Guarded(httpx.BaseTransport):
-    """Reaches a server that has proved to be ours, and nobody who has taken its port since.
-
-    Whoever takes a new connection must prove it again before a request is sent over it.
-    """
-
-    def __init__(self, is_still_ours: Callable[[], bool]) -> None:
-        limits = httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS)
-        self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
-        self._is_still_ours = is_still_ours
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        request.extensions["trace"] = self._look_at_connection
-        return self._transport.handle_request(request)
-
-    def close(self) -> None:
-        self._transport.close()
-
-    def _look_at_connection(self, event: str, info: Mapping[str, Any]) -> None:
-        if event == CONNECTED and not self._is_still_ours():
-            info["return_value"].close()
-            raise httpx.ConnectError("what answers there does not prove to be your server")
 
 
 class Lifeline(Guarded):
