@@ -14,8 +14,20 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 MEMORY_BYTES = 4 << 30
+
+# The same examples as ever, but none is made smaller: whether a test fails is all that is asked.
+settings.register_profile(
+    "mutants",
+    max_examples=100,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 class Outcome(Enum):
@@ -89,4 +101,4 @@ def _judge(trial: Trial) -> int:
     sys.dont_write_bytecode = True
     # pytest would have liked to see these imports itself
     quiet = ("-qx", "--tb=no", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning")
-    return int(pytest.main([*quiet, *trial.tests]))
+    return int(pytest.main([*quiet, "--hypothesis-profile=mutants", *trial.tests]))
