@@ -190,3 +190,25 @@ def test_the_same_observation_twice_gives_the_same_answer() -> None:
     wait = Wait.begin(0, RULES)
     seen = Observation(5, IDLE, None)
     assert advance(wait, seen, RULES) == advance(wait, seen, RULES)
+
+
+class TestAPromptForAnAgentThatHadFailed:
+    """Its error is the old one until it was seen to do something, or the grace is over."""
+
+    def after(self, *seen: Seen) -> Action:
+        wait = Wait.begin(0, RULES, old_error=True)
+        action: Action = Look(0)
+        for time, status, *_ in seen:
+            assert isinstance(action, Look), f"the wait was over before {time}"
+            wait, action = advance(wait, Observation(time, status, None), RULES)
+        return action
+
+    def test_the_old_error_is_looked_at_again_until_the_grace_is_over(self) -> None:
+        assert self.after((10, ERROR)) == Look(12)
+        assert self.after((29, ERROR)) == Look(30)
+
+    def test_an_error_that_outlasts_the_grace_counts(self) -> None:
+        assert isinstance(self.after((10, ERROR), (30, ERROR)), Fail)
+
+    def test_an_error_after_any_work_is_a_new_one(self) -> None:
+        assert isinstance(self.after((1, ERROR), (2, PROCESSING), (3, ERROR)), Fail)

@@ -153,6 +153,9 @@ def _other_values(value: object) -> Iterator[bool | int | float | str]:
 
 
 def _is_number(value: ast.expr) -> bool:
+    """Is it a number, or a table of nothing but numbers?"""
+    if isinstance(value, ast.Dict):
+        return bool(value.values) and all(map(_is_number, value.values))
     return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 

@@ -4,7 +4,9 @@ import ast
 
 import pytest
 
+from tests.mutants.__main__ import EQUIVALENT, NOT_TRIED, SOURCE, TESTS
 from tests.mutants.changes import changes_of
+from tests.test_architecture import PURE
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,7 @@ def test_one_thing_is_changed_at_a_time(source: str, changed: set[str]) -> None:
         "class C:\n    __test__ = False",
         "x = f'{a} of {b}'",
         "LOOK_SECONDS = 0.5",
+        "HOLD_SECONDS = {A.x: 15.0, A.y: 60}",
     ],
 )
 def test_what_only_readers_and_tools_look_at_is_left_alone(source: str) -> None:
@@ -52,5 +55,20 @@ def test_a_change_says_where_it_is() -> None:
 
 
 def test_a_field_and_a_constant_have_names_too() -> None:
-    found = {change.where for change in changes_of("A = {1: 2}\nclass C:\n    x: int = 3")}
+    found = {change.where for change in changes_of("A = [1]\nclass C:\n    x: int = 3")}
     assert found == {"A", "C.x"}
+
+
+def test_every_pure_module_is_tried_or_has_a_reason_not_to_be() -> None:
+    pure = {str(file.relative_to(SOURCE)) for pattern in PURE for file in SOURCE.glob(pattern)}
+    assert not pure - set(TESTS) - set(NOT_TRIED)
+    assert not set(TESTS) & set(NOT_TRIED)
+
+
+def test_what_is_judged_equivalent_is_a_change_that_can_be_made() -> None:
+    possible = {
+        (module, change.where, change.words)
+        for module in TESTS
+        for change in changes_of((SOURCE / module).read_text(encoding="utf-8"))
+    }
+    assert not EQUIVALENT - possible

@@ -153,6 +153,11 @@ def test_a_run_of_which_nobody_knows_whether_it_goes_on_is_refused(value: object
         from_json({name: SHELL_STATE[name] for name in SHELL_STATE if name != "final_status"})
 
 
+def test_who_has_written_another_final_status_is_told_which_there_are() -> None:
+    with pytest.raises(StateError, match="'DONE', not one of RUNNING, PASS, FAIL"):
+        from_json({**SHELL_STATE, "final_status": "DONE"})
+
+
 def test_a_state_of_the_shell_script_is_read() -> None:
     state = from_json(SHELL_STATE)
     assert (state.round, state.phase) == (3, Phase.PROGRAMMER)

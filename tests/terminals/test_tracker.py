@@ -473,6 +473,11 @@ def test_the_explanation_names_what_told_how_an_open_end_was() -> None:
     ]
 
 
+def test_what_a_record_has_of_an_end_that_nobody_told_is_no_evidence() -> None:
+    track = with_signal(Track(), SignalKind.ANSWERED, 9, Source.RECORD)
+    assert tracker.explain(track, 10).evidence == ()
+
+
 def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
     track = with_title(with_signal(Track(), SignalKind.SUBMITTED, 10), IDLE, None)
     assert judge(track, 11 + SCREEN_LAG).status is PROCESSING

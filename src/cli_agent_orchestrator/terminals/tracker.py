@@ -26,7 +26,7 @@ Judging changes nothing: the same track at the same time gives the same verdict.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from cli_agent_orchestrator.models import Evidence, Explanation, TerminalStatus
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
@@ -83,13 +83,15 @@ HOLD_SECONDS = {
 }
 
 
-class Winner(StrEnum):
+class Winner(Enum):
     """Whose word counts when a signal and a current screen say different things."""
 
-    SIGNAL = "signal"
-    SCREEN = "screen"
-    STILL_SCREEN = "screen that stood still"
-    SCREEN_AT_ONCE = "screen, however new the signal"
+    SIGNAL = auto()
+    SCREEN = auto()
+    STILL_SCREEN = auto()
+    """The screen, if it has stood still."""
+    SCREEN_AT_ONCE = auto()
+    """The screen, however new the signal is."""
 
 
 _IDLE = TerminalStatus.IDLE
