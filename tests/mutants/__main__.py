@@ -25,14 +25,13 @@ NEEDED = 0.95
 SLOWER = 10
 """A change may make the tests this many times as slow before it is called endless."""
 
+ALL = "providers/test_registry.py providers/test_screens.py"
 CLAUDE = (
     "providers/test_claude_hooks.py providers/test_claude_code_session.py "
-    "providers/test_claude_code.py providers/test_claude_screen.py providers/test_screens.py -kclaude"
+    f"providers/test_claude_code.py providers/test_claude_screen.py {ALL} -kclaude"
 )
-CODEX = "providers/test_codex_session.py providers/test_codex.py providers/test_screens.py -kcodex"
-LINE_MODE = (
-    "providers/test_q_cli.py providers/test_kiro_cli.py providers/test_screens.py -kq_cli|kiro_cli"
-)
+CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
+LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
     "pipeline/condense.py": "pipeline/test_condense.py",
@@ -61,15 +60,15 @@ TESTS = {
     "providers/codex.py": CODEX,
     "providers/codex_dialogs.py": CODEX,
     "providers/codex_transcript.py": CODEX,
-    "providers/copilot_cli.py": "providers/test_copilot_cli.py providers/test_screens.py -kcopilot_cli",
-    "providers/gemini_cli.py": "providers/test_gemini_cli.py providers/test_screens.py -kgemini_cli",
+    "providers/copilot_cli.py": f"providers/test_copilot_cli.py {ALL} -kcopilot_cli",
+    "providers/gemini_cli.py": f"providers/test_gemini_cli.py {ALL} -kgemini_cli",
     "providers/kiro_cli.py": LINE_MODE,
     "providers/line_mode.py": LINE_MODE,
     "providers/marks.py": "providers/test_marks.py",
-    "providers/opencode.py": "providers/test_opencode.py providers/test_screens.py -kopencode",
+    "providers/opencode.py": f"providers/test_opencode.py {ALL} -kopencode",
     "providers/q_cli.py": LINE_MODE,
     "providers/screen.py": "providers/test_screen.py providers/test_claude_code.py",
-    "providers/scripted.py": "providers/test_scripted.py providers/test_screens.py -kscripted",
+    "providers/scripted.py": f"providers/test_scripted.py {ALL} -kscripted",
     "providers/stream_state.py": "providers/test_stream_state.py",
     "cli/printable.py": "cli/test_printable.py",
     "cli/remarks.py": "cli/test_remarks.py",

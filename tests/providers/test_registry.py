@@ -1,5 +1,7 @@
 """Finding a provider by its name."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from cli_agent_orchestrator.errors import UnknownName
@@ -15,6 +17,53 @@ def numbers(version: str) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_provider_is_found_by_its_own_name(name: str) -> None:
     assert get_provider(name).name == name
+
+
+@dataclass(frozen=True)
+class Known:
+    """What users and other modules count on."""
+
+    program: str
+    to_install: str
+    """What the hint for installing it must name."""
+    completes: str = ""
+    keeps_record: bool = False
+
+
+KNOWN = {
+    "codex": Known("codex", "npm install -g @openai/codex", "$@", keeps_record=True),
+    "claude_code": Known("claude", "npm install -g @anthropic-ai/claude-code", "@"),
+    "gemini_cli": Known("gemini", "npm install -g @google/gemini-cli", "@"),
+    "copilot_cli": Known("copilot", "npm install -g @github/copilot", "@"),
+    "opencode": Known("opencode", "npm install -g opencode-ai", "@"),
+    "kiro_cli": Known("kiro-cli", "kiro-cli login"),
+    "q_cli": Known("q", "kiro_cli"),
+    "scripted": Known("python", "interpreter"),
+}
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_provider_names_its_program_and_where_it_comes_from(name: str) -> None:
+    provider = get_provider(name)
+    assert provider.program == KNOWN[name].program
+    assert KNOWN[name].to_install in provider.install_hint
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_words_are_guarded_against_completion_where_an_agent_completes(name: str) -> None:
+    assert get_provider(name).completes == KNOWN[name].completes
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_session_record_is_looked_for_where_an_agent_keeps_one(name: str) -> None:
+    assert bool(get_provider(name).record_pattern) == KNOWN[name].keeps_record
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_an_agent_can_be_made_to_quit_and_its_box_be_emptied(name: str) -> None:
+    provider = get_provider(name)
+    assert all(provider.exit_keys)
+    assert all(provider.clear_keys)
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:

@@ -45,6 +45,11 @@ def test_a_report_without_end_is_forgotten() -> None:
     assert kinds(b"\x1b]7501;" + b"x" * MAX_REPORT, b"state=done\x07") == []
 
 
+def test_the_longest_report_may_be_cut_before_its_end() -> None:
+    begun = b"\x1b]7501;state=done:note="
+    assert kinds(begun.ljust(MAX_REPORT, b"x"), b"\x07") == [SignalKind.FINISHED]
+
+
 OUTPUT = (
     b"\x1b[2Jhello\x1b]0;title\x07\x1b]7501;state=working:app=codex\x07 busy\x1b[1m"
     b"\x1b]7501;state=blocked:app=codex:kind=permission\x07?\x1b\x1b]7501;state=done:app=codex\x07"
