@@ -1,6 +1,5 @@
 """The live view in a real terminal: tmux, which is resized, and in which Ctrl-C is pressed."""
 
-import itertools
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.tmux
 
 PATIENCE = 60.0
+LOOK_SECONDS = 0.05
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -58,8 +58,9 @@ class Pane:
         program = folder / "program.py"
         program.write_text(PROGRAM, encoding="utf-8")
         command = (sys.executable, str(program), str(blank_lines))
-        env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "COLUMNS")}
-        self._env = {**env, "LC_ALL": "C.UTF-8"}
+        env = {name: value for name, value in os.environ.items() if name != "TMUX"}
+        # What an outer terminal has left there says nothing about this one.
+        self._env = {**env, "LC_ALL": "C.UTF-8", "LINES": "24", "COLUMNS": "200"}
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", "30", *command)
 
     def tmux(self, *words: str) -> str:
@@ -73,20 +74,7 @@ class Pane:
         return done.stdout
 
     def resize(self, width: int, height: int) -> None:
-        """Give the window another size, and wait until the program can know: tmux may lose it."""
-        tty = os.open(self.tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_NOCTTY)
-        try:
-            deadline = time.monotonic() + PATIENCE
-            for attempt in itertools.count():
-                if attempt % 100 == 0:
-                    self.tmux("resize-window", "-x", str(width), "-y", str(height + 1))
-                    self.tmux("resize-window", "-x", str(width), "-y", str(height))
-                if os.get_terminal_size(tty) == (width, height):
-                    return
-                assert time.monotonic() < deadline
-                self.tmux("display-message", "-p", "")
-        finally:
-            os.close(tty)
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def lines(self, joined: bool = False) -> list[str]:
         """Return all that is on the screen and above it; lines that were wrapped may be joined."""
@@ -98,7 +86,7 @@ class Pane:
         deadline = time.monotonic() + PATIENCE
         while not is_so(lines := self.lines(joined)):
             assert time.monotonic() < deadline, "\n".join(lines)
-            os.sched_yield()
+            time.sleep(LOOK_SECONDS)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ and a signal handler can do the same at any moment.
 """
 
 import itertools
+import os
 import signal
 import threading
 import time
@@ -175,6 +176,9 @@ class LiveView:
     def _show(self, line: Text | None = None) -> None:
         """Write a line, if there is one, and the block below it, in one go."""
         with self._writing:
+            # LINES and COLUMNS, which would count more, may be those of another terminal.
+            with suppress(OSError):
+                self._console.size = os.get_terminal_size(self._console.file.fileno())
             above = "" if line is None else self._rendered(line).replace("\n", NEXT_ROW)
             width, height = self._console.size
             rows = self._rows()[: max(height - 1, 1)]
