@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from cli_agent_orchestrator.handoff.replies import Sent
-from cli_agent_orchestrator.handoff.resuming import Situation, Step, first_step
+from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
 from cli_agent_orchestrator.models import TerminalStatus
 
 ALL = [
@@ -49,3 +49,8 @@ def test_what_may_have_been_sent_is_settled(seen: Situation) -> None:
 def test_what_failed_is_asked_again_unless_somebody_made_it_go_on(seen: Situation) -> None:
     goes_on = seen.status is not ERROR and (seen.responded or seen.status in AT_WORK)
     assert first_step(seen) is (Step.WAIT if goes_on else Step.ASK_AGAIN)
+
+
+def test_who_is_asked_again_is_told_that_nothing_is_to_be_done_twice() -> None:
+    assert "may have had this message before" in AGAIN
+    assert AGAIN.endswith("do nothing twice.\n\n")

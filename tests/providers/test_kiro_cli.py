@@ -42,6 +42,7 @@ TRUST_ALL = (
         (BANNER + "> \n", IDLE),
         (BANNER + "!> \n", IDLE),
         (BANNER + "[builder] 1% > a draft\n", IDLE),
+        ("[builder] 1% > Fix it\n> It is fixed.\n" + PROMPT, COMPLETED),
         (ASKED + "⠋ Thinking...\n", PROCESSING),
         (ASKED + "> The test\n", PROCESSING),
         (ASKED + ANSWER, PROCESSING),
@@ -97,6 +98,12 @@ def test_trusting_all_tools_is_for_a_person_to_accept() -> None:
     assert dialog is not None
     assert (dialog.name, dialog.keys) == ("trust all tools", ())
     assert kiro_cli.startup_dialog(ASKED + ANSWER + PROMPT) is None
+    assert kiro_cli.startup_dialog("  ❯ No, exit\n    Yes, I accept\n") is None
+
+
+def test_a_question_that_has_scrolled_up_is_no_longer_asked() -> None:
+    later = TRUST_ALL + "a line of its work\n" * kiro_cli.DIALOG_LINES
+    assert kiro_cli.startup_dialog(later) is None
 
 
 @given(text=st.text(max_size=300))
@@ -122,6 +129,8 @@ GREEN = "\x1b[38;5;10m> \x1b[39m"
         (f"{ASKED}{GREEN}It is\n", None),
         (ASKED + "⠋ Thinking...\n", None),
         (ASKED + TOOL, None),
+        ("\x1b[92m>\x1b[39m It is fixed.\n> a draft\n", "a draft"),
+        ("> a draft that fills\nthe screen\n", "> a draft that fills\nthe screen"),
         ("a draft that fills the screen\n" * 3, "a draft that fills the screen\n" * 2
          + "a draft that fills the screen"),
         (" ask a question or describe a task\n", ""),

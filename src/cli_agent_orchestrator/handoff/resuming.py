@@ -16,7 +16,7 @@ before. An agent that may not have the task, or has not worked on it, is never j
 """
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.models import TerminalStatus
@@ -31,10 +31,10 @@ AGAIN = (
 class Step(Enum):
     """What to do first."""
 
-    SEND = "send"
+    SEND = auto()
     """Send the prompt under its own key."""
-    WAIT = "wait"
-    ASK_AGAIN = "ask again"
+    WAIT = auto()
+    ASK_AGAIN = auto()
 
 
 @dataclass(frozen=True, slots=True)

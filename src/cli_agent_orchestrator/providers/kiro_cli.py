@@ -26,10 +26,12 @@ record_pattern = ""
 # Its screens are known from public recordings.
 tried_versions: tuple[tuple[int, ...], ...] = ()
 
-CLASSIC_SINCE = (2, 0)
+CLASSIC_SINCE = (2,)
 """The version that made the newer interface the default."""
 NEAR_THE_BOX = 8
 """How many of the last lines may belong to the input box and its surroundings."""
+DIALOG_LINES = 20
+"""How many of the last lines may belong to the warning about trusting all tools."""
 
 # ⠹ Kiro is working · Type to queue
 BUSY_PATTERN = r"^\W*Kiro is working\s*(?:[·•…]|$)"
@@ -97,5 +99,5 @@ def last_answer(scrollback: str) -> str:
 
 
 def _asks_to_trust_all(lines: Sequence[str]) -> bool:
-    end = tail(lines, 20)
+    end = tail(lines, DIALOG_LINES)
     return shows(end, TRUST_ALL_TEXT_PATTERN) and shows(end, TRUST_ALL_PATTERN)

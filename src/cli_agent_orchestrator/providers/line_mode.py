@@ -38,8 +38,9 @@ FAILED_PATTERN = r"^(?:Kiro|Amazon Q) is having trouble responding right now\b"
 
 # Ctrl-D quits at an empty prompt; some versions want it twice.
 exit_keys: tuple[str, ...] = ("C-u", "C-d", "C-d")
+CLEARED_LINES = 32
 # Each pair takes a line and the line end before it.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 
 
 @dataclass(frozen=True, slots=True)
