@@ -35,6 +35,7 @@ def test_no_character_that_turns_the_direction_is_left() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\t"])
 def test_a_place_in_a_line_holds_one_line(end: str) -> None:
     shown = one_line(f"a{end}b")
+    assert (shown[0], shown[-1], "�" in shown) == ("a", "b", True)
     assert shown.splitlines() == [shown]
     assert "\t" not in shown
 

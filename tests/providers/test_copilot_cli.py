@@ -195,6 +195,7 @@ def test_the_folder_is_trusted_for_this_session_alone() -> None:
     other = copilot_cli.startup_dialog(screen.replace("❯ 1. Yes ", "❯ 1. Always"))
     assert other is not None
     assert other.keys == ()
+    assert "remember the folder" in other.advice
 
 
 def test_a_question_of_a_turn_is_no_startup_question() -> None:

@@ -205,6 +205,10 @@ def test_a_draft_may_be_the_last_thing_on_the_screen() -> None:
     assert gemini_cli.draft(f"{RULE}\n > line a\n   line b\n") == "line a\nline b"
 
 
+def test_what_stands_right_above_the_rule_is_no_draft() -> None:
+    assert gemini_cli.draft(f" > said before\n{RULE}\n > line a\n") == "line a"
+
+
 @pytest.mark.parametrize(
     ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "how to sign in")]
 )
@@ -213,6 +217,7 @@ def test_a_startup_question_is_left_to_a_person(case: str, name: str) -> None:
     found = gemini_cli.startup_dialog(screen)
     assert found is not None
     assert (found.name, found.keys) == (name, ())
+    assert "by hand" in found.advice or "folder" in found.advice
 
 
 def test_a_question_of_a_turn_is_no_startup_question() -> None:

@@ -163,6 +163,7 @@ def test_the_last_answer_is_what_stands_above_the_end_of_the_turn() -> None:
         f"{ENDINGS[COMPLETED]}"
     )
     assert opencode.last_answer(screen) == "Done:\n\n- one\n  two"
+    assert opencode.last_answer(f"  ┃\n     Done.\n{ENDINGS[COMPLETED]}") == "Done."
 
 
 def test_there_is_no_answer_before_the_agent_speaks() -> None:

@@ -1,12 +1,19 @@
 """What tmux says about panes, as values."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from cli_agent_orchestrator.terminals.panes import (
     HUB_SESSION,
+    PANE_FORMAT,
+    STATE_FORMAT,
     PaneInfo,
     PaneScreen,
     exit_code,
+    list_line,
     look_lines,
     parse_looks,
     parse_pane,
@@ -157,3 +164,54 @@ def test_a_pane_that_is_not_there_has_no_look(head: Answer, body: Answer) -> Non
 )
 def test_exit_codes(status: str, killed_by: str, code: int | None) -> None:
     assert exit_code(status, killed_by) == code
+
+
+def filled_in(form: str, values: Mapping[str, str]) -> bytes:
+    """Return what tmux makes of a format."""
+    return re.sub(r"#\{(@?\w+)\}", lambda field: values[field[1]], form).encode()
+
+
+VALUES = {
+    "pane_id": "%1",
+    "window_id": "@2",
+    "pane_pid": "77",
+    "pane_dead": "1",
+    "pane_dead_status": "",
+    "pane_dead_signal": "9",
+    "pane_in_mode": "1",
+    "pane_title": "a title",
+    "session_name": "cao-shop",
+    "window_name": "tester",
+    "@cao_raw": "1",
+    "@cao_id": "9f3c2a7b",
+}
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        ({}, 137),
+        ({"pane_dead_signal": "", "pane_dead_status": "3"}, 3),
+    ],
+)
+def test_what_is_asked_for_is_what_is_read(ended: Mapping[str, str], code: int) -> None:
+    values = {**VALUES, **ended}
+    pane = parse_pane(filled_in(PANE_FORMAT, values))
+    assert pane == PaneInfo("%1", "@2", "cao-shop", "tester", "9f3c2a7b", 77, True, code, True)
+    head = answer(filled_in(STATE_FORMAT, values))
+    [look] = parse_looks(["%1"], [head, answer(b"text")]).values()
+    assert (look.title, look.in_mode, look.dead, look.exit_code) == ("a title", True, True, code)
+
+
+def test_all_panes_of_all_sessions_are_listed_in_that_form() -> None:
+    words = list_line().split()
+    assert words[:3] == ["list-panes", "-a", "-F"]
+    assert PANE_FORMAT in list_line()
+
+
+def test_a_look_shows_the_same_as_long_as_a_person_would_see_no_difference() -> None:
+    [look] = parse_looks(["%1"], [answer(b"%1:0:::0:t"), answer(b"text")]).values()
+    assert look.shows_the_same(replace(look, dead=True, exit_code=1))
+    assert not look.shows_the_same(replace(look, body=(b"other",)))
+    assert not look.shows_the_same(replace(look, title="u"))
+    assert not look.shows_the_same(replace(look, in_mode=True))
