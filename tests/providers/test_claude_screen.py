@@ -39,6 +39,7 @@ def test_a_tool_is_told_from_words_by_the_result_right_below_it(
 
 def test_a_cell_is_one_paragraph_without_an_empty_line_inside() -> None:
     assert Cell(Kind.ANSWER, ("● one", "  more", "")).is_one_paragraph
+    assert Cell(Kind.ANSWER, ("● one", "", "")).is_one_paragraph
     assert not Cell(Kind.ANSWER, ("● one", "", "  two")).is_one_paragraph
 
 
@@ -114,6 +115,11 @@ def test_the_hint_right_above_the_box_is_no_part_of_the_conversation() -> None:
     assert conversation(lines, Box(3, 4)) == [Cell(Kind.ANSWER, ("● x",))]
     assert conversation(["● x", hint], None) == [Cell(Kind.ANSWER, ("● x", hint))]
     assert conversation([RULE, DRAFT, RULE, hint], Box(1, 2)) == []
+
+
+def test_a_transcript_is_a_conversation_up_to_its_last_rule() -> None:
+    lines = ["● x", RULE, "● y", RULE, "  Showing detailed transcript · ctrl+o to toggle"]
+    assert conversation(lines, None)[-1] == Cell(Kind.ANSWER, ("● y",))
 
 
 def test_the_last_turn_is_what_stands_below_the_last_message() -> None:
