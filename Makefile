@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SEED   ?= $(shell date +%s)
-SAMPLE ?= 20
+SAMPLE ?= 12
 
 .DEFAULT_GOAL := help
 
@@ -35,7 +35,7 @@ test-python: ## Run the tests that need no tmux with PYTHON=python3.14, or the n
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
 
-mutants: $(READY) ## Change the pure modules in small ways: do their tests notice? SAMPLE=20 per module
+mutants: $(READY) ## Change the pure modules in small ways: do their tests notice? SAMPLE=12 per module
 	$(BIN)/python -m tests.mutants --seed $(SEED) --sample $(SAMPLE) $(MODULES)
 
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models

@@ -99,7 +99,7 @@ def main() -> int:
     """Try the changes and return the exit code."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--sample", type=int, default=20, help="changes per module")
+    parser.add_argument("--sample", type=int, default=12, help="changes per module")
     parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as pipeline/reply.py")
     given = parser.parse_args()
     print(f"seed {given.seed}, {given.sample} changes per module")

@@ -230,6 +230,7 @@ def test_the_session_record_tells_how_many_hooks_were_asked_at_the_end() -> None
     signal = claude_code.read_signal(line)
     assert signal is not None
     assert (signal.kind, signal.consulted) == (SignalKind.CONSULTED, 3)
+    assert signal.detail == "stop_hook_summary"
 
 
 def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
