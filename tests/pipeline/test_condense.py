@@ -188,6 +188,7 @@ def test_an_excerpt_tells_what_it_leaves_out() -> None:
     assert excerpt_of(output, numbered(30)) == Excerpt(numbered(30), 20, "/p/003-analyst.md")
     assert excerpt_of(output, output.text).left_out == 0
     assert excerpt_of(Output("a"), "a\nb\nc").left_out == 0
+    assert excerpt_of(Output("a"), "a") == Excerpt("a")
 
 
 LINES = st.sampled_from(
