@@ -269,3 +269,10 @@ def test_no_damage_keeps_a_state_from_being_read(
 
 def test_the_task_is_not_shown_by_accident() -> None:
     assert "parser" not in repr(replace(new_state(), outputs={Role.ANALYST: Output("parser")}))
+
+
+def test_what_is_known_of_the_turn_in_flight_is_kept() -> None:
+    turn = Turn(Role.TESTER, 2, 3)
+    sent = Dispatch(turn, "key", sequence=7, since=12.5, sent=Sent.YES, worked=2.5)
+    state = replace(from_json(SHELL_STATE), progress=Progress(in_flight=sent))
+    assert from_json(to_json(state)).progress.in_flight == sent
