@@ -26,7 +26,8 @@ ALLOWED = {
     "providers": set(),
     "terminals": {"providers"},
     "api": {"terminals", "providers"},
-    "client": set(),
+    "transport": set(),
+    "client": {"transport"},
     "discovery": {"client"},
     "handoff": set(),
     "pipeline": {"handoff"},
@@ -71,7 +72,9 @@ IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",
     "shutil", "tempfile", "sqlite3",
 }  # fmt: skip
-HEAVY = {"fastapi", "uvicorn", "starlette", "sse_starlette", "httpx", "httpx_sse", "rich"}
+HEAVY = {
+    "fastapi", "uvicorn", "starlette", "sse_starlette", "httpx", "httpx_sse", "httpcore", "rich",
+}  # fmt: skip
 
 
 def part_of(module: Path) -> str:

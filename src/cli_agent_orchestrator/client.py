@@ -27,23 +27,27 @@ from cli_agent_orchestrator.errors import (
     UsageError,
 )
 from cli_agent_orchestrator.models import Delivery, OutputMode, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.transport import TimedStream, TimedTransport
 
+# For a whole answer, not only for the next part of it: see `transport.py`.
 QUICK = httpx.Timeout(30, connect=5, pool=5)
 STARTING = httpx.Timeout(120, connect=5, pool=5)
 """Agents take their time to start."""
 TYPING = httpx.Timeout(60, connect=5, pool=5)
 FOLLOWING = httpx.Timeout(50, connect=5, pool=5)
 """Longer than three heartbeats of an event stream: after that it is dead."""
-IDLE_CONNECTION_SECONDS = 4
-"""Shorter than servers keep an unused connection, so that none is used that just closed."""
 
 LONGEST_EVENT_ID = 200
 """A server of ours takes no longer one as a resume point."""
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes of an answer: the scrollback of a terminal is far below."""
 QUERY_LIMIT = 64_000
 """Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
 
 logger = logging.getLogger(__name__)
 
+PLAIN = {"Accept-Encoding": "identity"}
+"""What is packed may be much larger than it looks."""
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 # Any: JSON from a server that may not be ours.
@@ -81,10 +85,9 @@ class ApiClient:
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._http = httpx.Client(
             base_url=self.base_url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers=PLAIN | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=QUICK,
-            limits=httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS),
-            transport=transport,
+            transport=transport or TimedTransport(),
             # No proxy and no .netrc: the token goes to the server and nowhere else.
             trust_env=False,
         )
@@ -235,8 +238,8 @@ class ApiClient:
                 self._http, "GET", "/events", headers=headers, timeout=FOLLOWING
             ) as source:
                 if source.response.status_code != 200:
-                    source.response.read()
                     _read("GET", "/events", source.response)
+                _check_plain("GET", "/events", source.response)
                 stream.attach(source.response)
                 if not stream.stopped:
                     yield from _readable(source.iter_sse())
@@ -264,12 +267,12 @@ class ApiClient:
         self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
     ) -> object:
         try:
-            response = self._http.request(method, path, timeout=timeout, **request)
+            with self._http.stream(method, path, timeout=timeout, **request) as response:
+                return _read(method, path, response)
         except httpx.HTTPError as error:
             raise self._unreachable(path, error) from error
         except (httpx.InvalidURL, UnicodeError) as error:
             raise UsageError(f"{method} {path[:100]}: this cannot be asked for: {error}") from None
-        return _read(method, path, response)
 
     def _unreachable(self, path: str, error: httpx.HTTPError) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
@@ -292,6 +295,8 @@ class _Stream:
 
     def attach(self, response: httpx.Response) -> None:
         network = response.extensions.get("network_stream")
+        if isinstance(network, TimedStream):
+            network.follow()
         with self._lock:
             self._socket = network.get_extra_info("socket") if network is not None else None
         if self._opened is not None:
@@ -331,16 +336,42 @@ def _segment(name: str) -> str:
 
 def _read(method: str, path: str, response: httpx.Response) -> object:
     """Return the JSON of an answer; an error status is an ApiRefused."""
+    body = _body(method, path, response)
     try:
-        answer = response.json()
-    except ValueError:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
         answer = None
     if not response.is_success:
-        detail = answer.get("detail") if isinstance(answer, dict) else response.text[:500]
+        detail = answer.get("detail") if isinstance(answer, dict) else _beginning(body)
         raise ApiRefused(method, path, response.status_code, _text(detail))
     if answer is None:
         raise ApiRefused(method, path, response.status_code, "the answer is not JSON")
     return answer
+
+
+def _body(method: str, path: str, response: httpx.Response) -> bytes:
+    """Return the body of an answer, as far as it comes; it may have no end."""
+    _check_plain(method, path, response)
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_ANSWER:
+            text = f"the answer has more than {LARGEST_ANSWER >> 20} MB"
+            raise ApiRefused(method, path, response.status_code, text)
+    return b"".join(parts)
+
+
+def _check_plain(method: str, path: str, response: httpx.Response) -> None:
+    packing = response.headers.get("Content-Encoding", "identity")
+    if packing.lower() != "identity":
+        text = f"the answer is compressed ({packing[:20]}), which was not asked for"
+        raise ApiRefused(method, path, response.status_code, text)
+
+
+def _beginning(body: bytes) -> str:
+    return body[:500].decode("utf-8", "replace")
 
 
 def _text(detail: object) -> str:

@@ -9,9 +9,10 @@ import httpx
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.client import IDLE_CONNECTION_SECONDS, ApiClient
+from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_PORT
 from cli_agent_orchestrator.discovery import Found, discover, is_still_ours, name_server
+from cli_agent_orchestrator.transport import TimedTransport
 
 CONNECTED = "connection.connect_tcp.complete"
 """What `httpcore` calls the moment before anything is sent."""
@@ -24,8 +25,7 @@ class Guarded(httpx.BaseTransport):
     """
 
     def __init__(self, is_still_ours: Callable[[], bool]) -> None:
-        limits = httpx.Limits(keepalive_expiry=IDLE_CONNECTION_SECONDS)
-        self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
+        self._transport = TimedTransport()
         self._is_still_ours = is_still_ours
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
