@@ -100,7 +100,7 @@ class Folder:
                     _remove(folder, name)
                 raise
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, mode: int = 0o666) -> None:
         """Write a file as a whole or not at all: what was there before stays until then."""
         draft = f".{name}.draft"
         with self._opened(make=True) as folder:
@@ -108,7 +108,7 @@ class Folder:
             # A draft may be left over from a killed run. It is removed, not opened.
             _remove(folder, draft)
             try:
-                _create(folder, draft, data)
+                _create(folder, draft, data, mode)
                 os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
                 with suppress(OSError):
@@ -251,9 +251,9 @@ def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
     return data
 
 
-def _create(folder: int, name: str, data: bytes) -> None:
+def _create(folder: int, name: str, data: bytes, mode: int = 0o666) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, mode=0o666, dir_fd=folder), "wb") as file:
+    with os.fdopen(os.open(name, flags, mode=mode, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -145,3 +145,17 @@ def test_a_run_says_which_server_was_named_and_by_what(
     assert f"CAO_API={recorder.url}" in done.stderr
     assert {one.path for one in recorder.asked[before:]} <= {"/health", "/identity"}
     assert {asked.authorization for asked in recorder.asked} == {None}
+
+
+def test_the_address_is_written_for_its_owner_alone_and_through_no_link(machine: Machine) -> None:
+    state = machine.home / "state"
+    state.mkdir(mode=0o700)
+    precious = machine.home / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (state / "server").symlink_to(precious)
+    with machine.server() as server:
+        assert (state / "server").read_text(encoding="utf-8").endswith(server.url)
+        assert not (state / "server").is_symlink()
+        assert (state / "server").stat().st_mode & 0o777 == 0o600
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (state / "server").exists()

@@ -7,6 +7,7 @@ Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configur
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -17,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
-from cli_agent_orchestrator.cli.printable import printable
+from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, UsageError
 
 EXIT_USAGE = 2
@@ -97,10 +98,10 @@ def cao() -> None:
     """Run AI coding agents in tmux terminals, and take a task through them until it passes."""
 
 
-def main() -> None:
+def main(command: click.Command = cao) -> None:
     """Run the command line; every error ends here."""
     try:
-        cao.main(prog_name="cao", standalone_mode=False)
+        command.main(prog_name="cao", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
@@ -118,6 +119,19 @@ def main() -> None:
     except (OrchestratorError, OSError) as error:
         click.echo(printable(f"cao: {error}"), err=True)
         sys.exit(EXIT_ERROR)
+    except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
+        _tell_fault(error)
+        sys.exit(EXIT_ERROR)
     finally:
         # The process ends; without this it would look for garbage in all that was imported.
         gc.freeze()
+
+
+def _tell_fault(error: Exception) -> None:
+    if os.environ.get("CAO_DEBUG"):
+        click.echo(printable("".join(traceback.format_exception(error))), err=True)
+    click.echo(
+        f"cao: this is a fault of cao {__version__}: {type(error).__name__}: "
+        f"{one_line(str(error)[:500])}; please report it with what CAO_DEBUG=1 shows",
+        err=True,
+    )

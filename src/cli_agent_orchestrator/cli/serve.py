@@ -18,10 +18,13 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
 from cli_agent_orchestrator.discovery import Found, server_url
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]
 
+ADDRESS = "server"
+"""The file in the state folder that tells our own commands where we are."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -40,11 +43,13 @@ async def serve_terminals(
     """Own the terminals and serve them until `stop` is set; the agents outlive it."""
     service = TerminalService(config, SystemClock())
     await service.start()
-    address = config.state_dir / "server"
+    folder = Folder(config.state_dir)
 
     def announce(port: int) -> None:
         """Tell our own commands where to find us."""
-        address.write_text(f"{os.getpid()} {server_url(config.host, port)}", encoding="utf-8")
+        folder.remove(ADDRESS)
+        address = f"{os.getpid()} {server_url(config.host, port)}"
+        folder.replace(ADDRESS, address.encode(), mode=0o600)
         ready(port)
 
     try:
@@ -56,7 +61,7 @@ async def serve_terminals(
         )
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
-        address.unlink(missing_ok=True)
+        folder.remove(ADDRESS)
         await service.close()
 
 

@@ -1,0 +1,35 @@
+"""What a user sees of a fault of the program itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import click
+from cli_agent_orchestrator.cli.main import main
+
+@click.command()
+def broken():
+    raise ZeroDivisionError("half \\ud83c")
+
+main(broken)
+"""
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_a_fault_is_one_line_and_never_looks_like_a_failed_run(debug: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "CAO_DEBUG": debug},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "a fault of cao" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+    assert ("Traceback" in done.stderr) is bool(debug)
+    assert debug or len(done.stderr.splitlines()) == 1
