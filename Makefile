@@ -11,7 +11,7 @@ SAMPLE ?= 12
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-demo: $(READY) tmux ## Run the whole loop once with the built-in agent: no account, no network
+demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without an account
 	@$(BIN)/cao demo
 
 test: $(READY) tmux ## Run all tests

@@ -18,6 +18,6 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
         exit 1
     fi
 fi
-echo "Installing the pinned packages ..."
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+echo "Installing the pinned packages into $venv: a minute or two, from the network ..."
+"$venv/bin/python" -m pip install --disable-pip-version-check \
     --constraint constraints.txt --editable '.[dev]'

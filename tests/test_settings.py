@@ -1,7 +1,6 @@
 """The table of settings, the levels they come from, and the settings file."""
 
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,8 @@ from cli_agent_orchestrator.settings import (
 
 SPECIFIED = {
     # the table of the requirements: what a variable is when it is not set
-    "API": "http://localhost:9889", "PROVIDER": "codex", "WD": "", "PROMPT": "", "PROMPT_FILE": "",
+    # (API: what is looked for then; the server of `RunConfig.api` is but the usual one)
+    "API": "", "PROVIDER": "codex", "WD": "", "PROMPT": "", "PROMPT_FILE": "",
     "MAX_ROUNDS": "8", "POLL_SECONDS": "2", "MAX_REVIEW_CYCLES": "3",
     "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "2", "REQUIRE_REVIEW_EVIDENCE": "1",
     "REVIEW_EVIDENCE_MIN_MATCH": "3", "PROJECT_TEST_CMD": "", "RESUME": "",
@@ -167,4 +167,4 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     values = flatten_settings(table, tmp_path / "cao.toml")
     folder = {"WD": str(tmp_path)}
     shown = RunConfig.from_env(merge_settings({}, folder, values))
-    assert asdict(shown) == {**asdict(RunConfig.from_env(folder)), "api_named_by": "API"}
+    assert shown == RunConfig.from_env(folder)

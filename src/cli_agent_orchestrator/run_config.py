@@ -181,7 +181,7 @@ def _read_word(texts: Mapping[str, str], name: str) -> str:
 
 
 def _read_url(texts: Mapping[str, str], name: str, named_by: str) -> str:
-    text = texts.get(name, BY_NAME[name].default).strip()
+    text = texts.get(name, DEFAULT_API).strip()
     expected = "the http or https address of a server, such as " + DEFAULT_API
     try:
         url = urlsplit(text)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator.config import (
-    DEFAULT_API,
     PERMISSIONS,
     read_bool,
     read_choice,
@@ -122,7 +121,8 @@ SETTINGS = (
         "RESUME",
         Kind.FLAG,
         "",
-        "1 resumes the saved run, 0 starts a new one; unset resumes one that is not finished.",
+        "Resume the saved run, or start a new one; if neither is said, one that is not finished "
+        "is resumed.",
     ),
     Setting(
         "STATE_FILE",
@@ -134,7 +134,7 @@ SETTINGS = (
     Setting(
         "API",
         Kind.URL,
-        DEFAULT_API,
+        "",
         "The server; if not given, one of yours that runs, or one inside the run. CAO_API wins.",
     ),
     Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
@@ -149,7 +149,7 @@ SETTINGS = (
         "STRICT_FILE_HANDOFF",
         Kind.FLAG,
         "1",
-        "Take replies from response files only; 0 takes the last output when there is no file.",
+        "Take replies from response files only; if off, the last output will do without one.",
     ),
     Setting(
         "MAX_FILE_REMINDERS",

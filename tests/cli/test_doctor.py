@@ -206,6 +206,16 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
     assert f"chmod go-w {tmp_path / 'state'}" in found["state folder"].detail
 
 
+def test_a_state_folder_that_is_not_there_yet_is_said(desk: Desk, tmp_path: Path) -> None:
+    folder = desk.findings()["state folder"]
+    assert (folder.state, folder.detail) == (
+        State.OK,
+        f"{tmp_path / 'state'} (not there yet: the first start makes it)",
+    )
+    (tmp_path / "state").mkdir(mode=0o700)
+    assert desk.findings()["state folder"].detail == str(tmp_path / "state")
+
+
 def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     desk.environ["CAO_STATE_DIR"] = str(tmp_path / "file" / "state")
@@ -239,4 +249,21 @@ def test_the_lines_for_people_say_what_to_do(desk: Desk) -> None:
         check=False,
     )
     assert "tmux" in done.stdout
-    assert "A run is" in done.stdout
+    assert "A run is" in done.stdout or "No real agent" in done.stdout
+
+
+def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
+    desk.install_tmux()
+    done = subprocess.run(
+        [sys.executable, "-m", "cli_agent_orchestrator", "doctor"],
+        env=desk.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    conclusion = done.stdout.partition("\n\n")[2]
+    assert conclusion.startswith("No real agent is installed")
+    demo, run = [line for line in conclusion.splitlines() if line.startswith("  ")]
+    assert demo.endswith(" demo")
+    assert run.endswith(" run task.md --provider scripted")

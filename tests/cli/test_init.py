@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.init import init
+from cli_agent_orchestrator.cli.init import init, project_above
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.settings import SETTINGS
@@ -19,6 +19,34 @@ def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
     assert written == {"task.md", "cao.toml"}
     assert "run task.md" in done.output
+
+
+def test_a_folder_that_was_not_there_is_said_to_be_made(tmp_path: Path) -> None:
+    new = tmp_path / "new" / "folder"
+    assert f"made the folder {new}\n" in CliRunner().invoke(init, [str(new)]).output
+    assert "made the folder" not in CliRunner().invoke(init, [str(new)]).output
+
+
+@pytest.mark.parametrize("mark", ["cao.toml", "task.md", ".git"])
+def test_in_a_folder_of_a_project_what_is_above_is_named(tmp_path: Path, mark: str) -> None:
+    (tmp_path / mark).mkdir()
+    folder = tmp_path / "below" / "further"
+    output = CliRunner().invoke(init, [str(folder)]).output
+    (line,) = [line for line in output.splitlines() if line.startswith("Above it")]
+    assert f"in {tmp_path}, there is {mark}:" in line
+    assert project_above(folder) == ""
+
+
+def test_above_the_top_folder_of_a_project_nothing_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "cao.toml").touch()
+    (tmp_path / "top" / ".git").mkdir(parents=True)
+    assert project_above(tmp_path / "top") == ""
+
+
+def test_a_folder_above_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
+    odd = tmp_path / "a\nb\x1b[2J"
+    (odd / ".git").mkdir(parents=True)
+    assert project_above(odd / "below").isprintable()
 
 
 def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:

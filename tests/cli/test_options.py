@@ -32,6 +32,16 @@ def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -
     assert bool(found.secondary_opts) == (setting.kind is Kind.FLAG)
 
 
+def test_no_default_is_shown_for_what_is_looked_for_if_it_is_not_given() -> None:
+    assert "default" not in (option("API").help or "")
+    assert RunConfig.from_env({}).api_given is False
+
+
+@pytest.mark.parametrize("name", ["RESUME", "STRICT_FILE_HANDOFF"])
+def test_a_flag_is_explained_without_the_numbers_of_its_variable(name: str) -> None:
+    assert not any(letter.isdigit() for letter in option(name).help or "")
+
+
 def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "cao.toml").write_text(
         "max_rounds = 5\nmax_review_cycles = 6\npoll_seconds = 7\n", encoding="utf-8"
@@ -122,4 +132,5 @@ def test_every_setting_stands_in_the_documentation_as_it_is(setting: Setting) ->
     assert f"`{setting.option}`" in row
     assert setting.help in row
     default = {"1": "on", "0": "off"} if setting.kind is Kind.FLAG else {}
-    assert default.get(setting.default, setting.default) in row
+    shown = default.get(setting.default, setting.default) or "–"
+    assert row.split(" | ")[2].strip("`") == shown

@@ -88,6 +88,14 @@ class TestWords:
     def test_agents_that_are_started_again_are_counted_anew(self) -> None:
         assert told(STARTING, STARTED, STARTING, STARTED) == "tester has started, 1 of 2"
 
+    def test_agents_are_named_by_their_roles_whatever_their_terminals_are_called(self) -> None:
+        starting = AgentsStarting(NOON, {"peer_analyst": "codex", "another": "codex"})
+        started = AgentStarted(NOON, "peer_analyst", "t1")
+        replaced = replace(RUN_BEGAN, resumed=True, replaced=("peer_programmer",))
+        assert told(starting) == "Starting analyst_review (codex), another (codex) ..."
+        assert told(starting, started) == "analyst_review has started, 1 of 2"
+        assert "new agents: programmer_review" in told(replaced)
+
     def test_a_delayed_delivery_says_for_how_long_and_why(self) -> None:
         assert told(BEGAN, delayed("its input box holds text", 40)) == (
             "Round 1, cycle 2, analyst_review waits to be given its message, 40.0 s: "

@@ -267,7 +267,7 @@ class TestMisbehaviour:
         machine.tmux("kill-server")
         refused = machine.cao("run")
         assert refused.returncode == 3
-        assert "peer_analyst" in refused.stderr
+        assert "analyst_review" in refused.stderr
         machine.script(script())
         done = machine.cao("run", "--replace-terminals")
         assert done.returncode == 0, done.stdout + done.stderr

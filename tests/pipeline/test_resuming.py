@@ -119,7 +119,7 @@ class TestObjections:
             (Asked(provider="nope"), "its agents are codex, not nope"),
             (
                 Asked(role_providers={Role.ANALYST_REVIEW: "codex"}),
-                "its peer_analyst is claude_code, not codex",
+                "its analyst_review is claude_code, not codex",
             ),
         ],
     )

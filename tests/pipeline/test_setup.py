@@ -121,6 +121,12 @@ class TestVerification:
         assert "--replace-terminals" in str(raised.value)
         assert "tester" not in str(raised.value)
 
+    def test_a_lost_agent_is_named_by_its_role(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.exit_terminal("peer_programmer-1")
+        with pytest.raises(ResumeError, match=r": programmer_review \(peer_programmer-1\) is not"):
+            verify_resume_terminals(rig.server, state)
+
     def test_a_dead_agent_is_named_with_its_exit_code(self, rig: Rig) -> None:
         state = rig.begin()
         rig.server.terminals["tester-1"] |= {"alive": False, "exit_code": 137}

@@ -66,7 +66,7 @@ class Finding:
 def doctor(as_json: bool) -> None:
     """Say what is installed, what is missing and how to get it.
 
-    Ends with 0 if a run is possible, else with 1.
+    Ends with 0 if a run with a real agent is possible, else with 1.
     """
     config = read_server_config(os.environ)
     findings = list(examine(config, os.environ))
@@ -191,7 +191,8 @@ def _state_folder(folder: Path) -> Finding:
         return Finding("state folder", State.MISSING, str(error), needed=True)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-        return Finding("state folder", State.OK, str(folder), needed=True)
+        there = "" if nearest == folder else " (not there yet: the first start makes it)"
+        return Finding("state folder", State.OK, f"{folder}{there}", needed=True)
     advice = "give yourself access, or name another folder in CAO_STATE_DIR"
     return Finding(
         "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
@@ -242,4 +243,8 @@ def _conclusion(possible: bool, findings: Sequence[Finding], cao: str) -> str:
     lacking = [f.subject for f in findings if f.needed and f.state is State.MISSING]
     if lacking:
         return f"A run is not possible without: {', '.join(lacking)}"
-    return f"A run is not possible without an agent: install one of the above. `{cao} demo` works."
+    return (
+        "No real agent is installed: see above how to get one. Without one these work:\n"
+        f"  {cao} demo\n"
+        f"  {cao} run task.md --provider scripted"
+    )

@@ -8,12 +8,15 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
+from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE, commented_toml
 
 TASK_FILE = "task.md"
+PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
+"""What the top folder of a project has."""
 TASK_TEMPLATE = f"""\
 Write the task below the two lines with stars, then start it with: cao run {TASK_FILE}
 What stands up here is for you; no agent sees it.
@@ -40,6 +43,7 @@ def init(folder: Path) -> None:
     The task is a template to fill in. In cao.toml every setting of `cao run` is explained, and none
     is set.
     """
+    is_new, above = not os.access(folder, os.F_OK), project_above(folder)
     for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml())):
         path = folder / name
         try:
@@ -49,8 +53,32 @@ def init(folder: Path) -> None:
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
         else:
+            if is_new:
+                click.echo(f"made the folder {folder}")
+                is_new = False
             click.echo(f"{path} written")
+    if above:
+        click.echo(above)
     click.echo(f"Next: fill in {folder / TASK_FILE}, then type:\n  {_next_command(folder)}")
+
+
+def project_above(folder: Path) -> str:
+    """Say which folder above looks like the project's own; nothing if this one does, or none."""
+    # Unlike `resolve` this does not mind links that lead in a circle.
+    here = Path(os.path.realpath(folder))
+    if _marks(here):
+        return ""
+    for parent in here.parents:
+        if marks := _marks(parent):
+            return one_line(
+                f"Above it, in {parent}, there is {', '.join(marks)}: a run uses only what is in "
+                "the folder where it is started"
+            )
+    return ""
+
+
+def _marks(folder: Path) -> list[str]:
+    return [name for name in PROJECT_MARKS if os.path.lexists(folder / name)]
 
 
 def _next_command(folder: Path) -> str:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
-from cli_agent_orchestrator.cli.narration import Narration, Tone, place
+from cli_agent_orchestrator.cli.narration import Narration, Tone, agents_in_words, place
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.progress import Screens
 from cli_agent_orchestrator.errors import OrchestratorError
@@ -80,8 +80,8 @@ class LiveView:
         self._console = console or Console(highlight=False)
         self._narration = Narration(base)
         self._server: Screens | None = None
-        self._starting: list[str] = []
-        """Who is being started."""
+        self._starting: dict[str, str] = {}
+        """Who is being started: the agents by the names of their terminals."""
         self._turn: TurnBegan | None = None
         self._status: TerminalStatus | None = None
         self._delay: HandoffEvent | None = None
@@ -129,17 +129,19 @@ class LiveView:
     def _take_in(self, event: RunEvent) -> None:
         match event:
             case AgentsStarting():
-                self._starting = [f"{name} ({agent})" for name, agent in event.providers.items()]
+                self._starting = dict(event.providers)
                 self._began = time.monotonic()
             case AgentStarted():
-                self._starting = [who for who in self._starting if who.split()[0] != event.name]
+                self._starting = {
+                    name: agent for name, agent in self._starting.items() if name != event.name
+                }
             case RunBegan():
-                self._starting = []
+                self._starting = {}
             case TurnBegan():
                 self._turn, self._status, self._delay, self._screen = event, None, None, []
                 self._began = time.monotonic()
             case TurnEnded() | RunEnded():
-                self._turn, self._starting = None, []
+                self._turn, self._starting = None, {}
             case HandoffEvent():
                 self._status = event.status or self._status
                 if event.kind is EventKind.DELAYED:
@@ -202,7 +204,7 @@ class LiveView:
     def _rows(self) -> list[Text]:
         turn, since = self._turn, _clock_face(time.monotonic() - self._began)
         if turn is None:
-            waited_for = ", ".join(self._starting)
+            waited_for = ", ".join(agents_in_words(self._starting))
             return [Text(f"▶ starting {waited_for}  {since}")] if waited_for else []
         status = "sending" if self._status is None else self._status.replace("_", " ")
         head = Text.assemble(

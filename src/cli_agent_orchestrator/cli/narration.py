@@ -30,7 +30,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     RoundsUsedUp,
     SentBack,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.roles import Role, name_of
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
 
@@ -113,17 +113,17 @@ class Narration:
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
             self._starting, self._started = event.providers, []
-            named = ", ".join(f"{name} ({agent})" for name, agent in event.providers.items())
+            named = ", ".join(agents_in_words(event.providers))
             return Line(f"Starting {named} ...", Tone.QUIET)
         self._started.append(event.name)
         count = f"{len(self._started)} of {len(self._starting)}"
-        return Line(f"{event.name} has started, {count}", Tone.QUIET)
+        return Line(f"{name_of(event.name)} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
-        new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
+        new = f"; new agents: {', '.join(map(name_of, event.replaced))}" if event.replaced else ""
         return Line(
             f"The run {verb} with five agents ({agents}) in session {event.session_name}{new}. "
             f"Everything is kept in {self._short(event.archive)}"
@@ -158,6 +158,11 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def agents_in_words(providers: Mapping[str, str]) -> list[str]:
+    """Name each role with its agent: `analyst_review (codex)`; terminals have other names."""
+    return [f"{name_of(terminal)} ({agent})" for terminal, agent in providers.items()]
 
 
 def place(turn: Turn) -> str:

@@ -18,7 +18,7 @@ from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
 from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import next_turn
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.roles import Role, name_of
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, from_json
 from cli_agent_orchestrator.pipeline.store import LARGEST_STATE
 from cli_agent_orchestrator.pipeline.task import parse_task
@@ -151,9 +151,8 @@ def _title(found: Report) -> str:
 
 def _facts(found: Report) -> list[str]:
     kinds = sorted(set(found.agents.values()))
-    agents = (
-        kinds[0] if len(kinds) == 1 else ", ".join(f"{n}: {a}" for n, a in found.agents.items())
-    )
+    each = (f"{name_of(terminal)}: {agent}" for terminal, agent in found.agents.items())
+    agents = kinds[0] if len(kinds) == 1 else ", ".join(each)
     lines = [f"- Task: {found.task}", f"- Folder: {found.wd}", f"- Agents: {agents}"]
     if found.turns:
         began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)

@@ -96,7 +96,7 @@ def _about_agents(saved: RunState, asked: Asked) -> list[str]:
     for role, provider in asked.role_providers.items():
         before = saved.progress.providers.get(role.terminal) or saved.provider
         if before and provider != before:
-            found.append(f"its {role.terminal} is {before}, not {provider}")
+            found.append(f"its {role} is {before}, not {provider}")
     return found
 
 

@@ -39,6 +39,11 @@ class Role(StrEnum):
         return SEATS[self].response_file
 
 
+def name_of(terminal: str) -> str:
+    """Return the name of the role that sits in a terminal, which is what people know it by."""
+    return next((role for role in Role if role.terminal == terminal), terminal)
+
+
 class Phase(StrEnum):
     """Where a round is."""
 

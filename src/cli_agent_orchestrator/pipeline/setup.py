@@ -113,8 +113,7 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
     if not lost:
         return
     names = "; ".join(
-        f"{role.terminal} ({state.terminal_of(role) or 'no id'}) {fate}"
-        for role, fate in lost.items()
+        f"{role} ({state.terminal_of(role) or 'no id'}) {fate}" for role, fate in lost.items()
     )
     raise ResumeError(
         f"the saved run cannot go on: {names}. `cao run --replace-terminals` starts new agents for "
