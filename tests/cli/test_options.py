@@ -9,6 +9,7 @@ from cli_agent_orchestrator.cli.run import (
     check_project_file,
     chosen_providers,
     read_all_settings,
+    report_command,
     run,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
@@ -117,6 +118,17 @@ def test_only_the_user_allows_agents_everything(
     )
     assert RunConfig.from_env(settings).permissions == "full"
     assert option("AGENT_PERMISSIONS").opts == ["--permissions"]
+
+
+def test_the_command_that_reports_on_a_run_is_one_that_works_from_here(tmp_path: Path) -> None:
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    here = RunConfig.from_env({"WD": str(folder)})
+    elsewhere = RunConfig.from_env({"WD": str(folder), "STATE_FILE": "run.json"})
+    assert report_command(here, here.wd) == "cao report"
+    assert report_command(elsewhere, Path("/")) == (
+        f"cao report --wd '{here.wd}' --state-file '{here.wd / 'run.json'}'"
+    )
 
 
 def test_agents_are_chosen_for_all_roles_or_for_some() -> None:

@@ -192,8 +192,8 @@ class TestWords:
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
             (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
-            (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round "),
-            (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds "),
+            (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
+            (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal"), "The run is saved"),
             (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
             (
@@ -204,6 +204,13 @@ class TestWords:
     )
     def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
         assert words in told(event)
+
+    def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
+        event = RunEnded(NOON, FinalStatus.PASS, 2, 0)
+        line = Narration(Path("/p"), "cao report --wd /p").tell(event)
+        assert line is not None
+        assert line.text == "PASS after 2 rounds (cao report --wd /p says more)"
+        assert told(event) == "PASS after 2 rounds"
 
 
 class FakeScreens:
@@ -336,7 +343,7 @@ class TestViews:
     ) -> None:
         code = (
             "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
-            "print(type(progress.choose_view(pathlib.Path('/p'), False)).__name__)"
+            "print(type(progress.choose_view(pathlib.Path('/p'), False, '')).__name__)"
         )
         env = {name: value for name, value in os.environ.items() if name != "TERM"}
         ours, theirs = os.openpty()

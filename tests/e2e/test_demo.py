@@ -112,6 +112,17 @@ def test_what_the_demo_says_to_type_next_works_as_it_is_printed(visitor: Machine
     assert "PASS" in finished.stdout
 
 
+def test_the_demo_tells_a_command_that_reports_on_its_run(visitor: Machine) -> None:
+    done = visitor.cao("demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    (command,) = [line for line in lines if "report" in line]
+    assert lines.index("The run on one page:") == lines.index(command) - 1
+    page = type_in(visitor, command)
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith("# PASS after 2 rounds")
+
+
 def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:
     project = visitor.work / "a new project"
     said = visitor.cao("init", project.name)

@@ -9,7 +9,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
+from textwrap import wrap
 
 import click
 
@@ -27,10 +29,23 @@ PROJECT_NAME = "shopping-basket"
 TASK_FILE = "task.md"
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
+USUAL_WIDTH, WIDEST = 80, 100
 INTRODUCTION = """\
-In {project} there is now a small project with two faults.
+There is now a small project with two faults:
+  {project}
+
 Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester who really runs
 the tests. They follow a script, in real terminals; everything else is as in any run.
+"""
+WHERE = """\
+
+The project stays in
+  {project}
+Every prompt and reply is kept in
+  {archive}
+The run on one page:
+  {cao} report --wd {quoted}
+
 """
 NEXT_STEPS = """\
 What to type next, in a project of your own
@@ -55,7 +70,7 @@ def demo() -> None:
     folder = Path(tempfile.mkdtemp(prefix="cao-demo-"))
     project = folder / PROJECT_NAME
     shutil.copytree(DEMO_PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    click.echo(INTRODUCTION.format(project=project))
+    _say(INTRODUCTION.format(project=project))
     with private_environment(folder, os.environ) as environ:
         code = _run(project, environ)
     if code in (0, 1):
@@ -75,7 +90,7 @@ def _run(project: Path, environ: Mapping[str, str]) -> int:
         "CLEANUP_ON_EXIT": "1",
     }
     order = Order(RunConfig.from_env(settings), environ)
-    return conduct(order, choose_view(project, as_json=False))
+    return conduct(order, choose_view(project, as_json=False, report=""))
 
 
 @contextmanager
@@ -129,11 +144,38 @@ def _show_result(project: Path) -> None:
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))
     click.secho("\nTimeline\n", bold=True)
-    click.echo(text_table(Journal(Folder(archive)).read()))
-    click.echo(f"\nThe project stays in      {project}")
-    click.echo(f"Every prompt and reply in {archive}\n")
+    click.echo(text_table(Journal(Folder(archive)).read(), _width()))
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-    click.echo(NEXT_STEPS.format(cao=cao))
+    quoted = shlex.quote(str(project))
+    _say(WHERE.format(project=project, archive=archive, cao=cao, quoted=quoted))
+    _say(NEXT_STEPS.format(cao=cao))
+
+
+def _say(text: str) -> None:
+    click.echo(wrapped(text, min(_width(), WIDEST)))
+
+
+def _width() -> int:
+    """Return how wide the terminal is; what goes elsewhere is made for a usual one."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
+    except OSError:
+        return USUAL_WIDTH
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text with lines of that width, broken between words.
+
+    An indented line stays whole: it is a path or a command, to be copied.
+    """
+    lines: list[str] = []
+    for whole, group in groupby(text.split("\n"), key=lambda line: line[:1] in ("", " ")):
+        block = list(group)
+        if not whole:
+            words = " ".join(block)
+            block = wrap(words, width, break_long_words=False, break_on_hyphens=False)
+        lines += block
+    return "\n".join(lines)
 
 
 def diff_lines(before: Path, after: Path) -> Iterator[str]:

@@ -74,11 +74,15 @@ class LiveView:
     """Shows lines as they come and the present turn below: role, status, time, last lines."""
 
     def __init__(
-        self, base: Path, console: Console | None = None, refresh_seconds: float = REFRESH_SECONDS
+        self,
+        base: Path,
+        console: Console | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
+        report: str = "",
     ) -> None:
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
-        self._narration = Narration(base)
+        self._narration = Narration(base, report)
         self._server: Screens | None = None
         self._starting: dict[str, str] = {}
         """Who is being started: the agents by the names of their terminals."""

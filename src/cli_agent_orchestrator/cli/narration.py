@@ -77,9 +77,11 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 class Narration:
     """Puts the events of one run into words; it remembers whose turn it is."""
 
-    def __init__(self, base: Path, attach_prefix: str = "") -> None:
-        """Paths below `base` are told from there; the prefix goes before `cao`."""
-        self.attach_prefix = attach_prefix
+    def __init__(self, base: Path, report: str = "") -> None:
+        """Paths below `base` are told from there; `report` is the command that tells the rest."""
+        self.attach_prefix = ""
+        """What goes before `cao`."""
+        self._report = report
         self._base = base
         self._turn: Turn | None = None
         self._waiting = False
@@ -108,7 +110,7 @@ class Narration:
             case Warned():
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():
-                return _ended(event, self.attach_prefix)
+                return self._ended(event)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
@@ -154,6 +156,17 @@ class Narration:
             return None
         words, tone = WORDS[event.kind]
         return Line(words.format(who=who, text=event.text), tone)
+
+    def _ended(self, event: RunEnded) -> Line:
+        rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
+        if event.final_status is FinalStatus.RUNNING:
+            saved = "The run is saved. The same command goes on with it"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
+        more = f" ({self._report} says more)" if self._report else ""
+        stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
+        left = f"; its agents are still there: {stop}" if event.session_left else ""
+        tone = Tone.GOOD if event.final_status is FinalStatus.PASS else Tone.BAD
+        return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
 
     def _short(self, path: str) -> str:
         full = Path(path)
@@ -226,17 +239,3 @@ def _plain(value: object) -> object:
 
 def _turn_fields(turn: Turn) -> dict[str, Any]:
     return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}
-
-
-def _ended(event: RunEnded, prefix: str) -> Line:
-    rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-    left = f"; its agents are still there: {prefix}cao stop --session {event.session_left}"
-    after = left if event.session_left else ""
-    match event.final_status:
-        case FinalStatus.PASS:
-            return Line(f"PASS after {rounds} (cao report says more){after}", Tone.GOOD)
-        case FinalStatus.FAIL:
-            return Line(f"FAIL after {rounds} (cao report says more){after}", Tone.BAD)
-    if event.round:
-        return Line("The run is saved. The same command goes on with it", Tone.ALERT)
-    return Line("The run did not begin", Tone.ALERT)

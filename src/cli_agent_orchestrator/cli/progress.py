@@ -44,8 +44,8 @@ class View(Protocol):
 class PlainView:
     """Shows a run as lines, each with the time."""
 
-    def __init__(self, base: Path) -> None:
-        self._narration = Narration(base)
+    def __init__(self, base: Path, report: str = "") -> None:
+        self._narration = Narration(base, report)
 
     def __enter__(self) -> Self:
         return self
@@ -84,12 +84,12 @@ class JsonView:
         click.echo(json.dumps(fields_of(event)))
 
 
-def choose_view(base: Path, as_json: bool) -> View:
-    """Return the view that suits where the output goes."""
+def choose_view(base: Path, as_json: bool, report: str) -> View:
+    """Return the view that suits where the output goes; `report` is the command that says more."""
     if as_json:
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from cli_agent_orchestrator.cli.live import LiveView  # rich is heavy
 
-        return LiveView(base)
-    return PlainView(base)
+        return LiveView(base, report=report)
+    return PlainView(base, report)

@@ -1,6 +1,7 @@
 """`cao run`: takes a task through the five agents until it passes."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     OUT_OF_PROJECT,
@@ -117,7 +118,18 @@ def run(
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
     )
-    sys.exit(conduct(order, choose_view(config.wd, as_json)))
+    view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
+    sys.exit(conduct(order, view))
+
+
+def report_command(config: RunConfig, here: Path) -> str:
+    """Return the command that reports on a run if it is typed in this folder."""
+    words = ["cao", "report"]
+    if config.wd != here:
+        words += [BY_NAME["WD"].option, str(config.wd)]
+    if config.state_file != config.wd / STATE_FILE:
+        words += [BY_NAME["STATE_FILE"].option, str(config.state_file)]
+    return shlex.join(words)
 
 
 def read_all_settings(
