@@ -327,7 +327,7 @@ class TestStrangers:
             discovery = look(environ, port)
         assert discovery.found is None
         assert f"http://127.0.0.1:{port}" in discovery.remarks[0]
-        assert "it did not answer within 3 s" in discovery.remarks[0]
+        assert "it did not answer within 5 s" in discovery.remarks[0]
 
     def test_one_who_answers_without_end_is_not_listened_to_for_long(
         self, environ: dict[str, str]

@@ -36,7 +36,7 @@ from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE
 
-PROOF_SECONDS = 3.0
+PROOF_SECONDS = 5.0
 """How long a server may take for its proof, from the first byte to the last: who listens at the
 usual port and says nothing delays every command by as much."""
 PROOF_LIMIT = 16 * 1024
