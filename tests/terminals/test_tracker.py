@@ -15,6 +15,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     FLICKER_SECONDS,
     FRAME_SECONDS,
     HOLD_SECONDS,
+    QUESTION_LAG,
     RECORD_LAG,
     SCREEN_LAG,
     START_SECONDS,
@@ -431,6 +432,46 @@ def test_the_stream_tells_of_a_question_where_the_record_does_not() -> None:
     assert judge(answered, 12).status is PROCESSING
     done = with_signal(answered, SignalKind.FINISHED, 13, Source.RECORD)
     assert judge(done, 13).status is COMPLETED
+
+
+def asked_at_the_end_of_a_turn() -> Track:
+    """Return what is known when a stream told of a question, and then a record of an end."""
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(with_screen(track, PROCESSING, 10.5), SignalKind.WAITING, 11, Source.STREAM)
+    return with_signal(track, SignalKind.FINISHED, 11.02, Source.RECORD)
+
+
+def test_a_question_that_the_stream_told_of_is_not_hidden_by_the_end_of_another_turn() -> None:
+    track = asked_at_the_end_of_a_turn()
+    verdict = judge(track, 11.02)
+    assert (verdict.status, verdict.until) == (WAITING, 11.02 + QUESTION_LAG)
+    assert verdict.reason.startswith("stream state: waiting")
+    half_drawn = with_screen(track, COMPLETED, 11.03)
+    assert judge(half_drawn, 11.03).status is WAITING
+    drawn = with_screen(half_drawn, WAITING, 11.05)
+    assert judge(drawn, 11.05).status is WAITING
+    assert judge(drawn, 1000).status is WAITING
+    assert judge(with_screen(drawn, COMPLETED, 20), 20).status is COMPLETED
+
+
+def test_a_question_that_is_not_drawn_in_time_was_one_of_the_turn_that_ended() -> None:
+    track = asked_at_the_end_of_a_turn()
+    assert judge(track, 11.02 + QUESTION_LAG).status is COMPLETED
+
+
+@pytest.mark.parametrize("kind", [SignalKind.WORKING, SignalKind.READY, SignalKind.FINISHED])
+def test_a_question_is_over_at_once_if_the_stream_says_so_after_the_end(kind: SignalKind) -> None:
+    track = with_signal(asked_at_the_end_of_a_turn(), kind, 11.1, Source.STREAM)
+    assert judge(track, 11.1).status is COMPLETED
+
+
+@pytest.mark.parametrize("kind", [SignalKind.INTERRUPTED, SignalKind.FAILED, SignalKind.SUBMITTED])
+def test_a_question_is_over_at_once_if_the_record_tells_more_than_an_end(kind: SignalKind) -> None:
+    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(track, SignalKind.WAITING, 11, Source.STREAM)
+    for before in (track, asked_at_the_end_of_a_turn()):
+        after = with_signal(before, kind, 11.1, Source.RECORD)
+        assert judge(after, 11.1).status is STATUS_OF_SIGNAL[kind]
 
 
 def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:

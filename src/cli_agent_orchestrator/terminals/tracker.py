@@ -8,7 +8,8 @@ The rules, in this order:
    that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
    may be taken back (a hook objects, something works in the background) is none while the screen
    shows work. While an agent asks, what is told of its sub-agents is no news, and the other way
-   round.
+   round. A record's end does not say whose question a stream told of: it stands until the stream
+   takes it back, at most `QUESTION_LAG` seconds, in which one of another agent is drawn.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
    it must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it
    came up after the signal; a question need not even be new if all that was told is work. A busy
@@ -37,6 +38,8 @@ TITLE_LAG = 1.0
 """Seconds after which a title is believed that told of this turn's work and does so no more."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
+QUESTION_LAG = 1.0
+"""Seconds within which a question is drawn that a stream told of when another turn ended."""
 FRAME_SECONDS = 0.5
 """How long a screen that matches nothing may be one that is being drawn anew."""
 START_SECONDS = 1.0
@@ -138,6 +141,10 @@ OF_ONE_AGENT = (
 )
 
 
+RECORDED_END = (Source.RECORD, SignalKind.FINISHED)
+"""Who tells of the end of one turn, and nothing of a question that another one asks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """All that is known about one agent."""
@@ -146,6 +153,8 @@ class Track:
     """The newest signal of the agent's own, or our confirmed submission."""
     told: AgentSignal | None = None
     """That signal as the agent gave it."""
+    asked: Evidence | None = None
+    """The question that the stream told of right before that signal, if that is a record's end."""
     alone: bool = False
     """Was no program but ours asked whether the last turn may end?"""
     background: bool = False
@@ -202,7 +211,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
             return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
         return track
     if source is Source.STREAM and _is_old_news(track, evidence):
-        return track
+        return track if evidence.status is _WAITING else replace(track, asked=None)
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is Source.STREAM and track.stream_began_at is None else None
@@ -211,6 +220,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         stream_began_at=began or track.stream_began_at,
         signal=evidence,
         told=signal,
+        asked=_open_question(track) if (source, signal.kind) == RECORDED_END else None,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
     )
@@ -222,6 +232,13 @@ def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
     if signal.kind is SignalKind.SHORTENED and before in (_PROCESSING, _WAITING):
         return _PROCESSING
     return STATUS_OF_SIGNAL[signal.kind]
+
+
+def _open_question(track: Track) -> Evidence | None:
+    """Return the question that the stream told of last, if nothing was told since."""
+    last = track.signal
+    asks = last is not None and last.source == Source.STREAM and last.status is _WAITING
+    return last if asks else None
 
 
 def _is_beside_the_point(track: Track, source: Source, signal: AgentSignal) -> bool:
@@ -308,6 +325,9 @@ def judge(track: Track, now: float) -> Verdict:
     signal = track.signal
     if signal is None or signal.status is None:
         return _by_screen(track, now)
+    if track.asked is not None and now < signal.at + QUESTION_LAG:
+        reason = f"{_says(track.asked)}; another turn ended meanwhile"
+        return Verdict(_WAITING, reason, signal.at + QUESTION_LAG)
     how = _how_it_ended(track)
     if how is not None:
         signal = replace(how, at=signal.at)
@@ -409,6 +429,6 @@ def explain(track: Track, now: float) -> Explanation:
     """Return the verdict with every piece of evidence behind it, newest first."""
     verdict = judge(track, now)
     said = track.said if track.open_end else None
-    pieces = (track.end, track.signal, said, track.title, track.screen)
+    pieces = (track.end, track.signal, track.asked, said, track.title, track.screen)
     known = sorted((piece for piece in pieces if piece), key=lambda piece: -piece.at)
     return Explanation(verdict.status, verdict.reason, tuple(known))
