@@ -32,6 +32,7 @@ IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED
 PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
+ERROR = TerminalStatus.ERROR
 
 STEADY_SECONDS = 4.0
 """How long a status must not change: longer than any screen is waited for."""
@@ -159,6 +160,36 @@ async def test_a_conversation_that_a_person_shortens_is_worked_on_until_it_is_sh
         delivery = await driven.send("after [[answer:after]]")
         assert delivery.confirmed, delivery.detail
         await complete(driven, 3)
+
+
+async def test_a_shortening_that_a_person_stops_leaves_an_idle_agent(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        typed = time.monotonic()
+        await driven.prompts("/compact please [[hold:never]]")
+        await driven.started(2)
+        await driven.reached(PROCESSING, after=typed)
+        pressed = await driven.stop()
+        await driven.reached(IDLE, after=pressed)
+        await stays(driven, IDLE)
+        assert COMPLETED not in driven.told_since(pressed)
+
+
+async def test_a_shortening_that_fails_leaves_an_agent_that_can_be_sent_the_next_message(
+    ground: Ground,
+) -> None:
+    async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
+        typed = time.monotonic()
+        await driven.prompts("/compact please [[http:400]]")
+        await driven.reached(PROCESSING, after=typed)
+        await driven.reached(IDLE, ERROR, after=typed)
+        await driven.settles()
+        delivery = await driven.send("after [[answer:after]]")
+        assert delivery.confirmed, delivery.detail
+        await driven.reached(COMPLETED, after=typed)
 
 
 async def test_a_conversation_that_a_person_clears_is_a_new_one(ground: Ground) -> None:

@@ -128,6 +128,16 @@ def test_a_version_gets_only_hooks_it_knows(version: tuple[int, ...], missing: s
     assert set(HOOKS_SINCE) - set(hook_settings(version, "/x")) == missing
 
 
+def test_only_a_person_who_shortens_the_conversation_is_told_of() -> None:
+    matchers = {
+        event: rule["matcher"]
+        for event, rules in hook_settings(NEWEST, "/x").items()
+        for rule in rules
+        if "matcher" in rule
+    }
+    assert matchers == {"PreCompact": "manual"}
+
+
 def run_hook(event: str, file: Path, given: Mapping[str, object]) -> None:
     """Run a hook as Claude Code does: through a shell, with JSON on its standard input."""
     done = subprocess.run(
@@ -172,11 +182,13 @@ def test_prompts_and_the_contents_of_files_are_not_written_down(tmp_path: Path) 
     run_hook("UserPromptSubmit", file, {"prompt": "secret " * 100_000})
     run_hook("PostToolUse", file, {"tool_response": "secret"})
     run_hook("PostToolUseFailure", file, {"error": "secret"})
+    run_hook("PreCompact", file, {"trigger": "manual", "custom_instructions": "secret"})
     assert b"secret" not in file.read_bytes()
     assert [signal.kind for signal in read_signals(file)] == [
         SignalKind.SUBMITTED,
         SignalKind.WORKING,
         SignalKind.WORKING,
+        SignalKind.SHORTENING,
     ]
 
 
@@ -259,6 +271,10 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
         (
             {"hook_event_name": "SessionStart", "source": "compact"},
             AgentSignal(SignalKind.SHORTENED, "SessionStart: compact"),
+        ),
+        (
+            {"hook_event_name": "PreCompact"},
+            AgentSignal(SignalKind.SHORTENING, "PreCompact", ends_aloud=True),
         ),
         (
             {"hook_event_name": "SessionStart", "source": "clear", "transcript_path": "/n.jsonl"},

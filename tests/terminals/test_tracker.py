@@ -262,6 +262,30 @@ def test_a_conversation_that_is_shortened_goes_on_with_what_it_did() -> None:
         assert judge(track, 10).status is expected
 
 
+def shortening(at: float) -> Track:
+    """Return what is known when a person has a conversation shortened soon after a turn."""
+    track = stopped(with_screen(consulted(1), COMPLETED, at - 1), at - 0.5, background=False)
+    begun = AgentSignal(SignalKind.SHORTENING, "PreCompact", ends_aloud=True)
+    return tracker.observe_signal(track, Source.HOOK, begun, at)
+
+
+def test_a_conversation_that_a_person_has_shortened_is_work_at_once_and_idle_after_it() -> None:
+    track = shortening(10)
+    assert judge(track, 10).status is PROCESSING
+    track = with_screen(track, PROCESSING, 10.1)
+    assert judge(track, 20).status is PROCESSING
+    track = with_signal(track, SignalKind.SHORTENED, 21)
+    assert judge(track, 21).status is IDLE
+    assert judge(with_screen(track, COMPLETED, 21.1), 1000).status is IDLE
+
+
+def test_a_shortening_that_a_person_stops_leaves_an_idle_agent() -> None:
+    untitled = with_screen(shortening(10), COMPLETED, 11)
+    assert judge(untitled, 11 + HOLD_SECONDS[Source.HOOK]).status is IDLE
+    titled = with_title(with_title(shortening(10), PROCESSING, PROCESSING), COMPLETED, None)
+    assert judge(titled, 11 + TITLE_LAG).status is IDLE
+
+
 def test_a_new_conversation_is_idle_whatever_was_before() -> None:
     for before in (SignalKind.FINISHED, SignalKind.FAILED, SignalKind.SUBMITTED):
         track = with_signal(with_signal(Track(), before, 9), SignalKind.CLEARED, 10)

@@ -80,6 +80,8 @@ class SignalKind(Enum):
     READY = "ready"
     CLEARED = "cleared"
     """A new conversation has begun in the middle of things."""
+    SHORTENING = "shortening"
+    """A person has the conversation shortened; no turn runs meanwhile."""
     SHORTENED = "shortened"
     """The conversation was shortened; a turn that runs goes on."""
     SUBMITTED = "submitted"

@@ -6,7 +6,7 @@ throw a prompt away or keep a turn from ending. What a hook prints would be show
 so ours print nothing.
 
     version   events that are new in it (a name it does not know breaks the settings of some)
-    1.0.84    SessionStart, UserPromptSubmit, PostToolUse, Notification, Stop
+    1.0.84    SessionStart, UserPromptSubmit, PostToolUse, Notification, PreCompact, Stop
     1.0.85    SessionEnd
     2.0.45    PermissionRequest
     2.0.56    PostToolUseFailure
@@ -15,6 +15,9 @@ so ours print nothing.
 An event tells of which agent it is, the first one or one of its sub-agents, and a tool that was
 used whether it works on in the background. A Stop need not be the end: another hook may object (the
 record tells how many were asked), and from 2.1.325 on it names what works in the background.
+
+A person who types `/compact` submits no prompt: PreCompact tells of the beginning, and the start of
+a conversation that is shortened of the end.
 
 No hook tells of Esc. The session record does, if something of an answer was there: it names the
 interruption in the place of a prompt. Before 2.1 a turn that failed stops like any other, and no
@@ -33,14 +36,17 @@ HOOKS_SINCE = {
     "UserPromptSubmit": (),
     "PostToolUse": (),
     "Notification": (),
+    "PreCompact": (),
     "Stop": (),
     "SessionEnd": (1, 0, 85),
     "PermissionRequest": (2, 0, 45),
     "PostToolUseFailure": (2, 0, 56),
     "StopFailure": (2, 1, 78),
 }
+MATCHERS = {"PreCompact": "manual"}
+"""Of which kind an event must be: a turn that shortens its conversation by itself is one turn."""
 # Their input holds the user's prompt and the contents of files: it is not written down.
-NAMES_ONLY = ("UserPromptSubmit",)
+NAMES_ONLY = ("UserPromptSubmit", "PreCompact")
 HEADS_ONLY = ("PostToolUse", "PostToolUseFailure")
 # What stands before the tool's input is kept, and of the input whether the tool works on.
 KEEP_HEAD = (
@@ -66,7 +72,12 @@ _ANSWER = "last_assistant_message"
 def hook_settings(version: tuple[int, ...], event_file: str) -> dict[str, Any]:  # JSON
     """Return the hooks that a version knows, in the form of its settings file."""
     return {
-        event: [{"hooks": [{"type": "command", "command": hook_command(event, event_file)}]}]
+        event: [
+            {
+                **({"matcher": MATCHERS[event]} if event in MATCHERS else {}),
+                "hooks": [{"type": "command", "command": hook_command(event, event_file)}],
+            }
+        ]
         for event, since in HOOKS_SINCE.items()
         if version >= since
     }
@@ -123,6 +134,8 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return _read_start(fields)
         case "UserPromptSubmit":
             return AgentSignal(SignalKind.SUBMITTED, event, ends_aloud=True)
+        case "PreCompact":
+            return AgentSignal(SignalKind.SHORTENING, event, ends_aloud=True)
         case "PostToolUse" | "PostToolUseFailure":
             return _read_tool(event, fields)
         case "PermissionRequest":

@@ -63,6 +63,7 @@ class Source(StrEnum):
 STATUS_OF_SIGNAL = {
     SignalKind.READY: TerminalStatus.IDLE,
     SignalKind.CLEARED: TerminalStatus.IDLE,
+    SignalKind.SHORTENING: TerminalStatus.PROCESSING,
     SignalKind.SHORTENED: TerminalStatus.IDLE,
     SignalKind.SUBMITTED: TerminalStatus.PROCESSING,
     SignalKind.WORKING: TerminalStatus.PROCESSING,
@@ -229,7 +230,9 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
 def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
     """Return the status that a signal stands for; one of them leaves it as it was."""
     before = track.signal.status if track.signal else None
-    if signal.kind is SignalKind.SHORTENED and before in (_PROCESSING, _WAITING):
+    asked_for = track.told is not None and track.told.kind is SignalKind.SHORTENING
+    runs = before in (_PROCESSING, _WAITING) and not asked_for
+    if signal.kind is SignalKind.SHORTENED and runs:
         return _PROCESSING
     return STATUS_OF_SIGNAL[signal.kind]
 
