@@ -4,6 +4,8 @@ import contextlib
 import os
 import socket
 import subprocess
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from cli_agent_orchestrator.discovery import (
     Discovery,
     Found,
     Named,
+    _get,
     announced_server,
     discover,
     is_still_ours,
@@ -27,6 +30,7 @@ from tests.e2e.runs import free_port
 from tests.third_party import ThirdParty, listening, third_party
 
 WAIT_SECONDS = 60.0
+PIECE, MUCH = 16 * 1024, 32 * 1024 * 1024
 
 
 @pytest.fixture
@@ -332,13 +336,36 @@ class TestStrangers:
     def test_one_who_answers_without_end_is_not_listened_to_for_long(
         self, environ: dict[str, str]
     ) -> None:
+        sent: list[int] = []
+
         def babble(connection: socket.socket) -> None:
+            # What the system keeps of it unread is not ours to limit, but it is much less.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
             with contextlib.suppress(OSError):
-                while True:
-                    connection.sendall(b"x" * 1000)
+                while sum(sent) < MUCH:
+                    sent.append(connection.send(b"x" * PIECE))
 
         with listening(babble) as port:
             assert look(environ, port).found is None
+        assert sum(sent) < MUCH
+
+    def test_one_who_falls_silent_in_mid_answer_has_only_what_is_left_of_the_time(self) -> None:
+        given_up = threading.Event()
+        ours, theirs = socket.socketpair()
+
+        def fall_silent() -> None:
+            with theirs:
+                theirs.sendall(b"HTTP/1.0 200 OK")
+                given_up.wait(WAIT_SECONDS)
+
+        stranger = threading.Thread(target=fall_silent)
+        stranger.start()
+        try:
+            with ours, pytest.raises(TimeoutError):
+                _get(ours, "/identity", "localhost", time.monotonic() + 0.1)
+        finally:
+            given_up.set()
+            stranger.join()
 
 
 @contextlib.contextmanager

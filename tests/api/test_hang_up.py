@@ -4,7 +4,9 @@ import asyncio
 import socket
 
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
+from cli_agent_orchestrator.api.hang_up import while_connected
 from cli_agent_orchestrator.models import NewTerminal, Terminal
 from tests.api.running import TOKEN, running_api
 from tests.fakes import FakeService
@@ -44,3 +46,25 @@ def test_an_agent_that_nobody_waits_for_any_more_is_not_started(path: str) -> No
             api.wait_until(lambda: service.starting)
             assert not service.given_up
         api.wait_until(lambda: service.given_up)
+
+
+async def test_when_a_client_hangs_up_the_work_is_undone_before_that_is_told() -> None:
+    events: list[str] = []
+
+    async def hung_up() -> dict[str, str]:
+        while not events:
+            await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def work() -> None:
+        events.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            events.append("undone")
+
+    with pytest.raises(ClientDisconnect):
+        await while_connected(Request({"type": "http"}, hung_up), work())
+    assert events == ["begun", "undone"]

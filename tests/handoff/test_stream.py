@@ -10,7 +10,7 @@ from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 from cli_agent_orchestrator.handoff.lookout import Subject
 from cli_agent_orchestrator.handoff.mailbox import QueueMailbox, StatusSignal, WakeSignal
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent, Narrator
-from cli_agent_orchestrator.handoff.stream import StatusStream
+from cli_agent_orchestrator.handoff.stream import STEADY_SECONDS, StatusStream
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
 from tests.handoff.fakes import FakeClock
 
@@ -153,6 +153,20 @@ def test_a_lost_stream_is_told_once_and_so_is_its_return(listening: Listening) -
     assert mailbox.wait(LIMIT) == WakeSignal()
     assert mailbox.wait(LIMIT) == WakeSignal()
     assert listening.news() == [EventKind.STREAM_BACK]
+    assert listening.news() == []
+
+
+def test_after_a_steady_connection_a_break_counts_as_the_first_one(listening: Listening) -> None:
+    source, mailbox = listening.source, listening.mailbox
+    source.connections.get(timeout=LIMIT)
+    source.refusing = True
+    source.feed.put(BROKEN)
+    assert mailbox.wait(LIMIT) == WakeSignal()
+    source.connections.get(timeout=LIMIT)
+    listening.clock.time += STEADY_SECONDS
+    source.feed.put(BROKEN)
+    assert mailbox.wait(LIMIT) == WakeSignal()
+    source.connections.get(timeout=LIMIT)
     assert listening.news() == []
 
 

@@ -187,6 +187,18 @@ class TestReplacement:
         assert mended.session_name == "cao-2"
         assert set(mended.terminals.values()) == set(rig.server.terminals)
 
+    @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
+    def test_if_one_successor_in_a_new_session_cannot_be_started_none_is_left(
+        self, rig: Rig, profile: str
+    ) -> None:
+        state = rig.begin()
+        rig.server.terminals.clear()
+        rig.server.sessions = ["another"]
+        rig.server.refused[profile] = NO_CODEX
+        with pytest.raises(ApiRefused, match="could not be started"):
+            replace_terminals(rig.server, state, dict.fromkeys(Role, "codex"))
+        assert rig.server.terminals == {}
+
     def test_a_replaced_agent_may_be_another_one(self, rig: Rig) -> None:
         mended = replace_terminals(rig.server, rig.begin(), {Role.PROGRAMMER: "claude_code"})
         assert mended.progress.providers["programmer"] == "claude_code"

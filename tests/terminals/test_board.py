@@ -43,6 +43,22 @@ async def test_history_is_older_than_what_is_known_already() -> None:
     assert live.status is TerminalStatus.PROCESSING
 
 
+async def test_an_answer_is_not_that_to_a_message_that_was_taken_after_it() -> None:
+    board, live = board_with_codex()
+    for signal in (STARTED, COMPLETE):
+        board.signal(live, Source.RECORD, signal, at=5)
+    board.submitted(live, "its input box is empty", at=6)
+    assert live.answer is None
+
+
+async def test_an_answer_that_was_there_before_its_message_was_confirmed_stays() -> None:
+    board, live = board_with_codex()
+    for signal in (STARTED, COMPLETE):
+        board.signal(live, Source.RECORD, signal, at=5)
+    board.submitted(live, "its record tells of it", at=5)
+    assert live.answer == "Done."
+
+
 PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)
 QUESTION = """
   Would you like to run the following command?

@@ -141,6 +141,19 @@ async def test_a_line_without_end_is_skipped_and_the_next_one_is_read(
     assert await lines.next() == "next"
 
 
+async def test_after_a_line_without_end_nothing_that_comes_later_is_skipped(
+    files: SignalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"x" * (MAX_LINE + 2_000_000) + b"\nnext\n")
+    lines = Lines()
+    files.follow(path, lines)
+    assert await lines.next() == "next"
+    with path.open("a") as file:
+        file.write("later\nlast\n")
+    assert await lines.next() == "later"
+
+
 async def test_a_file_that_was_replaced_is_read_from_its_beginning(
     files: SignalFiles, tmp_path: Path
 ) -> None:

@@ -72,6 +72,13 @@ def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path) -> None:
+    full = 2
+    with closing(TerminalStore(tmp_path)) as store:
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (full,)
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
     tmp_path: Path,
 ) -> None:

@@ -1,0 +1,26 @@
+"""The journal of a run, whatever has become of its file."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
+from cli_agent_orchestrator.plain_files import Folder
+
+FIRST = TurnRecord(1, "analyst", 1, 1, "codex", 0.0, 9.0, 9.0, "done", "001-analyst.md", "file")
+SECOND = replace(FIRST, sequence=2, role="analyst_review")
+
+
+def test_a_line_that_is_no_text_is_left_out_and_the_others_are_read(tmp_path: Path) -> None:
+    journal = Journal(Folder(tmp_path))
+    journal.write(FIRST)
+    with journal.path.open("ab") as file:
+        file.write(b"\xff\xfe\n")
+    journal.write(SECOND)
+    assert journal.read() == [FIRST, SECOND]
+
+
+def test_a_turn_with_a_byte_that_is_no_text_is_still_a_turn(tmp_path: Path) -> None:
+    journal = Journal(Folder(tmp_path))
+    journal.write(FIRST)
+    journal.path.write_bytes(journal.path.read_bytes().replace(b"done", b"d\xffne"))
+    assert journal.read() == [replace(FIRST, outcome="d\ufffdne")]
