@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from tests.e2e.runs import free_port
 from tests.third_party import ThirdParty, listening, third_party
 
 WAIT_SECONDS = 60.0
-PIECE, MUCH = 16 * 1024, 32 * 1024 * 1024
+MUCH = 8 * 1024 * 1024
 
 
 @pytest.fixture
@@ -336,36 +336,56 @@ class TestStrangers:
     def test_one_who_answers_without_end_is_not_listened_to_for_long(
         self, environ: dict[str, str]
     ) -> None:
-        sent: list[int] = []
-
         def babble(connection: socket.socket) -> None:
-            # What the system keeps of it unread is not ours to limit, but it is much less.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
             with contextlib.suppress(OSError):
-                while sum(sent) < MUCH:
-                    sent.append(connection.send(b"x" * PIECE))
+                while True:
+                    connection.sendall(b"x" * 1000)
 
         with listening(babble) as port:
             assert look(environ, port).found is None
+
+    def test_nor_can_one_send_any_more_than_an_answer_has(self) -> None:
+        sent: list[int] = []
+
+        def babble(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while sum(sent) < MUCH:
+                    sent.append(connection.send(b"x" * 1000))
+
+        with facing(babble) as connection:
+            _get(connection, "/identity", "localhost", time.monotonic() + WAIT_SECONDS)
+        # What the system has taken of it and nobody reads is far less than that.
         assert sum(sent) < MUCH
 
     def test_one_who_falls_silent_in_mid_answer_has_only_what_is_left_of_the_time(self) -> None:
         given_up = threading.Event()
-        ours, theirs = socket.socketpair()
 
-        def fall_silent() -> None:
-            with theirs:
-                theirs.sendall(b"HTTP/1.0 200 OK")
-                given_up.wait(WAIT_SECONDS)
+        def fall_silent(connection: socket.socket) -> None:
+            connection.sendall(b"HTTP/1.0 200 OK")
+            given_up.wait(WAIT_SECONDS)
 
-        stranger = threading.Thread(target=fall_silent)
-        stranger.start()
-        try:
-            with ours, pytest.raises(TimeoutError):
-                _get(ours, "/identity", "localhost", time.monotonic() + 0.1)
-        finally:
+        with facing(fall_silent) as connection:
+            with pytest.raises(TimeoutError):
+                _get(connection, "/identity", "localhost", time.monotonic() + 0.1)
             given_up.set()
-            stranger.join()
+
+
+@contextlib.contextmanager
+def facing(stranger: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
+    """Yield a connection at whose other end is a stranger."""
+    ours, theirs = socket.socketpair()
+
+    def act() -> None:
+        with theirs:
+            stranger(theirs)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        with ours:
+            yield ours
+    finally:
+        thread.join()
 
 
 @contextlib.contextmanager
