@@ -146,6 +146,13 @@ class StepTimeout(StepFailed):
     """The agent of a step did not end its work in time."""
 
 
+class ServerEnding(OrchestratorError):
+    """The server was told to stop before it could answer."""
+
+    def __init__(self) -> None:
+        super().__init__("the server ends: ask again when it is back")
+
+
 class ServerConflict(OrchestratorError):
     """Another server owns the state folder or the port."""
 

@@ -75,6 +75,32 @@ async def test_a_step_that_nobody_waits_for_any_more_is_ended(ground: Ground) ->
         assert left_behind(service, ground) == (0, "")
 
 
+async def test_a_step_given_up_while_its_agent_is_being_ended_leaves_nothing(
+    ground: Ground,
+) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        running = asyncio.create_task(service.run_step(step(ground)))
+        await working(service)
+        while not running.done():
+            running.cancel()
+            await asyncio.sleep(0)
+    assert ground.tmux("list-panes", "-a") == ""
+    async with ground.service() as service:
+        assert service.sessions() == []
+
+
+async def test_a_service_that_closes_ends_the_agents_of_steps(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        stays = await service.create_session(step(ground).new)
+        running = asyncio.create_task(service.run_step(step(ground)))
+        await working(service)
+    assert running.cancelled()
+    async with ground.service() as service:
+        assert [t.id for s in service.sessions() for t in s.terminals] == [stays.id]
+
+
 async def test_a_step_whose_agent_dies_says_so(ground: Ground) -> None:
     ground.script(HANG)
     async with ground.service() as service:

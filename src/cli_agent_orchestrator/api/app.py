@@ -10,6 +10,7 @@ from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.access import OPEN_REQUESTS, Access, AccessRules, allowed_names
 from cli_agent_orchestrator.api.backend import Backend, Terminals
 from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
+from cli_agent_orchestrator.api.hang_up import LastWords
 from cli_agent_orchestrator.api.problems import add_problem_handlers
 from cli_agent_orchestrator.api.routes import open_router, router
 from cli_agent_orchestrator.api.schemas import ProblemBody, inline_schema
@@ -76,5 +77,6 @@ def create_app(
     # Flat, not included as routers: those are searched twice for every request.
     app.router.routes.extend([*router.routes, *open_router.routes])
     add_problem_handlers(app)
+    app.add_middleware(LastWords)
     app.add_middleware(Access, rules=AccessRules(token, allowed_names(allowed_hosts)))
     return app

@@ -18,6 +18,7 @@ from cli_agent_orchestrator.errors import (
     MessageTooLarge,
     NotFound,
     OrchestratorError,
+    ServerEnding,
     StartError,
     StepFailed,
     StepTimeout,
@@ -36,6 +37,7 @@ STATUS_CODES: Mapping[type[Exception], int] = {
     StepFailed: 502,
     StepTimeout: 504,
     TmuxError: 503,
+    ServerEnding: 503,
     OrchestratorError: 500,
 }
 """The nearest ancestor of an error counts."""

@@ -40,7 +40,7 @@ from cli_agent_orchestrator.api.schemas import (
     terminal_list,
 )
 from cli_agent_orchestrator.identity import CHALLENGE_PATTERN, answer_challenge
-from cli_agent_orchestrator.models import NewTerminal, OutputMode
+from cli_agent_orchestrator.models import NewTerminal, OutputMode, StepAnswer
 from cli_agent_orchestrator.providers.base import Permissions
 
 PROBLEMS = {
@@ -182,7 +182,8 @@ async def create_session(
         str | None, Query(max_length=200, description="Is given the prefix `cao-`.")
     ] = None,
 ) -> Json:
-    terminal = await while_connected(request, service.create_session(new, session_name))
+    creation = service.create_session(new, session_name)
+    terminal = await while_connected(request, creation, lambda made: service.delete(made.id))
     return Json(terminal_fields(terminal), 201)
 
 
@@ -220,7 +221,8 @@ async def delete_session(service: Service, name: SessionName) -> Json:
     responses=problems(404, 422, 503),
 )
 async def create_terminal(request: Request, service: Service, name: SessionName, new: New) -> Json:
-    terminal = await while_connected(request, service.create_terminal(name, new))
+    creation = service.create_terminal(name, new)
+    terminal = await while_connected(request, creation, lambda made: service.delete(made.id))
     return Json(terminal_fields(terminal), 201)
 
 
@@ -254,7 +256,12 @@ async def delete_terminal(service: Service, terminal_id: TerminalId) -> Json:
 )
 async def run_step(request: Request, service: Service) -> Json:
     step = await read_step(request)
-    return Json(step_fields(await while_connected(request, service.run_step(step))))
+
+    async def take_back(answer: StepAnswer) -> None:
+        if step.keep:
+            await service.delete(answer.terminal_id)
+
+    return Json(step_fields(await while_connected(request, service.run_step(step), take_back)))
 
 
 @router.post(

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Container, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import ServerConfig
@@ -63,6 +64,8 @@ QUIT_SECONDS = 5.0
 """How long an agent may take to quit when it is asked to."""
 HANG_UP_SECONDS = 2.0
 """How long it and what it runs may take to end when its terminal is closed."""
+CLOSE_SECONDS = 10.0
+"""How long the end of the service waits for what it undoes, while tmux may help with that."""
 LEFTOVER_LOOK = 0.05
 """Seconds between looks for what has not ended with the agent."""
 
@@ -95,6 +98,10 @@ class TerminalService:
         self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
+        self._steps: set[asyncio.Task[Any]] = set()
+        """Those who run a step."""
+        self._endings: set[asyncio.Task[None]] = set()
+        """Terminals that are being ended."""
         self._store: TerminalStore | None = None
         self._courier: Courier | None = None
 
@@ -117,17 +124,27 @@ class TerminalService:
         self._recorder.close()
         for passing in self._passing:
             passing.cancel()
-        await _give_up(self._creations)
+        await self._end_begun()
         if self._adopted and not list(self._board):
             with contextlib.suppress(TmuxError):
                 await self._tmux.kill_server()
         await self._tmux.close()
+        # Without tmux they are over soon.
+        await _wait_for_all({*self._steps, *self._creations})
+        await _wait_for_all(self._endings)
         if self._courier is not None:
             await self._courier.close()
         self._signals.close()
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
             self._store = None
+
+    async def _end_begun(self) -> None:
+        """Undo what was begun, as far as tmux answers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await _give_up({*self._steps, *self._creations})
+                await _wait_for_all(self._endings)
 
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
         """Start an agent in a session of its own; its name gets the prefix `cao-`."""
@@ -184,6 +201,15 @@ class TerminalService:
 
         It is also ended when that fails, or when nobody waits for it any more.
         """
+        own = asyncio.current_task()
+        assert own is not None
+        self._steps.add(own)
+        try:
+            return await self._run_step(step)
+        finally:
+            self._steps.discard(own)
+
+    async def _run_step(self, step: Step) -> StepAnswer:
         session = step.session_name
         known = {live.row.session_name for live in self._board if live.row.ready}
         joined = next((name for name in (session, f"cao-{session}") if name in known), None)
@@ -258,6 +284,10 @@ class TerminalService:
         try:
             return await creation
         except asyncio.CancelledError:
+            if creation.done() and not creation.cancelled() and creation.exception() is None:
+                # It was ready in the very moment in which nobody wanted it any more.
+                with contextlib.suppress(NotFound):
+                    await self.delete(creation.result().id)
             own = asyncio.current_task()
             if own is None or own.cancelling():
                 raise
@@ -340,7 +370,25 @@ class TerminalService:
                 remove_signal_file(file)
 
     async def _discard(self, live: LiveTerminal) -> None:
-        """End what still runs and forget the terminal; others may be doing the same."""
+        """End what still runs and forget the terminal, to the end even if nobody waits for it."""
+        ending = asyncio.create_task(self._end(live))
+        self._endings.add(ending)
+        ending.add_done_callback(self._ended)
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            await asyncio.wait({ending})
+            raise
+        ending.result()
+
+    def _ended(self, ending: asyncio.Task[None]) -> None:
+        self._endings.discard(ending)
+        # asyncio complains about errors that nobody has looked at.
+        if not ending.cancelled():
+            ending.exception()
+
+    async def _end(self, live: LiveTerminal) -> None:
+        """End a terminal; others may be doing the same."""
         pane = live.pane
         if pane is not None:
             with contextlib.suppress(TmuxError):
@@ -415,12 +463,17 @@ def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.tok
     return drawn
 
 
-async def _give_up(creations: Iterable[asyncio.Task[Terminal]]) -> None:
-    """End creations and wait until nothing is left of them."""
-    ending = list(creations)
-    for creation in ending:
+async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:
+    """End what was begun and wait until nothing is left of it."""
+    ending = set(begun)
+    for task in ending:
         # One that is being undone already must not be disturbed in that.
-        if not creation.cancelling():
-            creation.cancel()
-    if ending:
-        await asyncio.wait(ending)
+        if not task.cancelling():
+            task.cancel()
+    await _wait_for_all(ending)
+
+
+async def _wait_for_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Wait until these have ended, in whichever way."""
+    if waiting := set(tasks):
+        await asyncio.wait(waiting)
