@@ -136,7 +136,8 @@ class StepFailed(OrchestratorError):
     """The agent of a step gave no answer; its terminal is removed."""
 
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
-        text = f"{provider} gave no answer: {reason}"
+        self.summary = text = f"{provider} gave no answer: {reason}"
+        """Without the screen, which may show the prompt."""
         if last_screen.strip():
             text += f"\nIts last screen:\n{last_screen.rstrip()}"
         super().__init__(text)

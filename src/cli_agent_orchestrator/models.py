@@ -40,6 +40,8 @@ class NewTerminal:
     working_directory: str | None = None
     permissions: str | None = None
     """What the agent may do without asking; None: what the server was started with."""
+    for_step: bool = False
+    """Is it to end with the one step that it is for?"""
 
 
 @dataclass(frozen=True, slots=True)

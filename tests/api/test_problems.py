@@ -63,6 +63,23 @@ def test_a_fault_of_ours_tells_nothing_but_is_logged(
     assert any(record.exc_info for record in caplog.records)
 
 
+@pytest.mark.parametrize("kind", [errors.StepFailed, errors.StepTimeout])
+def test_what_an_agent_shows_is_told_to_the_client_and_not_logged(
+    api: RunningApi,
+    http: httpx.Client,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[errors.StepFailed],
+) -> None:
+    api.service.failure = kind("codex", "its program ended", "> the prompt")
+    with caplog.at_level(logging.DEBUG, "cli_agent_orchestrator"):
+        answer = http.get("/terminals/a1b2c3d4")
+    assert "the prompt" in answer.json()["detail"]
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "codex gave no answer: its program ended" in record.getMessage()
+    assert "the prompt" not in record.getMessage()
+
+
 @pytest.mark.parametrize("path", ["/terminals/no-such", "/sessions/no-such"])
 def test_an_unknown_name_is_told_with_what_there_is(
     api: RunningApi, http: httpx.Client, path: str

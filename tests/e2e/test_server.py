@@ -1,8 +1,11 @@
 """`cao server` as its users meet it: clients of others, crashes, and our own commands."""
 
+import contextlib
+import http.client
 import json
 import os
 import signal
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -93,6 +96,41 @@ def test_killing_the_server_while_ten_agents_work_loses_none_of_them(machine: Ma
         for terminal in terminals:
             output = call("GET", f"{server.url}/terminals/{terminal}/output", mode="full")
             assert f"hang {terminal}" in output["output"]
+
+
+def test_the_agent_of_a_step_does_not_outlive_the_server_that_waits_for_it(
+    machine: Machine,
+) -> None:
+    machine.script(HANG)
+    step = {
+        "provider": "scripted",
+        "agent": "tester",
+        "prompt": "hang",
+        "working_directory": str(machine.work),
+    }
+
+    def ask(url: str) -> None:
+        request = urllib.request.Request(
+            f"{url}/terminals/run-step",
+            json.dumps(step).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            urllib.request.urlopen(request, timeout=60).close()
+
+    def works(url: str) -> bool:
+        sessions = call("GET", f"{url}/sessions")
+        return any(t["status"] == "processing" for s in sessions for t in s["terminals"])
+
+    with machine.server("--no-auth") as server:
+        asking = threading.Thread(target=ask, args=(server.url,))
+        asking.start()
+        wait_until(lambda: works(server.url))
+        server.kill()
+        asking.join()
+    with machine.server("--no-auth") as server:
+        assert call("GET", f"{server.url}/sessions") == []
+        assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
 
 
 def test_agents_that_finish_or_die_while_there_is_no_server_are_seen_as_that(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.errors import StepFailed, StepTimeout, UnknownName
+from cli_agent_orchestrator.errors import BadMessage, StepFailed, StepTimeout, UnknownName
 from cli_agent_orchestrator.models import NewTerminal, Step, TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
@@ -54,6 +54,25 @@ async def test_a_step_may_keep_its_agent_and_join_a_session(ground: Ground) -> N
         [session] = service.sessions()
         assert session.name == "cao-shop"
         assert {t.id for t in session.terminals} == {first.terminal_id, second.terminal_id}
+
+
+async def test_steps_that_begin_together_share_the_session_that_they_name(ground: Ground) -> None:
+    ground.script(ANSWER)
+    async with ground.service() as service:
+        kept = replace(step(ground), keep=True, session_name="shop")
+        done = await asyncio.gather(*(service.run_step(kept) for _ in range(3)))
+        [session] = service.sessions()
+        assert session.name == "cao-shop"
+        assert {t.id for t in session.terminals} == {one.terminal_id for one in done}
+
+
+async def test_a_step_without_a_session_joins_none(ground: Ground) -> None:
+    ground.script(ANSWER)
+    async with ground.service() as service:
+        kept = replace(step(ground), keep=True)
+        await service.run_step(replace(kept, session_name="None"))
+        await service.run_step(kept)
+        assert len(service.sessions()) == 2
 
 
 async def test_a_step_that_takes_too_long_is_ended(ground: Ground) -> None:
@@ -127,3 +146,12 @@ async def test_a_step_of_an_unknown_agent_starts_nothing(ground: Ground) -> None
         with pytest.raises(UnknownName):
             await service.run_step(Step(NewTerminal("nonesuch", "tester"), "x"))
         assert left_behind(service, ground) == (0, "")
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", "\x1b"])
+async def test_a_step_without_a_prompt_is_refused_before_anything_else(
+    ground: Ground, prompt: str
+) -> None:
+    async with ground.service() as service:
+        with pytest.raises(BadMessage, match="empty"):
+            await service.run_step(Step(NewTerminal("nonesuch", "tester"), prompt))

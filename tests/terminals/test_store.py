@@ -125,7 +125,7 @@ def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
         one.submit(TerminalStore, tmp_path).result().close()
 
 
-@pytest.mark.parametrize("name", ["terminals.sqlite3", "server.lock"])
+@pytest.mark.parametrize("name", ["terminals.sqlite3", "server.lock", "server.pid"])
 def test_nobody_else_can_read_the_files(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "state"
     store = TerminalStore(folder)

@@ -103,8 +103,13 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 async def _own_error(request: Request, error: Exception) -> Response:
     status_code = status_code_of(error)
-    if status_code >= 500:
-        logger.error("%s %s: %s", request.method, request.url.path, error)
+    where = f"{request.method} {request.url.path}"
+    if isinstance(error, StepFailed):
+        logger.warning("%s: %s", where, error.summary)
+    elif isinstance(error, ServerEnding):
+        logger.warning("%s: given up, because the server ends", where)
+    elif status_code >= 500:
+        logger.error("%s: %s", where, error)
     # What is too large has perhaps not been read to its end.
     kind = EarlyProblem if status_code == 413 else Problem
     return kind(status_code, str(error))

@@ -54,6 +54,17 @@ def as_text(message: str, provider: Provider) -> str:
     return guard + message + (" " if would_be_completed else "")
 
 
+def typeable(message: str) -> tuple[bytes, int]:
+    """Return what can be typed of a message, and how many characters cannot be."""
+    text, removed = CONTROL_CHARACTERS.subn("", message)
+    data = text.encode()
+    if not text.strip():
+        raise BadMessage("the message is empty")
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
+    return data, removed
+
+
 class Courier:
     """Delivers one message at a time to each terminal."""
 
@@ -81,12 +92,7 @@ class Courier:
 
         A key that was seen before gets the first answer, or a better one if that was uncertain.
         """
-        text, removed = CONTROL_CHARACTERS.subn("", message)
-        data = text.encode()
-        if not text.strip():
-            raise BadMessage("the message is empty")
-        if len(data) > MAX_MESSAGE_BYTES:
-            raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
+        data, removed = typeable(message)
         async with live.typing:
             self._board.get(live.row.id)  # or it was deleted meanwhile
             # Once typing has begun it is carried through, whatever becomes of the request.

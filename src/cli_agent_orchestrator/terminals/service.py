@@ -46,7 +46,7 @@ from cli_agent_orchestrator.models import (
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import processes, tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
-from cli_agent_orchestrator.terminals.delivery import Courier
+from cli_agent_orchestrator.terminals.delivery import Courier, typeable
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import (
@@ -210,13 +210,16 @@ class TerminalService:
             self._steps.discard(own)
 
     async def _run_step(self, step: Step) -> StepAnswer:
+        typeable(step.prompt)  # or nothing is started
+        new = replace(step.new, for_step=not step.keep)
         session = step.session_name
         known = {live.row.session_name for live in self._board if live.row.ready}
-        joined = next((name for name in (session, f"cao-{session}") if name in known), None)
-        if joined is not None:
-            terminal = await self.create_terminal(joined, step.new)
+        known.update(self._creations.values())
+        if session is not None and not known.isdisjoint({session, f"cao-{session}"}):
+            joined = session if session in known else f"cao-{session}"
+            terminal = await self._create(joined, new)
         else:
-            terminal = await self.create_session(step.new, session)
+            terminal = await self.create_session(new, session)
         async with AsyncExitStack() as undo:
             live = self._board.get(terminal.id)
             undo.push_async_callback(self._discard, live)
@@ -319,6 +322,7 @@ class TerminalService:
             working_directory=folder,
             created_at=self._clock.now(),
             permissions=new.permissions or self._config.permissions,
+            step=new.for_step,
         )
         events = self._event_file(row.id)
         async with AsyncExitStack() as undo:
@@ -356,10 +360,18 @@ class TerminalService:
             else:
                 unfinished.append(row.id)
         await self._tmux.start()
-        for live in self._board:
-            self._recorder.look(live)
         for terminal_id in unfinished:
             await asyncio.to_thread(store.remove, terminal_id)
+        for live in self._board:
+            self._recorder.look(live)
+        await self._sweep()
+
+    async def _sweep(self) -> None:
+        """End what nobody waits for, and what is of no known terminal."""
+        for live in self._board:
+            if live.row.step:
+                LOGGER.warning("%s: nobody waits for its step any more; ended", live.row.id)
+                await self._discard(live)
         known = {live.row.id for live in self._board}
         for pane in await self._tmux.panes():
             if pane.tag not in known:

@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS terminals (
     working_directory TEXT NOT NULL,
     created_at REAL NOT NULL,
     ready INTEGER NOT NULL,
-    permissions TEXT
+    permissions TEXT,
+    step INTEGER
 ) STRICT;
 CREATE TABLE IF NOT EXISTS deliveries (
     terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
@@ -47,6 +48,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 
 ADDED_COLUMNS = (
     ("terminals", "permissions", "TEXT"),
+    ("terminals", "step", "INTEGER"),
     ("deliveries", "begun_at", "REAL"),
     ("deliveries", "heard", "INTEGER"),
 )
@@ -68,6 +70,8 @@ class TerminalRow:
     """Has it ever been ready for work? What has not is swept after a crash."""
     permissions: str | None = None
     """What it may do without asking; None if an earlier version started it."""
+    step: bool = False
+    """Is it to end with a step? After a crash nobody waits for that any more."""
 
 
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
@@ -127,6 +131,8 @@ class TerminalStore:
                 f"another server{self._holder()} uses the state folder {folder}; "
                 "stop it, or set CAO_STATE_DIR to another folder"
             ) from None
+        self._owner.unlink(missing_ok=True)
+        self._owner.touch(mode=0o600)
         self._owner.write_text(str(os.getpid()))
 
     def _open(self) -> sqlite3.Connection:
@@ -157,7 +163,7 @@ class TerminalStore:
                 f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
             ).fetchall()
         found = [TerminalRow(*row) for row in rows]
-        return [replace(row, ready=bool(row.ready)) for row in found]
+        return [replace(row, ready=bool(row.ready), step=bool(row.step)) for row in found]
 
     def save(self, row: TerminalRow) -> None:
         """Add a terminal, or replace what is known of it."""
