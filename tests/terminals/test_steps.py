@@ -2,11 +2,18 @@
 
 import asyncio
 import os
+import signal
 from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.errors import BadMessage, StepFailed, StepTimeout, UnknownName
+from cli_agent_orchestrator.errors import (
+    BadMessage,
+    InputRefused,
+    StepFailed,
+    StepTimeout,
+    UnknownName,
+)
 from cli_agent_orchestrator.models import NewTerminal, Step, TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
@@ -81,6 +88,24 @@ async def test_a_step_that_takes_too_long_is_ended(ground: Ground) -> None:
         with pytest.raises(StepTimeout, match=r"processing after 0\.5 seconds"):
             await service.run_step(replace(step(ground), seconds=0.5, keep=True))
         assert left_behind(service, ground) == (0, "")
+
+
+async def test_a_step_is_over_in_time_though_tmux_stands_still(ground: Ground) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        server = int(ground.tmux("display-message", "-p", "#{pid}"))
+        running = asyncio.create_task(service.run_step(replace(step(ground), seconds=5)))
+        terminal = await working(service)
+        with pytest.raises(InputRefused):
+            await service.send(terminal, "after the prompt was sent")
+        os.kill(server, signal.SIGSTOP)
+        try:
+            with pytest.raises(StepTimeout):
+                await running
+            assert service.terminal(terminal).id == terminal  # is still being ended
+        finally:
+            os.kill(server, signal.SIGCONT)
+    assert ground.tmux("list-panes", "-a") == ""
 
 
 async def test_a_step_that_nobody_waits_for_any_more_is_ended(ground: Ground) -> None:

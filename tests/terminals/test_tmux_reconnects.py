@@ -108,6 +108,29 @@ async def test_what_was_asked_of_a_lost_connection_fails(rig: Rig) -> None:
     assert [type(result) for result in results] == [TmuxGone] * 4
 
 
+async def test_a_server_that_does_not_answer_is_given_up_and_found_again(rig: Rig) -> None:
+    pane = await rig.run("sh", "-c", SPEAKER)
+    await rig.recorder.until_shown(pane, "hello")
+    await rig.tmux.close()
+    recorder = Recorder()
+    tmux = rig.second_tmux(recorder)
+    tmux.patience = 2
+    await tmux.start()
+    server = int(await rig.by_hand("display-message", "-p", "#{pid}"))
+    os.kill(server, signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(60):
+            with pytest.raises(TmuxGone, match="did not answer for 2 seconds"):
+                await tmux.scrollback(pane)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    await recorder.until(lambda: len(recorder.connections) > 1)
+    await tmux.paste(pane, b"again\n")
+    await recorder.until_shown(pane, "said again")
+    assert (await tmux.scrollback(pane)).startswith("hello")
+    await tmux.kill_server()
+
+
 async def test_without_a_connection_every_verb_fails(rig: Rig) -> None:
     tmux = rig.second_tmux(Recorder())
     with pytest.raises(TmuxGone):

@@ -1,7 +1,8 @@
 """One control-mode client of tmux: batches of command lines out, their answers and messages in.
 
 A connection is used once. When it ends, however it ends, every batch that was not answered fails
-with TmuxGone and the receiver is told once. Whoever reconnects makes a new one, so nothing that
+with TmuxGone and the receiver is told once. A server that does not answer counts as gone: what it
+says later, it says to nobody. Whoever reconnects makes a new one, so nothing that
 belongs to an old connection can touch a new one.
 """
 
@@ -17,6 +18,10 @@ from cli_agent_orchestrator.errors import TmuxGone
 from cli_agent_orchestrator.terminals.protocol import Answer, Message, Notice, Parser
 
 CONNECT_TIMEOUT = 10.0
+ANSWER_SECONDS = 15.0
+"""How long tmux may leave everything unanswered before it is given up."""
+SILENT_LOOKS = 3
+"""In how many looks that is seen, so that it hardly counts when we ourselves were stopped."""
 STDERR_LIMIT = 2000
 
 Answers = list[Answer]
@@ -43,8 +48,14 @@ class _Batch:
 class Connection(asyncio.SubprocessProtocol):
     """The control client, which is a child process, and the conversation with it."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: Receiver, patience: float) -> None:
         self._receiver = receiver
+        self._patience = patience
+        self._answered = 0
+        """How many answers have come."""
+        self._silent = 0
+        """How many looks in a row have seen none."""
+        self._look: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
         self._batches: deque[_Batch] = deque()
@@ -58,10 +69,14 @@ class Connection(asyncio.SubprocessProtocol):
 
     @classmethod
     async def open(
-        cls, argv: Sequence[str], env: Mapping[str, str], receiver: Receiver
+        cls,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        receiver: Receiver,
+        patience: float = ANSWER_SECONDS,
     ) -> "Connection":
         """Start the client and wait until it is attached; TmuxGone if that does not come about."""
-        connection = cls(receiver)
+        connection = cls(receiver, patience)
         loop = asyncio.get_running_loop()
         # The server that the client may start inherits the folder: it must not hold on to one.
         await loop.subprocess_exec(lambda: connection, *argv, env=dict(env), cwd="/")
@@ -89,7 +104,8 @@ class Connection(asyncio.SubprocessProtocol):
         """Send command lines in one write; the future has their answers, in the same order.
 
         `answers` says how many will come if it is not one for each line. A refused command is an
-        answer like others, with `ok` false. When the connection ends the future has TmuxGone.
+        answer like others, with `ok` false. When the connection ends, or when tmux answers nothing
+        for a while, the future has TmuxGone.
         """
         done: asyncio.Future[Answers] = self._loop.create_future()
         if not self._open or self._input is None:
@@ -101,6 +117,9 @@ class Connection(asyncio.SubprocessProtocol):
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
         self._batches.append(_Batch(len(lines) if answers is None else answers, done))
         self._input.write(data)
+        if self._look is None:
+            self._silent = 0
+            self._look_later()
         return done
 
     def tell(self, lines: Sequence[str]) -> None:
@@ -159,7 +178,25 @@ class Connection(asyncio.SubprocessProtocol):
                 return False
         return True
 
+    def _look_later(self) -> None:
+        self._look = self._loop.call_later(
+            self._patience / SILENT_LOOKS, self._look_for_answers, self._answered
+        )
+
+    def _look_for_answers(self, answered_before: int) -> None:
+        """Give the server up if it has left us without any answer for too long."""
+        self._look = None
+        if not self._batches:
+            return
+        self._silent = self._silent + 1 if self._answered == answered_before else 0
+        if self._silent < SILENT_LOOKS:
+            self._look_later()
+            return
+        self._reason = f"it did not answer for {self._patience:g} seconds"
+        self._lose()
+
     def _answer(self, answer: Answer) -> None:
+        self._answered += 1
         if not self._batches:
             return
         batch = self._batches[0]
@@ -187,6 +224,9 @@ class Connection(asyncio.SubprocessProtocol):
             self._receiver.lost(self, self._gone_text())
 
     def _end(self, reason: str) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         if not self._ready.done():
             self._ready.set_exception(TmuxGone(reason))
             # close() may be the one that gave up waiting for it.

@@ -64,6 +64,8 @@ QUIT_SECONDS = 5.0
 """How long an agent may take to quit when it is asked to."""
 HANG_UP_SECONDS = 2.0
 """How long it and what it runs may take to end when its terminal is closed."""
+TEARDOWN_SECONDS = 5.0
+"""How long the answer of a step waits for the end of its agent."""
 CLOSE_SECONDS = 10.0
 """How long the end of the service waits for what it undoes, while tmux may help with that."""
 LEFTOVER_LOOK = 0.05
@@ -222,7 +224,7 @@ class TerminalService:
             terminal = await self.create_session(new, session)
         async with AsyncExitStack() as undo:
             live = self._board.get(terminal.id)
-            undo.push_async_callback(self._discard, live)
+            undo.push_async_callback(self._discard, live, TEARDOWN_SECONDS)
             delivery = await self.send(terminal.id, step.prompt)
             if not delivery.confirmed:
                 raise StepFailed(live.row.provider, delivery.detail, live.text)
@@ -381,17 +383,21 @@ class TerminalService:
             if file.stem not in known:
                 remove_signal_file(file)
 
-    async def _discard(self, live: LiveTerminal) -> None:
-        """End what still runs and forget the terminal, to the end even if nobody waits for it."""
+    async def _discard(self, live: LiveTerminal, within: float | None = None) -> None:
+        """End what still runs and forget the terminal, to the end even if nobody waits for it.
+
+        What takes longer than `within` seconds goes on after this has returned.
+        """
         ending = asyncio.create_task(self._end(live))
         self._endings.add(ending)
         ending.add_done_callback(self._ended)
         try:
-            await asyncio.wait({ending})
+            await asyncio.wait({ending}, timeout=within)
         except asyncio.CancelledError:
-            await asyncio.wait({ending})
+            await asyncio.wait({ending}, timeout=within)
             raise
-        ending.result()
+        if ending.done():
+            ending.result()
 
     def _ended(self, ending: asyncio.Task[None]) -> None:
         self._endings.discard(ending)

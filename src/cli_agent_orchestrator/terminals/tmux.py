@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.terminals import commands, hub
-from cli_agent_orchestrator.terminals.connection import Answers, Connection
+from cli_agent_orchestrator.terminals.connection import ANSWER_SECONDS, Answers, Connection
 from cli_agent_orchestrator.terminals.observer import Observer, TmuxListener, tell
 from cli_agent_orchestrator.terminals.panes import (
     HUB_SESSION,
@@ -60,6 +60,8 @@ class Tmux:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """`environ` is where tmux's few variables and TMPDIR are taken from, None: our own."""
+        self.patience = ANSWER_SECONDS
+        """A server that answers nothing for so many seconds counts as gone."""
         self._socket = socket
         self._listener = listener
         self._program = program
@@ -283,7 +285,7 @@ class Tmux:
     async def _connect(self) -> None:
         attach = commands.attach_words(self._size)
         argv = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C", *attach)
-        connection = await Connection.open(argv, self._env, self)
+        connection = await Connection.open(argv, self._env, self, self.patience)
         try:
             server = await hub.take_over(connection, self._size)
             panes = [info.pane for info in server.panes]
