@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -98,36 +98,62 @@ def test_killing_the_server_while_ten_agents_work_loses_none_of_them(machine: Ma
             assert f"hang {terminal}" in output["output"]
 
 
-def test_the_agent_of_a_step_does_not_outlive_the_server_that_waits_for_it(
-    machine: Machine,
-) -> None:
-    machine.script(HANG)
+@contextlib.contextmanager
+def waiting_for_a_step(machine: Machine, url: str) -> Iterator[list[str]]:
+    """Ask for a step that never ends; after the block the list has what came of it."""
     step = {
         "provider": "scripted",
         "agent": "tester",
         "prompt": "hang",
         "working_directory": str(machine.work),
     }
+    told: list[str] = []
 
-    def ask(url: str) -> None:
+    def ask() -> None:
         request = urllib.request.Request(
             f"{url}/terminals/run-step",
             json.dumps(step).encode(),
             {"Content-Type": "application/json"},
         )
-        with contextlib.suppress(OSError, http.client.HTTPException):
+        try:
             urllib.request.urlopen(request, timeout=60).close()
+        except urllib.error.HTTPError as error:
+            with error:
+                told.append(f"{error.code} {json.load(error)['detail']}")
+        except (OSError, http.client.HTTPException):
+            pass
 
-    def works(url: str) -> bool:
+    def works() -> bool:
         sessions = call("GET", f"{url}/sessions")
         return any(t["status"] == "processing" for s in sessions for t in s["terminals"])
 
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until(works)
+    yield told
+    asking.join()
+
+
+def test_a_server_told_to_stop_ends_its_steps_and_says_so(machine: Machine) -> None:
+    machine.script(HANG)
     with machine.server("--no-auth") as server:
-        asking = threading.Thread(target=ask, args=(server.url,))
-        asking.start()
-        wait_until(lambda: works(server.url))
+        with waiting_for_a_step(machine, server.url) as told:
+            server.process.terminate()
+        assert server.process.wait(60) == 0
+        assert [line[:20] for line in told] == ["503 the server ends:"]
+        assert server.process.stdout is not None
+        log = server.process.stdout.read()
+        assert "Traceback" not in log
+        assert "never retrieved" not in log
+    assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
+
+
+def test_the_agent_of_a_step_does_not_outlive_the_server_that_waits_for_it(
+    machine: Machine,
+) -> None:
+    machine.script(HANG)
+    with machine.server("--no-auth") as server, waiting_for_a_step(machine, server.url):
         server.kill()
-        asking.join()
     with machine.server("--no-auth") as server:
         assert call("GET", f"{server.url}/sessions") == []
         assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
