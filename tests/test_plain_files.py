@@ -85,12 +85,7 @@ def _append(folder: Folder) -> object:
     return folder.append("name").close()
 
 
-def _lock(folder: Folder) -> object:
-    with folder.locked("name"):
-        return None
-
-
-DEEDS = [_read, _status, _replace, _append, _lock]
+DEEDS = [_read, _status, _replace, _append]
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -251,7 +246,7 @@ import sys
 from pathlib import Path
 from cli_agent_orchestrator.plain_files import Folder
 try:
-    with Folder(Path(sys.argv[1])).locked("lock"):
+    with Folder(Path(sys.argv[1])).locked():
         print("taken")
 except BlockingIOError:
     print("held")
@@ -263,8 +258,9 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
         command = [sys.executable, "-c", TAKE_LOCK, str(tmp_path)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    with Folder(tmp_path).locked("lock"):
+    with Folder(tmp_path).locked():
         assert other() == "held"
+        assert list(tmp_path.iterdir()) == []
     assert other() == "taken"
 
 

@@ -138,15 +138,14 @@ class Folder:
             _remove(folder, name)
 
     @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock that ends with the process; raise BlockingIOError if another has it."""
-        with self._opened(make=True) as folder:
-            descriptor = self._open(folder, name, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def locked(self) -> Iterator[None]:
+        """Hold a lock that ends with the process; raise BlockingIOError if another has it.
+
+        It is on the folder itself: whatever is removed in it makes no difference.
+        """
+        with self._opened() as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:

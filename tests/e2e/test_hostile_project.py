@@ -58,7 +58,6 @@ def assert_nothing_outside_was_touched(machine: Machine) -> None:
     ("name", "exit_code"),
     [
         (".tmp/run.log", 3),
-        (".tmp/run.lock", 3),
         (".tmp/run.owner", 3),
         (STATE, 3),
         ("task.md", 2),

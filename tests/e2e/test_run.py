@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -141,6 +142,17 @@ class TestOneRunAtATime:
             assert second.returncode == 3
             assert "another run works in" in second.stderr
             assert f"process {run.process.pid}" in second.stderr
+            run.interrupt()
+            assert run.end() == 130
+
+    def test_an_agent_that_empties_the_folder_lets_no_second_run_in(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
+        with running(machine, "task.md") as run:
+            run.until(at("turn_began", "analyst"))
+            shutil.rmtree(machine.work / ".tmp")
+            second = machine.cao("run", "task.md")
+            assert second.returncode == 3, second.stdout
+            assert "another run works in" in second.stderr
             run.interrupt()
             assert run.end() == 130
 

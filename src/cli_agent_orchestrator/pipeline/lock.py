@@ -1,7 +1,8 @@
 """One run in a folder at a time.
 
-The lock is the operating system's, so it ends with its owner however that ends. Who holds it stands
-in a file beside it, for the message to whoever comes second.
+The lock is the operating system's, so it ends with its owner however that ends. It is on the work
+folder itself, in which agents may remove what they like. Who holds it stands in a file, for the
+message to whoever comes second.
 """
 
 import json
@@ -14,25 +15,26 @@ from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import RunLocked, StateError
 from cli_agent_orchestrator.plain_files import Folder
 
-LOCK_FILE = "run.lock"
 OWNER_FILE = "run.owner"
 LARGEST_OWNER = 1000
 
 
 @contextmanager
 def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
-    """Hold the lock of a folder; raise `RunLocked` if another run has it."""
+    """Hold the lock of a work folder; raise `RunLocked` if another run has it.
+
+    `folder` is the one in it for the files of runs.
+    """
     with ExitStack() as held:
         try:
-            held.enter_context(folder.locked(LOCK_FILE))
+            held.enter_context(Folder(folder.root).locked())
         except BlockingIOError:
             raise RunLocked(
                 f"another run works in {folder.root}: {_owner(folder)}. Wait for it, stop it with "
                 "Ctrl-C, or work in another folder"
             ) from None
         except OSError as error:
-            path = folder.path / LOCK_FILE
-            raise StateError(f"{path} cannot be locked: {error.strerror}") from error
+            raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error
         _sign(folder, clock)
         try:
             yield
