@@ -25,6 +25,9 @@ DEFAULT_API = f"http://localhost:{DEFAULT_PORT}"
 PERMISSIONS = ("workspace", "full", "ask")
 """What agents may do without asking; the first is the default."""
 
+MOST_SECONDS = 1e7
+"""Months: whoever means "for ever" can say this, and no clock of the system overflows."""
+
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
 
@@ -69,12 +72,12 @@ def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
     text = values.get(name)
     if not text:
         return default
-    expected = "a number of seconds, 0 or more"
+    expected = f"a number of seconds from 0 to {MOST_SECONDS:.0f}"
     try:
         number = float(text)
     except ValueError:
         raise ConfigError(name, text, expected) from None
-    if not 0 <= number < float("inf"):
+    if not 0 <= number <= MOST_SECONDS:
         raise ConfigError(name, text, expected)
     return number
 

@@ -106,7 +106,7 @@ class TestSettings:
         [
             ("MAX_REVIEW_CYCLES", "0", "at least 1"),
             ("MAX_ROUNDS", "many", "a whole number"),
-            ("POLL_SECONDS", "-1", "0 or more"),
+            ("POLL_SECONDS", "-1", "from 0 to"),
             ("CLEANUP_ON_EXIT", "maybe", "yes/no"),
             ("API", "localhost", "address of a server"),
             ("WD", "nowhere", "a folder that exists"),

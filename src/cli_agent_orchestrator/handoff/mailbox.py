@@ -9,6 +9,9 @@ from typing import Protocol
 
 from cli_agent_orchestrator.models import TerminalStatus
 
+LONGEST_WAIT = 3600.0
+"""Seconds after which one looks again in any case; the system knows no end of the larger ones."""
+
 
 class Change(Enum):
     """What a file watch can tell about a file."""
@@ -70,6 +73,6 @@ class QueueMailbox:
 
     def wait(self, seconds: float) -> Signal | None:
         try:
-            return self._signals.get(timeout=max(seconds, 0))
+            return self._signals.get(timeout=min(max(seconds, 0), LONGEST_WAIT))
         except Empty:
             return None
