@@ -224,3 +224,11 @@ def test_a_task_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.md", tmp_path):
         with pytest.raises(PromptError, match="cannot be read"):
             read_task_text(config(tmp_path, PROMPT_FILE=str(path)))
+
+
+def test_a_state_of_more_than_64_megabytes_is_not_read_whole(state_file: StateFile) -> None:
+    with state_file.path.open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    with pytest.raises(StateError, match="it has more than 67108864 bytes"):
+        state_file.load_state()
+    assert names(state_file.path.parent) == ["state.json"]

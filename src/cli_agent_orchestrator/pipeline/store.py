@@ -16,7 +16,7 @@ from cli_agent_orchestrator.run_config import RunConfig
 
 log = logging.getLogger(__name__)
 
-LARGEST_STATE = 1024 * 1024 * 1024
+LARGEST_STATE = 64 * 1024 * 1024
 """It holds the last replies of all roles."""
 
 
