@@ -152,6 +152,26 @@ class TestVerification:
         damaged = replace(state, terminals={**state.terminals, "analyst": ""})
         assert find_lost_terminals(rig.server, damaged) == {Role.ANALYST: "was never started"}
 
+    @pytest.mark.parametrize("alive", [True, False])
+    @pytest.mark.parametrize("session", ["another", ""])
+    def test_an_agent_in_another_session_is_of_another_run(
+        self, rig: Rig, session: str, alive: bool
+    ) -> None:
+        rig.server.create_session("tester")
+        rig.server.terminals["tester-1"]["alive"] = alive
+        state = rig.begin()
+        claimed = replace(state, terminals={**state.terminals, "tester": "tester-1"})
+        lost = find_lost_terminals(rig.server, claimed)
+        assert lost == {Role.TESTER: "is an agent of another run"}
+        claimed = replace(claimed, session_name=session)
+        assert set(find_lost_terminals(rig.server, claimed)) == set(Role)
+
+    def test_a_server_that_tells_no_session_is_believed(self, rig: Rig) -> None:
+        state = rig.begin()
+        for terminal in rig.server.terminals.values():
+            del terminal["session_name"]
+        verify_resume_terminals(rig.server, state)
+
     @pytest.mark.parametrize(
         "error", [AWAY, ApiRefused("GET", "/terminals/x", 401, "token missing")]
     )
@@ -178,6 +198,14 @@ class TestReplacement:
         rig.server.terminals["tester-1"] |= {"alive": False}
         replace_terminals(rig.server, state, {Role.TESTER: "codex"})
         assert "tester-1" not in rig.server.terminals
+
+    def test_an_agent_of_another_run_is_replaced_and_never_ended(self, rig: Rig) -> None:
+        rig.server.create_session("tester")
+        state = rig.begin()
+        claimed = replace(state, terminals={**state.terminals, "tester": "tester-1"})
+        mended = replace_terminals(rig.server, claimed, {Role.TESTER: "codex"})
+        assert mended.terminals["tester"] == "tester-3"
+        assert rig.server.exited == []
 
     def test_a_lost_session_is_begun_anew(self, rig: Rig) -> None:
         state = rig.begin()

@@ -1,9 +1,10 @@
 """How a run comes to its agents: five new ones, or those of a saved run (see `resuming.py`).
 
-A saved run goes on only if every one of its agents is still there, or may be replaced. Agents are
-started side by side, all of them or none: if one cannot be started, the others are ended again. A
-lost agent, or one in error, is replaced only if that is asked for; the new one knows nothing of
-what was said before, so it is not counted among the briefed ones.
+A saved run goes on only if every one of its agents is still there, or may be replaced; a terminal
+in another session is none of them. Agents are started side by side, all of them or none: if one
+cannot be started, the others are ended again. A lost agent, or one in error, is replaced only if
+that is asked for; the new one knows nothing of what was said before, so it is not counted among the
+briefed ones.
 """
 
 import logging
@@ -103,7 +104,7 @@ def find_lost_terminals(
     One that is in the error state can still be asked; it counts only if that is wanted.
     """
     with ThreadPoolExecutor(len(Role)) as pool:
-        fates = pool.map(lambda role: _fate(terminals, state.terminal_of(role), also_failed), Role)
+        fates = pool.map(lambda role: _fate(terminals, state, role, also_failed), Role)
     return {role: fate for role, fate in zip(Role, fates, strict=True) if fate}
 
 
@@ -136,7 +137,7 @@ def replace_terminals(
         return state
     for role in providers:
         if state.terminal_of(role):
-            _exit_quietly(terminals, state.terminal_of(role))
+            _exit_quietly(terminals, state.terminal_of(role), of=state)
     session, ids = _start_again(terminals, state.session_name, providers, on_started)
     progress = state.progress
     in_flight = progress.in_flight
@@ -212,8 +213,9 @@ def _start_in_session(
     return ids
 
 
-def _fate(terminals: Terminals, terminal_id: str, also_failed: bool) -> str:
+def _fate(terminals: Terminals, state: RunState, role: Role, also_failed: bool) -> str:
     """Return what became of a terminal, in words; nothing if it is there and alive."""
+    terminal_id = state.terminal_of(role)
     if not terminal_id:
         return "was never started"
     try:
@@ -222,6 +224,8 @@ def _fate(terminals: Terminals, terminal_id: str, also_failed: bool) -> str:
         if error.status_code != GONE:
             raise
         return "is not there any more"
+    if _is_of_another_run(terminal, state):
+        return "is an agent of another run"
     if terminal.get("alive") is not False:
         failed = also_failed and terminal.get("status") == TerminalStatus.ERROR
         return "is in the error state" if failed else ""
@@ -229,9 +233,16 @@ def _fate(terminals: Terminals, terminal_id: str, also_failed: bool) -> str:
     return "has ended" if code is None else f"has ended with exit code {code}"
 
 
-def _exit_quietly(terminals: Terminals, terminal_id: str) -> None:
+def _is_of_another_run(terminal: Answer, state: RunState) -> bool:
+    """Is it in another session? A saved state that somebody else made can name any terminal."""
+    return terminal.get("session_name") not in (None, state.session_name)
+
+
+def _exit_quietly(terminals: Terminals, terminal_id: str, of: RunState | None = None) -> None:
+    """End a terminal; with `of`, only if it is of that run."""
     try:
-        terminals.exit_terminal(terminal_id)
+        if of is None or not _is_of_another_run(terminals.get_terminal(terminal_id), of):
+            terminals.exit_terminal(terminal_id)
     except ApiError as error:
         gone = isinstance(error, ApiRefused) and error.status_code == GONE
         if not gone:
