@@ -1,6 +1,7 @@
 """What `cao` prints, and what happens when nobody reads it."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,8 @@ from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import assert_five_turns_once, at, prepare, rule, running, script, state_of
 
 pytestmark = pytest.mark.tmux
+
+FULL = Path("/dev/full")
 
 
 def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None:
@@ -86,3 +89,37 @@ def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: li
         _, errors = process.communicate(timeout=60)
     assert errors == ""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2"])
+def test_a_run_passes_without_one_of_the_standard_streams(machine: Machine, closed: str) -> None:
+    prepare(machine, script())
+    done = in_shell(machine, f'exec "$@" {closed}>&-')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_five_turns_once(machine)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no full device")
+@pytest.mark.parametrize("where", [">/dev/full", ">/dev/full 2>/dev/full"])
+def test_a_run_that_can_tell_nothing_is_not_begun_and_says_no_more(
+    machine: Machine, where: str
+) -> None:
+    prepare(machine, script())
+    done = in_shell(machine, f'exec "$@" {where}')
+    assert done.returncode == 3, done.stderr
+    assert "resumed" not in done.stderr
+    assert ("no run was begun" in done.stderr) is ("2>" not in where)
+
+
+def in_shell(machine: Machine, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a task by a line of a shell, in which "$@" stands for the command."""
+    return subprocess.run(
+        ["sh", "-c", text, "sh", *CAO, "run", "task.md"],
+        env=machine.env,
+        cwd=machine.work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

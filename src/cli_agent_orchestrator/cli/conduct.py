@@ -65,6 +65,7 @@ from cli_agent_orchestrator.settings import ROLE_PROVIDERS
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
 NO_ARCHIVE = "none"
+NOT_BEGUN = "no run was begun"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
 
 
@@ -98,11 +99,13 @@ def conduct(order: Order, view: View) -> int:
             raise
         except BrokenPipeError:
             # Told on the other channel: the run is not lost, and its agents may still be there.
-            click.echo(CLOSED, err=True)
+            with suppress(OSError):
+                click.echo(CLOSED, err=True)
             raise
         except OSError as error:
             conductor.end(EXIT_ERROR, str(error))
-            raise RunError(f"{error}; the run is saved and can be resumed") from error
+            kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
+            raise RunError(f"{error}; {kept}") from error
         conductor.end(EXIT_CODES[state.final_status])
         return EXIT_CODES[state.final_status]
 
@@ -118,6 +121,7 @@ class Conductor:
         self._clock = SystemClock()
         self._state_file = state_file_of(order.config, order.environ, self._clock)
         self._state: RunState | None = None
+        self.is_saved = False
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
@@ -167,6 +171,7 @@ class Conductor:
                 self._interrupts.check()
                 self._keep_unfinished(saved)
                 self._state_file.save_state(state)
+                self.is_saved = True
                 undo.pop_all()
             with self._runner(client, task, state.progress.archive) as runner:
                 self._tell_begin(client, state)
@@ -177,10 +182,11 @@ class Conductor:
             return init_new_run(client, self._config, task, self._clock, self._tell_started)
         except ApiRefused as error:
             # All or none are started, so there is nothing that could be resumed.
-            raise UsageError(f"no run was begun: {error.detail}") from error
+            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
 
     def _resume(self, saved: RunState) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
+        self.is_saved = True
         self._check_folder(saved)
         saved = self._with_its_settings(saved)
         config = _with_saved_api(self._config, saved, own=self._state_file.own)

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -100,38 +100,63 @@ def cao() -> None:
 
 def main(command: click.Command = cao) -> None:
     """Run the command line; every error ends here."""
+    _fill_missing_streams()
     try:
         command.main(prog_name="cao", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except OutputClosed:
-        # What could not be written must not be tried again at the very end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(EXIT_CLOSED)
     except UsageError as error:
-        click.echo(printable(f"cao: {error}"), err=True)
+        _tell(f"cao: {error}")
         sys.exit(EXIT_USAGE)
     except (OrchestratorError, OSError) as error:
-        click.echo(printable(f"cao: {error}"), err=True)
+        _tell(f"cao: {error}")
         sys.exit(EXIT_ERROR)
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         _tell_fault(error)
         sys.exit(EXIT_ERROR)
     finally:
+        _drop_what_cannot_be_written()
         # The process ends; without this it would look for garbage in all that was imported.
         gc.freeze()
 
 
+def _fill_missing_streams() -> None:
+    """Put a device that takes everything in the place of streams that were closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It takes the lowest number that is free: the one that no other file is to get.
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Python would try it again at the very end, complain, and end with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _tell(text: str) -> None:
+    """Say it where errors are said; if that is impossible, the exit code has to do."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
+
+
 def _tell_fault(error: Exception) -> None:
     if os.environ.get("CAO_DEBUG"):
-        click.echo(printable("".join(traceback.format_exception(error))), err=True)
-    click.echo(
+        _tell("".join(traceback.format_exception(error)))
+    _tell(
         f"cao: this is a fault of cao {__version__}: {type(error).__name__}: "
-        f"{one_line(str(error)[:500])}; please report it with what CAO_DEBUG=1 shows",
-        err=True,
+        f"{one_line(str(error)[:500])}; please report it with what CAO_DEBUG=1 shows"
     )
