@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.connect import connected
-from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.cli.connect import connected, find_or_start
+from cli_agent_orchestrator.discovery import Discovery, Found
+from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
 
@@ -24,3 +25,29 @@ def test_who_takes_the_port_after_the_proof_is_sent_neither_token_nor_message(
                 client.send_input("0badcafe", "a secret")
     assert {asked.path for asked in thief.asked} == {"/identity"}
     assert {asked.authorization for asked in thief.asked} == {None}
+
+
+OURS = Found("http://127.0.0.1:1", "token", "the one that runs", proved=True)
+
+
+def conflict() -> Found:
+    raise ServerConflict("another server uses the state folder")
+
+
+def test_whose_server_lost_the_race_uses_the_one_that_won() -> None:
+    looks = iter([Discovery(None, ("a remark",)), Discovery(None, ("a remark",)), Discovery(OURS)])
+    remarks: list[str] = []
+    found = find_or_start(lambda: next(looks), conflict, remarks.append, patience=60)
+    assert found == OURS
+    assert remarks == ["a remark"]
+
+
+def test_who_cannot_find_the_one_that_won_says_so_in_the_end() -> None:
+    with pytest.raises(ServerConflict, match="another server uses"):
+        find_or_start(lambda: Discovery(None), conflict, print, patience=0)
+
+
+def test_if_the_one_that_won_has_ended_a_server_is_started_after_all() -> None:
+    starts = iter([conflict, lambda: OURS])
+    found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, patience=60)
+    assert found == OURS

@@ -156,6 +156,17 @@ class TestOneRunAtATime:
             run.interrupt()
             assert run.end() == 130
 
+    def test_two_runs_that_begin_at_once_in_two_folders_share_a_server(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script())
+        other = machine.home / "other"
+        other.mkdir()
+        task = str(machine.work / "task.md")
+        with running(machine, task) as one, running(machine, task, "--wd", str(other)) as two:
+            assert one.end() == 0, one.errors
+            assert two.end() == 0, two.errors
+
     def test_a_killed_run_leaves_no_lock(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", seconds="1")))
         with running(machine, "task.md") as run:

@@ -1,5 +1,6 @@
 """The server of a command: the one that `discovery` finds, or one that lasts as long as it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -11,11 +12,22 @@ from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_PORT
-from cli_agent_orchestrator.discovery import Found, discover, is_still_ours, name_server
+from cli_agent_orchestrator.discovery import (
+    Discovery,
+    Found,
+    discover,
+    is_still_ours,
+    name_server,
+)
+from cli_agent_orchestrator.errors import ServerConflict
 from cli_agent_orchestrator.transport import TimedTransport
 
 CONNECTED = "connection.connect_tcp.complete"
 """What `httpcore` calls the moment before anything is sent."""
+
+PATIENCE_SECONDS = 10.0
+"""How long a server that another command starts may take until it can be found."""
+PAUSE_SECONDS = 0.1
 
 
 class Guarded(httpx.BaseTransport):
@@ -49,15 +61,42 @@ def connected(
 
     A server of our own ends with the command; terminals outlive it in tmux.
     """
-    discovery = discover(environ, name_server(environ, api), default_port=default_port)
-    for remark in discovery.remarks:
-        click.echo(printable(f"cao: {remark}"), err=True)
+    named = name_server(environ, api)
     with ExitStack() as stack:
-        found = discovery.found
-        if found is None:
-            found = stack.enter_context(run_own_server(environ, default_port))
+        found = find_or_start(
+            lambda: discover(environ, named, default_port=default_port),
+            lambda: stack.enter_context(run_own_server(environ, default_port)),
+            lambda remark: click.echo(printable(f"cao: {remark}"), err=True),
+        )
         transport = Guarded(lambda: is_still_ours(found)) if found.proved else None
         yield stack.enter_context(ApiClient(found.url, token=found.token, transport=transport))
+
+
+def find_or_start(
+    find: Callable[[], Discovery],
+    start: Callable[[], Found],
+    on_remark: Callable[[str], None],
+    *,
+    patience: float = PATIENCE_SECONDS,
+) -> Found:
+    """Return the server that is found, else one of our own.
+
+    Another command may start its own at the same moment, and have the state folder. Its server is
+    found as soon as it listens.
+    """
+    deadline = time.monotonic() + patience
+    discovery = find()
+    for remark in discovery.remarks:
+        on_remark(remark)
+    while discovery.found is None:
+        try:
+            return start()
+        except ServerConflict:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(PAUSE_SECONDS)
+        discovery = find()
+    return discovery.found
 
 
 @contextmanager

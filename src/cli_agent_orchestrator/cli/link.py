@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from cli_agent_orchestrator.cli.connect import Guarded, run_own_server
+from cli_agent_orchestrator.cli.connect import Guarded, find_or_start, run_own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT
@@ -116,13 +116,10 @@ def server_for(
             return own
 
         named = Named(config.api, config.api_named_by) if config.api_given else None
-        discovery = discover(environ, named, default_port=default_port)
-        for remark in discovery.remarks:
-            on_warning(remark)
-        found = discovery.found
-        if found is None:
-            yield connect(start_own())
-        elif not found.proved:
+        found = find_or_start(
+            lambda: discover(environ, named, default_port=default_port), start_own, on_warning
+        )
+        if not found.proved:
             yield connect(found)
         elif found.named:
             yield connect(found, Guarded(lambda: is_still_ours(found)))
