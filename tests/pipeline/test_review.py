@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import ReviewRules
+from cli_agent_orchestrator.pipeline.reply import find_unclear, find_verdict
 from cli_agent_orchestrator.pipeline.review import (
     EVIDENCE,
+    REVIEW_FORM,
+    TEST_FORM,
     EvidenceMissing,
     NotesMissing,
     ReviewAnswer,
@@ -192,7 +195,8 @@ def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> Non
         "* **REVIEW_RESULT:** APPROVED ✅",
         "1. REVIEW_RESULT: APPROVED",
         "\tREVIEW_RESULT: APPROVED (see the notes)",
-        "REVIEW_RESULT: APPROVED - nothing open, REVISE is not needed",
+        "REVIEW_RESULT: APPROVED - nothing open, no issues",
+        "REVIEW_RESULT: APPROVED (no issues)",
         "\ufeffREVIEW_RESULT: APPROVED\r",
         "REVIEW_\0RESULT: APPROVED\0",
     ],
@@ -271,6 +275,7 @@ def test_the_verdict_of_a_test(text: str, expected: TestAnswer) -> None:
     assert expected is TestAnswer.MISSING or judge_test(text) == TestVerdict(expected, "")
 
 
+FORMS = {"RESULT: PASS": TEST_FORM, "REVIEW_RESULT: APPROVED": REVIEW_FORM}
 AROUND = [("", ""), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("„", "“"), ("«", "»")]
 EMPHASIS = ["", "*", "**", "__", "`**"]
 BEFORE = ["", "> ", ">", "- ", "> - ", "1. ", "## ", "  "]
@@ -329,6 +334,100 @@ def test_a_review_that_is_no_clear_verdict_is_named() -> None:
     )
 
 
+BETWEEN = [
+    ", ",
+    "; ",
+    " - ",
+    " – ",
+    " → ",
+    " & ",
+    ": ",
+    "=",
+    " (",
+    " [ ] ",
+    ". ",
+    " 😀 ",
+    ", **",
+    " (__",
+]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [("RESULT: PASS", word) for word in ("FAIL", "FAILED", "FAILS", "FAILING", "fail")]
+    + [("REVIEW_RESULT: APPROVED", word) for word in ("REVISE", "REVISED", "revise")],
+)
+def test_a_verdict_that_takes_itself_back_is_none_and_is_named(good: str, bad: str) -> None:
+    texts = ["but see", "not", "not yet", "no", "no, wait", "Or", "if so"]
+    texts += ["except one", "unless it rains", bad, f"no, {bad}", f"3, {bad}: 2", f"10 {bad}"]
+    texts += [f"1.0 {bad}", f"or {bad})", f"{bad}__", f"0 {bad}, 2 {bad}", f"but two {bad}"]
+    for between, text in product(BETWEEN, texts):
+        line = f"{good}{between}{text}"
+        assert find_verdict([line], FORMS[good]) is None, line
+        assert find_unclear([line], FORMS[good]) == line
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *(
+            "12 tests",
+            "0 failed",
+            "12 passed, 0 failed",
+            "**0** failed",
+            "0 FAIL",
+            "0 tests failed",
+        ),
+        *("no failures", "no issues", "notes below", "tests/test_fail.py", "ordinary", "butter"),
+        "0 REVISE",
+    ],
+)
+def test_a_verdict_that_is_only_explained_counts(more: str) -> None:
+    for between, good in product((" (", ", ", " - ", ": "), FORMS):
+        if "REVISE" not in more or good.startswith("REVIEW"):
+            assert find_verdict([f"{good}{between}{more}"], FORMS[good]) is not None, more
+
+
+def test_a_bad_verdict_counts_whatever_follows_it() -> None:
+    for between, more in product(BETWEEN, ["but it runs", "not PASS", "0 failed", "no"]):
+        assert str(judge_test(f"RESULT: FAIL{between}{more}")) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!--\nRESULT: PASS\n-->",
+        "a <!-- b\nRESULT: PASS\n-->",
+        "<!-- one --> <!-- two\nRESULT: PASS\n--> <!--\nRESULT: PASS\n-->",
+        "<!--\n```\nRESULT: PASS\n-->\nbye",
+        "<!--\nRESULT: PASS",
+        "<!-- RESULT: PASS -->",
+        "<!--\n--> RESULT: PASS",
+    ],
+)
+def test_a_verdict_in_a_comment_does_not_count(text: str) -> None:
+    assert judge_test(text).answer is TestAnswer.MISSING
+    assert str(judge_test(f"RESULT: FAIL\n{text}")) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- x -->\nRESULT: PASS",
+        "<!--\nx\n-->\nRESULT: PASS",
+        "it writes `<!--` now\nRESULT: PASS",
+        "```\n<!--\n```\nRESULT: PASS",
+        "-->\nRESULT: PASS",
+    ],
+)
+def test_a_verdict_beside_a_comment_counts(text: str) -> None:
+    assert str(judge_test(text)) == "PASS"
+
+
+def test_a_bad_verdict_before_a_comment_counts() -> None:
+    assert str(judge_test("RESULT: PASS\nRESULT: FAIL <!-- because\nof this -->")) == "FAIL"
+
+
 @pytest.mark.parametrize(
     "text", ["RESULT: <PASS or FAIL>", "```\nRESULT: maybe\n```", "the RESULT: good", "RESULT"]
 )
@@ -349,13 +448,16 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
     [
         "x", " ", "\n", "#", "*", "_", "- ", "`", "```\n", "~~~\n", "1. ", "1", "=", "**", "\0",
         "\r", ": ", "REVIEW_RESULT", "REVIEW_RESULT: ", "APPROVED or ", "REVIEW_RESULT: APPROVED\n",
-        "REVIEW_NOTES:\n", "next ",
+        "REVIEW_NOTES:\n", "next ", "<!--", "<!--\n", "-->\n", "APPROVED, ", "APPROVED 0 ",
+        "0 ", "0", "revise", "0 revise ", "no ", "<!-- -->",
     ],
 )  # fmt: skip
 def test_a_huge_reply_is_judged(filler: str) -> None:
     size = 300_000 if "\n" in filler else 2_000_000
     text = f"REVIEW_RESULT: {filler * (size // len(filler))}\nREVIEW_RESULT: REVISE"
     assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+    text = f"REVIEW_RESULT: APPROVED, {filler * (size // len(filler))}"
+    assert is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES) is False
 
 
 LINES = st.sampled_from(

@@ -2,8 +2,9 @@
 
 Agents write Markdown. A label such as `REVIEW_NOTES:` or a verdict such as `RESULT: PASS` may
 stand in a heading, in bold or behind a bullet. Inside fenced code it is a quotation, and so is a
-line that repeats the form it was asked for (`RESULT: PASS|FAIL`, `REVIEW_NOTES: <notes>`). A whole
-line in quotation marks, in code marks or behind a `>` counts if no other line is a verdict.
+line that repeats the form it was asked for (`RESULT: PASS|FAIL`, `REVIEW_NOTES: <notes>`); inside
+an HTML comment it is not shown. A whole line in quotation marks, in code marks or behind a `>`
+counts if no other line is a verdict.
 Everything here takes time in proportion to the length of the text.
 """
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
 # "```": nothing but space after it
 FENCE_CLOSE_PATTERN = r"\s*(?P<fence>`{3,}|~{3,})\s*$"
+COMMENT_OPEN, COMMENT_CLOSE = "<!--", "-->"
 # "## ", "- **", "1. __": what may stand before a label
 MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
 # what may stand around a whole line that is quoted
@@ -22,6 +24,10 @@ QUOTES = "`\"'“”„‘’«»"
 # "> ", "- **`": what may stand before a verdict, and "`**" what may stand inside one
 VERDICT_MARKS_PATTERN = rf"(?:[\s#*_+•–>{QUOTES}-]|\d{{1,9}}[.)])*+"
 INNER_MARKS_PATTERN = rf"[\s*_{QUOTES}]*+"
+# "0 failed", "0 tests failed": a bad word that says nothing bad
+NONE_PATTERN = r"(?<![\w.,])0[\s*_]{1,9}(?:tests?\s{1,9})?"
+# ", but", "(not yet)", "- no, ": what takes a verdict back; "no issues" does not
+DOUBT_PATTERN = r"[\W_]*+(?:(?:but|not|or|if|except|unless)\b|no\b(?!\s+\w))"
 # How much of a line is shown that was no clear verdict.
 SHOWN = 80
 
@@ -81,20 +87,40 @@ def split_lines(text: str) -> list[str]:
 
 
 def unfenced(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line outside fenced code; an unclosed fence reaches the end."""
-    fence = ""
+    """Yield number and text of each line outside fenced code and HTML comments.
+
+    What is not closed reaches the end. A line with text before a comment is yielded.
+    """
+    inside = ""
     for index, line in enumerate(lines):
-        if "```" not in line and "~~~" not in line:
-            if not fence:
-                yield index, line
-        elif fence:
-            closing = re.match(FENCE_CLOSE_PATTERN, line)
-            if closing and closing["fence"].startswith(fence):
-                fence = ""
-        elif opening := re.match(FENCE_OPEN_PATTERN, line):
-            fence = opening["fence"]
-        else:
+        if inside:
+            inside = _still_inside(line, inside)
+            continue
+        inside = _opened(line)
+        if not inside or (inside == COMMENT_OPEN and not line.lstrip().startswith(COMMENT_OPEN)):
             yield index, line
+
+
+def _opened(line: str) -> str:
+    """Return the fence or the comment that a line opens."""
+    fence = re.match(FENCE_OPEN_PATTERN, line) if "```" in line or "~~~" in line else None
+    return fence["fence"] if fence else _opened_comment(line)
+
+
+def _opened_comment(line: str) -> str:
+    before, mark, after = line.rpartition(COMMENT_OPEN)
+    in_code = before.count("`") % 2
+    return mark if mark and COMMENT_CLOSE not in after and not in_code else ""
+
+
+def _still_inside(line: str, inside: str) -> str:
+    """Return what of a fence or a comment is open after one more line."""
+    if inside == COMMENT_OPEN:
+        return _opened_comment(line) if COMMENT_CLOSE in line else inside
+    if "```" not in line and "~~~" not in line:
+        return inside
+    closing = re.match(FENCE_CLOSE_PATTERN, line)
+    return "" if closing and closing["fence"].startswith(inside) else inside
 
 
 def find_label(lines: Sequence[str], label: str) -> int | None:
@@ -173,7 +199,8 @@ def _read_verdict(said: _Said, form: VerdictForm) -> bool | None:
     """Return which verdict it is, or None.
 
     A bad verdict counts whatever follows it; a good one only if nothing follows, or something set
-    off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none.
+    off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none. Nor
+    is one that takes itself back: `RESULT: PASS, but two tests FAIL`.
     """
     found = re.match(
         rf"(?P<word>{form.positive}|{form.negative})(?![^\W_]){INNER_MARKS_PATTERN}(?P<rest>.*)",
@@ -190,4 +217,13 @@ def _read_verdict(said: _Said, form: VerdictForm) -> bool | None:
         return False
     if said.inline and re.search(r"\w", rest):
         return None
-    return None if rest[:1].isalnum() or rest[:1] in set("|/\\<?") else True
+    if rest[:1].isalnum() or rest[:1] in set("|/\\<?") or _takes_back(rest, form):
+        return None
+    return True
+
+
+def _takes_back(rest: str, form: VerdictForm) -> bool:
+    """Does what follows a good verdict speak against it?"""
+    bad = rf"(?<!\w)_*+{form.negative}(?:e?[ds]|ing)?_*+(?!\w)"
+    without_none = re.sub(rf"{NONE_PATTERN}{bad}", "", rest, flags=re.I)
+    return bool(re.match(DOUBT_PATTERN, rest, re.I) or re.search(bad, without_none, re.I))
