@@ -145,6 +145,37 @@ def test_a_settings_file_of_another_form_is_refused(
         read_settings_file(path)
 
 
+HUGE = "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize("key", ["max_rounds", "poll_seconds", "wd", "prompt", "colour"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (HUGE, "'a number of 20000 bits'"),
+        (f"-{2**64}", "'a number of 65 bits'"),
+        (f"[{HUGE}]", "'a list'"),
+        (f"{{ a = {HUGE} }}", "'a table'"),
+    ],
+    ids=["huge", "large", "list", "table"],
+)
+def test_a_huge_number_is_refused_without_being_printed(
+    tmp_path: Path, key: str, value: str, shown: str
+) -> None:
+    path = tmp_path / "cao.toml"
+    path.write_text(f"{key} = {value}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_settings_file(path)
+    assert str(caught.value).startswith(f"{key} in cao.toml is {shown}, expected ")
+
+
+def test_the_deepest_table_is_refused_without_being_printed(tmp_path: Path) -> None:
+    path = tmp_path / "cao.toml"
+    path.write_text(f"[{'.'.join('a' * 9000)}]\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"a in cao\.toml is 'a table'|is not a TOML file"):
+        read_settings_file(path)
+
+
 def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_settings_file(tmp_path / "cao.toml")

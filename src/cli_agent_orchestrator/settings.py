@@ -198,6 +198,9 @@ KEPT_NAMES = tuple(
 )
 """What a run goes on with when it is resumed; the task, the server and the agents are kept too."""
 
+LARGEST_NUMBER_BITS = 64
+"""More is no number of anything here."""
+
 OUT_OF_PROJECT = ("RESUME",)
 """What a project's own file cannot say: it is about one run, on one machine."""
 
@@ -294,12 +297,14 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
     setting = BY_KEY.get(key)
     where = f"{key} in {path.name}"
     if setting is None:
-        raise ConfigError(where, value, "a known setting" + _suggestion(key))
-    if setting.kind is Kind.PATH:
-        check_path(where, str(value))
+        raise ConfigError(where, _shown(value), "a known setting" + _suggestion(key))
+    if setting.kind is Kind.PATH and isinstance(value, str):
+        check_path(where, value)
     match value:
         case bool():
             return setting.name, "true" if value else "false"
+        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
+            raise ConfigError(where, _shown(value), "a smaller number")
         case int() | float():
             return setting.name, str(value)
         case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
@@ -307,7 +312,19 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
         case str():
             return setting.name, value
         case _:
-            raise ConfigError(where, value, "text, a number, true or false")
+            raise ConfigError(where, _shown(value), "text, a number, true or false")
+
+
+def _shown(value: object) -> object:
+    """Return what can be told of a value; Python does not print all that a file can hold."""
+    match value:
+        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
+            return f"a number of {value.bit_length()} bits"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+    return value
 
 
 def _suggestion(key: str) -> str:
