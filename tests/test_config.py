@@ -155,6 +155,19 @@ def test_a_folder_without_access_is_refused(tmp_path: Path) -> None:
         read(folder)
 
 
+def test_a_folder_whose_path_is_not_utf8_is_refused_and_quoted(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"b\xffd")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes only text")
+    with pytest.raises(ConfigError) as caught:
+        read(folder)
+    assert (
+        str(caught.value) == f"WD is {str(folder)!r}, expected a folder whose path is text in UTF-8"
+    )
+
+
 def test_the_folder_is_made_absolute(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     config = RunConfig.from_env({"WD": f"{tmp_path}/inner/.."})

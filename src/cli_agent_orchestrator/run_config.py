@@ -199,6 +199,10 @@ def _read_folder(texts: Mapping[str, str], name: str) -> Path:
         folder = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise ConfigError(name, str(path), "a folder that exists") from error
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(name, str(folder), "a folder whose path is text in UTF-8") from None
     if not folder.is_dir():
         raise ConfigError(name, str(path), "a folder")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
