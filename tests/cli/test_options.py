@@ -87,10 +87,36 @@ def test_a_cloned_project_cannot_reach_out_of_its_folder(
         check_project_file(settings, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            ".git/config",
+            "task.md",
+            "cao.toml",
+            "package.json",
+            ".tmp",
+            ".tmp/run",
+            "state/run.json",
+        ),
+        *(".tmp/../package.json", ".tmp/.json", "link/run.json", ".tmp/away/run.json", "."),
+    ],
+)
+def test_a_cloned_project_cannot_name_another_file_of_its_own_as_the_state(
+    tmp_path: Path, value: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    (tmp_path / ".tmp" / "away").symlink_to("../.git")
+    with pytest.raises(ConfigError, match=r"state_file in cao\.toml.*a \.json file below \.tmp"):
+        check_project_file({"STATE_FILE": value}, tmp_path)
+
+
 def test_a_project_may_set_what_stays_inside(tmp_path: Path) -> None:
     check_project_file(
         {
-            "STATE_FILE": "state/run.json",
+            "STATE_FILE": ".tmp/state/run.json",
             "PROMPT_FILE": str(tmp_path / "task.md"),
             "API": "http://localhost:9889",
             "MAX_ROUNDS": "2",

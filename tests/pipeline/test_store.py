@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import PromptError, StateError
+from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
@@ -96,6 +96,17 @@ def test_a_state_that_cannot_be_used_is_moved_aside(
     assert str(aside) in str(caught.value)
     assert aside.read_bytes() == content
     assert state_file.load_state() is None
+
+
+@pytest.mark.parametrize("name", ["config", "task.md", "cao.toml", "state.json.bak", ".json"])
+def test_another_file_that_is_no_state_is_left_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("precious")
+    with pytest.raises(ConfigError, match=r"the state of a run .*; it is left alone") as caught:
+        StateFile(path, Noon()).load_state()
+    assert str(path) in str(caught.value)
+    assert names(tmp_path) == [name]
+    assert path.read_text() == "precious"
 
 
 def test_nothing_that_was_moved_aside_is_ever_overwritten(

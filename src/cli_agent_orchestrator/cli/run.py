@@ -168,6 +168,12 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
                     settings[name],
                     f"a path in the project; elsewhere only by option, {name} or --config",
                 )
+            if name == "STATE_FILE" and not _is_for_state(path, folder):
+                raise ConfigError(
+                    where,
+                    settings[name],
+                    "a .json file below .tmp; another only by option, STATE_FILE or --config",
+                )
     permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
     if permissions not in ("", "ask"):
         raise ConfigError(
@@ -180,6 +186,12 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
         raise ConfigError(
             f"api in {SETTINGS_FILE}", api, "a server on this machine; others only by option or API"
         )
+
+
+def _is_for_state(path: Path, folder: Path) -> bool:
+    """Is it a file that a project may name for its state, and none that it lives by?"""
+    below = Path(os.path.realpath(folder), ".tmp")
+    return path.suffix == ".json" and path.is_relative_to(below)
 
 
 def chosen_providers(settings: Mapping[str, str]) -> dict[Role, str]:

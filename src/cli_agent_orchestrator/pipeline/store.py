@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.errors import PromptError, StateError
+from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
 from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
 from cli_agent_orchestrator.plain_files import folder_of, read_file
 from cli_agent_orchestrator.run_config import RunConfig
@@ -73,7 +73,8 @@ class StateFile:
     def load_state(self) -> RunState | None:
         """Return the saved state, or None if there is none.
 
-        A file that cannot be understood is moved aside, so that nothing ever overwrites it.
+        A file that cannot be understood is moved aside, so that nothing ever overwrites it; one
+        whose name is not that of a JSON file may be anything, and is left alone.
         """
         try:
             data = self._folder.read(self.path.name, LARGEST_STATE)
@@ -86,6 +87,10 @@ class StateFile:
             self.own = self._is_own(content)
             return from_json(content)
         except (StateError, ValueError, RecursionError) as error:
+            if self.path.suffix != ".json":
+                raise ConfigError(
+                    "STATE_FILE", str(self.path), f"the state of a run ({error}); it is left alone"
+                ) from error
             aside = self.move_aside("unreadable")
             raise StateError(
                 f"the state file {self.path} cannot be used: {error}. It was moved to {aside}; "
