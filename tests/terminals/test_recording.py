@@ -120,6 +120,18 @@ async def test_a_record_is_found_when_a_person_prompts_first(agent: Agent) -> No
     assert agent.live.answer == "hers"
 
 
+async def test_a_turn_that_streams_before_its_start_was_seen_is_not_over(agent: Agent) -> None:
+    agent.shows(IDLE)
+    record = agent.begins("1")
+    record.writes("task_started")
+    agent.shows(COMPLETED)
+    assert agent.live.status is PROCESSING
+    await agent.reaches(PROCESSING)
+    record.writes("task_complete", last_agent_message="hers")
+    await agent.reaches(COMPLETED)
+    assert agent.live.answer == "hers"
+
+
 async def test_a_record_is_found_that_comes_some_time_after_the_prompt(agent: Agent) -> None:
     agent.recorder.look(agent.live)
     await asyncio.sleep(0)
@@ -179,7 +191,7 @@ async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_histo
     record.writes("task_started", at=agent.live.row.created_at - 100)
     agent.shows(COMPLETED)
     await agent.finds("1")
-    assert agent.live.status is COMPLETED
+    await agent.reaches(COMPLETED, Source.SCREEN)
     record.writes("task_started")
     await agent.reaches(PROCESSING)
 

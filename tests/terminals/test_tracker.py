@@ -18,6 +18,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     QUESTION_LAG,
     RECORD_LAG,
     SCREEN_LAG,
+    SEARCH_SECONDS,
     START_SECONDS,
     STATUS_OF_SIGNAL,
     TITLE_LAG,
@@ -71,6 +72,40 @@ def test_a_screen_that_matches_nothing_for_a_moment_is_half_a_frame() -> None:
 @pytest.mark.parametrize("status", [s for s in TerminalStatus if s is not UNKNOWN])
 def test_without_signals_the_screen_decides(status: TerminalStatus) -> None:
     assert judge(with_screen(Track(), status, 1), 1).status is status
+
+
+@pytest.mark.parametrize("before", [None, IDLE, PROCESSING])
+def test_an_end_that_only_the_screen_tells_waits_for_the_record_of_an_agent_that_keeps_one(
+    before: TerminalStatus | None,
+) -> None:
+    track = Track(keeps_record=True)
+    track = with_screen(track, before, 9) if before else track
+    track = with_screen(with_screen(track, COMPLETED, 10), COMPLETED, 11)
+    verdict = judge(track, 10 + SEARCH_SECONDS - 0.1)
+    assert (verdict.status, verdict.until) == (PROCESSING, 10 + SEARCH_SECONDS)
+    assert verdict.reason == "screen: x; its session record is looked for"
+    assert judge(track, 10 + SEARCH_SECONDS).status is COMPLETED
+    assert judge(replace(track, keeps_record=False), 11).status is COMPLETED
+    for kind, status in ((SignalKind.WORKING, PROCESSING), (SignalKind.FINISHED, COMPLETED)):
+        assert judge(with_signal(track, kind, 11, Source.RECORD), 11).status is status
+
+
+def test_half_a_frame_neither_ends_the_wait_for_a_record_nor_begins_it_anew() -> None:
+    track = with_screen(with_screen(Track(keeps_record=True), COMPLETED, 10), UNKNOWN, 11)
+    verdict = judge(track, 11)
+    assert (verdict.status, verdict.until) == (PROCESSING, 11 + FRAME_SECONDS)
+    late = with_screen(track, UNKNOWN, 10 + SEARCH_SECONDS)
+    assert judge(late, 10 + SEARCH_SECONDS).status is UNKNOWN
+    back = with_screen(track, COMPLETED, 11.2)
+    assert judge(back, 11.2).until == 10 + SEARCH_SECONDS
+    assert judge(back, 10 + SEARCH_SECONDS).status is COMPLETED
+    again = with_screen(with_screen(back, PROCESSING, 20), COMPLETED, 21)
+    assert judge(again, 21).until == 21 + SEARCH_SECONDS
+
+
+@pytest.mark.parametrize("status", [IDLE, PROCESSING, WAITING, ERROR])
+def test_only_an_end_waits_for_the_record(status: TerminalStatus) -> None:
+    assert judge(with_screen(Track(keeps_record=True), status, 10), 10).status is status
 
 
 @pytest.mark.parametrize("kind", TELLING)

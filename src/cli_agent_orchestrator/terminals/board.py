@@ -153,7 +153,8 @@ class Board:
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
         """Put a terminal on the board; its window is told by `opened` or `connected`."""
-        live = LiveTerminal(row, provider, last_active=row.created_at)
+        track = Track(keeps_record=bool(provider.record_pattern))
+        live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
         self._terminals[row.id] = live
         return live
 

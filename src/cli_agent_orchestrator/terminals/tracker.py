@@ -19,7 +19,9 @@ The rules, in this order:
    that always tells the end of a turn, and did not, was stopped by a person: it is idle. A turn of
    which a session record tells is ended by that record alone, however long the screen stands
    still; only a question or a failure on the screen counts besides.
-4. Without any signal the screen decides.
+4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
+   keeps a session record, and the screen may have missed its start: such an end is work until that
+   record is found and tells, at most `SEARCH_SECONDS`.
 5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
    `FRAME_SECONDS` on: before that it may be half of the next one.
 
@@ -38,6 +40,8 @@ TITLE_LAG = 1.0
 """Seconds after which a title is believed that told of this turn's work and does so no more."""
 RECORD_LAG = 0.5
 """Seconds after the end of a turn within which the session record tells how it ended."""
+SEARCH_SECONDS = 3.0
+"""How long an end that only the screen tells waits for the session record to be found."""
 QUESTION_LAG = 1.0
 """Seconds within which a question is drawn that a stream told of when another turn ended."""
 FRAME_SECONDS = 0.5
@@ -164,6 +168,8 @@ class Track:
     """When the agent last took a message of ours."""
     stream_began_at: float | None = None
     """When the agent's stream first told a state."""
+    keeps_record: bool = False
+    """Does the agent keep a session record, which has to be found first?"""
     recorded: bool = False
     """Has the agent's session record told anything?"""
     open_end: bool = False
@@ -174,6 +180,8 @@ class Track:
     """What the screen said when it was last read."""
     shown: Evidence | None = None
     """What the screen said when it last said something that is known."""
+    shown_since: float = 0.0
+    """Since when that is the same, whatever came in between that is not known."""
     screen_changed_at: float = 0.0
     """When the screen's text last changed."""
     screen_says_since: float = 0.0
@@ -299,11 +307,14 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
     fulfilled = track.signal is not None and track.signal.source == Source.SUBMISSION
     fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
     news = track.screen is None or track.screen.status is not seen.status
+    known = seen.status is not TerminalStatus.UNKNOWN
+    known_news = known and (track.shown is None or track.shown.status is not seen.status)
     return replace(
         track,
         signal=None if fulfilled else track.signal,
         screen=seen,
-        shown=track.shown if seen.status is TerminalStatus.UNKNOWN else seen,
+        shown=seen if known else track.shown,
+        shown_since=seen.at if known_news else track.shown_since,
         title=title,
         title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
         title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
@@ -356,12 +367,22 @@ def _by_screen(track: Track, now: float) -> Verdict:
     screen = track.screen
     if screen is None or screen.status is None:
         return Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
-    if screen.status is TerminalStatus.UNKNOWN:
-        drawn_by = track.screen_says_since + FRAME_SECONDS
-        if track.shown is not None and track.shown.status is not None and now < drawn_by:
-            return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
-        return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
-    return Verdict(screen.status, _says(screen))
+    verdict = _as_shown(track, screen, now)
+    found_by = track.shown_since + SEARCH_SECONDS
+    if verdict.status is _COMPLETED and track.keeps_record and now < found_by:
+        reason = f"{verdict.reason}; its session record is looked for"
+        return Verdict(_PROCESSING, reason, min(found_by, verdict.until or found_by))
+    return verdict
+
+
+def _as_shown(track: Track, screen: Evidence, now: float) -> Verdict:
+    """Return what the screen says, or said before the frame that is being drawn."""
+    if screen.status is not TerminalStatus.UNKNOWN:
+        return Verdict(screen.status or TerminalStatus.UNKNOWN, _says(screen))
+    drawn_by = track.screen_says_since + FRAME_SECONDS
+    if track.shown is not None and track.shown.status is not None and now < drawn_by:
+        return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
+    return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
 
 
 def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verdict:
