@@ -1,5 +1,6 @@
 """Runs that are taken up again after something went wrong, with real processes and terminals."""
 
+import json
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ from tests.e2e.runs import (
     TASK,
     archive_of,
     assert_five_turns_once,
+    at,
     prepare,
     replies_of,
     rule,
@@ -30,7 +32,23 @@ from tests.e2e.runs import (
 
 pytestmark = pytest.mark.tmux
 
+WAIT_FOR_GO = """
+import pathlib, time
+end = time.monotonic() + 60
+while time.monotonic() < end and not pathlib.Path("go").exists():
+    time.sleep(0.05)
+"""
+GO_AND_WORK = """
+import pathlib, time
+pathlib.Path("go").touch()
+time.sleep(3)
+"""
 USAGE_LIMIT = '{ error = "usage limit reached" }'
+
+
+def python(text: str) -> str:
+    """Return the commands of a rule that run a Python text, as TOML."""
+    return json.dumps([["{python}", "-c", text]])
 
 
 def texts_of(machine: Machine, role: str) -> list[str]:
@@ -208,6 +226,31 @@ class TestWhichRunIsMeant:
         assert "empty lines" in prompts["001-analyst-prompt.md"]
         assert "make special-check" in prompts["005-tester-prompt.md"]
         assert state_of(unfinished)["progress"]["settings"]["MAX_ROUNDS"] == "5"
+
+    def test_the_agents_of_the_run_that_is_given_up_do_not_write_into_the_new_one(
+        self, machine: Machine
+    ) -> None:
+        """The old tester writes its PASS while the new one, which writes nothing, is at work."""
+        late = rule("tester", contains='"empty file"', run=python(WAIT_FOR_GO))
+        own = rule("tester", run=python(GO_AND_WORK), misbehave="{ ignore_file = true }")
+        prepare(machine, script(late, own))
+        machine.env |= {"IDLE_GRACE_SECONDS": "2", "MAX_FILE_REMINDERS": "0"}
+        (machine.work / "other.md").write_text(TASK.replace("empty", "full"), encoding="utf-8")
+        with machine.server():
+            with running(machine, "task.md") as old:
+                old.until(at("status", "tester", status="processing"))
+                old.interrupt()
+                assert old.end() == 130, old.errors
+            terminals = state_of(machine)["terminals"].values()
+            with running(machine, "other.md", "--no-resume") as run:
+                assert run.end() == 3, run.errors
+            warned = [event["text"] for event in run.told("warning")]
+            assert any("agents of the unfinished run are ended" in text for text in warned)
+            listed = machine.cao("ls", "--json").stdout
+            assert not [one for one in terminals if one in listed]
+            assert [
+                one for one in state_of(machine)["terminals"].values() if one not in listed
+            ] == []
 
     def test_a_state_of_another_machine_is_resumed_only_if_that_is_said(
         self, unfinished: Machine

@@ -10,6 +10,7 @@ from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeErro
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.setup import (
+    exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
@@ -265,6 +266,24 @@ class TestExit:
         del rig.server.terminals["programmer-1"]
         exit_terminals(rig.server, state)
         assert rig.server.terminals == {}
+
+    def test_of_those_that_may_be_left_only_living_ones_of_the_session_are_ended(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        del rig.server.terminals[state.terminal_of(Role.ANALYST)]
+        rig.server.terminals[state.terminal_of(Role.PROGRAMMER)]["alive"] = False
+        rig.server.terminals[state.terminal_of(Role.ANALYST_REVIEW)]["session_name"] = "mine"
+        assert exit_left_terminals(rig.server, state)
+        left = [state.terminal_of(role) for role in (Role.PROGRAMMER_REVIEW, Role.TESTER)]
+        assert sorted(rig.server.exited) == sorted(left)
+        assert not exit_left_terminals(rig.server, state)
+
+    def test_whether_any_are_left_is_not_guessed(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.down = AWAY
+        with pytest.raises(ApiUnreachable):
+            exit_left_terminals(rig.server, state)
 
     def test_a_server_that_is_away_is_no_second_error(
         self, rig: Rig, caplog: pytest.LogCaptureFixture

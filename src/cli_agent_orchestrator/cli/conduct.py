@@ -48,6 +48,7 @@ from cli_agent_orchestrator.pipeline.resuming import (
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
 from cli_agent_orchestrator.pipeline.setup import (
+    exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
@@ -169,7 +170,7 @@ class Conductor:
             with ExitStack() as undo:
                 undo.callback(exit_terminals, client, state)
                 self._interrupts.check()
-                self._keep_unfinished(saved)
+                self._keep_unfinished(client, saved)
                 self._state_file.save_state(state)
                 self.is_saved = True
                 undo.pop_all()
@@ -311,8 +312,14 @@ class Conductor:
             for role in lost
         }
 
-    def _keep_unfinished(self, saved: RunState | None) -> None:
+    def _keep_unfinished(self, client: ApiClient, saved: RunState | None) -> None:
         if saved is not None and saved.final_status is FinalStatus.RUNNING:
+            # They know the same response files. Somebody else's state could name any agent.
+            if self._state_file.own and exit_left_terminals(client, saved):
+                self._warn(
+                    "the agents of the unfinished run are ended, so that they do not write into "
+                    "this one"
+                )
             aside = self._state_file.move_aside("unfinished")
             self._warn(f"the unfinished run that was saved here is kept in {aside}")
 

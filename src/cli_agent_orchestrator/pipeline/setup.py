@@ -159,6 +159,24 @@ def exit_terminals(terminals: Terminals, state: RunState) -> None:
         list(pool.map(lambda terminal_id: _exit_quietly(terminals, terminal_id), ids))
 
 
+def exit_left_terminals(terminals: Terminals, state: RunState) -> bool:
+    """End those agents of a run that are still alive in its session; were there any?"""
+
+    def is_left(terminal_id: str) -> bool:
+        try:
+            terminal = terminals.get_terminal(terminal_id)
+        except ApiRefused as error:
+            if error.status_code != GONE:
+                raise
+            return False
+        in_session = terminal.get("session_name") == state.session_name
+        return in_session and terminal.get("alive") is not False
+
+    left = {name: one for name, one in state.terminals.items() if one and is_left(one)}
+    exit_terminals(terminals, replace(state, terminals=left))
+    return bool(left)
+
+
 def new_archive_name(config: RunConfig, clock: Clock) -> str:
     """Name the archive folder after the time, and such that it is new."""
     name = f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}"
