@@ -30,6 +30,10 @@ def test_who_takes_the_port_after_the_proof_is_sent_neither_token_nor_message(
 OURS = Found("http://127.0.0.1:1", "token", "the one that runs", proved=True)
 
 
+def ours() -> Found:
+    return OURS
+
+
 def conflict() -> Found:
     raise ServerConflict("another server uses the state folder")
 
@@ -48,6 +52,6 @@ def test_who_cannot_find_the_one_that_won_says_so_in_the_end() -> None:
 
 
 def test_if_the_one_that_won_has_ended_a_server_is_started_after_all() -> None:
-    starts = iter([conflict, lambda: OURS])
+    starts = iter([conflict, ours])
     found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, patience=60)
     assert found == OURS
