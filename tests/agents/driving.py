@@ -169,10 +169,22 @@ class Driven:
         await self.keys("Enter")
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Make the window so small or large, as that of a person who is attached."""
+        """Make the window so small or large, as that of a person who is attached.
+
+        What an agent at rest draws then may look like the end of a turn, whose record is looked
+        for: that is waited for, too.
+        """
+        rested = self._rests()
         size = ("-x", str(columns), "-y", str(rows))
         await self._tmux("resize-window", "-t", self._pane(), *size)
         await self.settles()
+        async with asyncio.timeout(PATIENCE):
+            while rested and not self._rests():
+                self._news.clear()
+                await self._news.wait()
+
+    def _rests(self) -> bool:
+        return not self.seen or self.seen[-1].status.at_rest
 
     async def settles(self) -> None:
         """Wait until nothing is drawn any more: Codex hears no paste while it draws anew."""
