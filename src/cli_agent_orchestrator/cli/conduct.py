@@ -11,9 +11,9 @@ import click
 
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
-from cli_agent_orchestrator.cli.progress import View
 from cli_agent_orchestrator.cli.run_log import logging_to
 from cli_agent_orchestrator.cli.seal import UserSeals
+from cli_agent_orchestrator.cli.view import View
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API, state_folder

@@ -23,7 +23,7 @@ from rich.text import Text
 from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
 from cli_agent_orchestrator.cli.narration import Narration, Tone, agents_in_words, place
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.cli.progress import Screens
+from cli_agent_orchestrator.cli.view import Screens
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent

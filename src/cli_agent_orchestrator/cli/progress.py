@@ -5,40 +5,14 @@ import os
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import click
 
 from cli_agent_orchestrator.cli.narration import Narration, fields_of
 from cli_agent_orchestrator.cli.printable import printable
+from cli_agent_orchestrator.cli.view import Screens, View
 from cli_agent_orchestrator.pipeline.events import RunEvent
-
-
-class Screens(Protocol):
-    """The part of the server that can be looked at."""
-
-    def features(self) -> frozenset[str]: ...
-
-    def get_output(self, terminal_id: str, mode: str) -> str: ...
-
-
-class View(Protocol):
-    """Whoever shows a run."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        """Take the server with the agents, and what `cao attach` needs before it to find them.
-
-        The server may be asked until `disconnect`.
-        """
-        ...
-
-    def disconnect(self) -> None: ...
-
-    def tell(self, event: RunEvent) -> None: ...
 
 
 class PlainView:
