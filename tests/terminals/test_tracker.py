@@ -12,6 +12,7 @@ from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
+    DRAW_SECONDS,
     FLICKER_SECONDS,
     FRAME_SECONDS,
     HOLD_SECONDS,
@@ -238,6 +239,21 @@ def test_a_question_is_over_when_its_agent_or_one_without_a_name_works(
     assert judge(track, 10.1).status is PROCESSING
 
 
+def test_an_answered_question_that_is_still_drawn_is_not_asked_again_by_the_work_of_another() -> (
+    None
+):
+    track = with_screen(asked_by("a7"), WAITING, 10.1)
+    prompt = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    track = tracker.observe_signal(track, Source.HOOK, prompt, 11)
+    left = AgentSignal(SignalKind.BACKGROUND, "Stop; in the background: subagent", agent="")
+    track = tracker.observe_signal(track, Source.HOOK, left, 11.1)
+    verdict = judge(track, 11.1)
+    assert (verdict.status, verdict.until) == (PROCESSING, 11 + SCREEN_LAG)
+    assert judge(track, 11 + SCREEN_LAG).status is WAITING
+    again = with_screen(with_screen(track, PROCESSING, 11.2), WAITING, 11.3)
+    assert judge(again, 11.3).status is WAITING
+
+
 def stopped(track: Track, at: float, background: bool | None = None) -> Track:
     stop = AgentSignal(SignalKind.FINISHED, "Stop", background=background, revocable=True)
     return tracker.observe_signal(track, Source.HOOK, stop, at)
@@ -256,7 +272,35 @@ def test_an_end_that_another_program_may_object_to_waits_for_the_screen(before: 
     assert judge(with_screen(track, COMPLETED, 10.1), 10.1).status is COMPLETED
 
 
+@pytest.mark.parametrize("before", [Track(), consulted(2)])
+@pytest.mark.parametrize("rest", [IDLE, COMPLETED])
+def test_an_end_that_may_be_taken_back_waits_for_the_first_sight_of_its_work(
+    before: Track, rest: TerminalStatus
+) -> None:
+    track = with_screen(with_screen(before, PROCESSING, 7), rest, 8)
+    track = stopped(with_screen(with_signal(track, SignalKind.SUBMITTED, 9), rest, 9.1), 9.2)
+    verdict = judge(track, 9.2)
+    assert (verdict.status, verdict.until) == (PROCESSING, 9.2 + DRAW_SECONDS)
+    assert "no work was drawn yet" in verdict.reason
+    assert judge(with_screen(track, PROCESSING, 9.3), 9.2 + DRAW_SECONDS).status is PROCESSING
+    assert judge(track, 9.2 + DRAW_SECONDS).status is COMPLETED
+    drawn = with_screen(with_screen(track, PROCESSING, 9.3), rest, 9.4)
+    assert judge(drawn, 9.4).status is COMPLETED
+
+
+def test_a_failure_that_no_hook_can_object_to_is_told_at_once() -> None:
+    track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 9), IDLE, 9.1)
+    assert judge(with_signal(track, SignalKind.FAILED, 9.2), 9.2).status is ERROR
+    assert judge(with_signal(track, SignalKind.FINISHED, 9.2), 9.2).status is COMPLETED
+
+
+def test_an_end_of_a_turn_whose_begin_was_not_told_is_told_at_once() -> None:
+    assert judge(stopped(with_screen(Track(), IDLE, 9), 10), 10).status is COMPLETED
+
+
 def test_an_end_that_nobody_else_was_asked_about_is_told_at_once() -> None:
+    undrawn = with_screen(with_signal(consulted(1), SignalKind.SUBMITTED, 8), IDLE, 9)
+    assert judge(stopped(undrawn, 10), 10).status is COMPLETED
     track = stopped(with_screen(consulted(1), PROCESSING, 9), 10)
     assert judge(track, 10).status is COMPLETED
 

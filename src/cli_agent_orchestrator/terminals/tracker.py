@@ -7,18 +7,20 @@ The rules, in this order:
    submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow. One
    that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
    may be taken back (a hook objects, something works in the background) is none while the screen
-   shows work. While an agent asks, what is told of its sub-agents is no news, and the other way
-   round. A record's end does not say whose question a stream told of: it stands until the stream
-   takes it back, at most `QUESTION_LAG` seconds, in which one of another agent is drawn.
-3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether
-   it must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it
-   came up after the signal; a question need not even be new if all that was told is work. A busy
-   agent repaints, so stillness is what tells a signal that got lost (Claude Code fires nothing on
-   Esc) from a screen that shows too little (Codex shows no busy mark while it streams). A title
-   that tells of work tells of rest by its silence: then the screen need not stand still. An agent
-   that always tells the end of a turn, and did not, was stopped by a person: it is idle. A turn of
-   which a session record tells is ended by that record alone, however long the screen stands
-   still; only a question or a failure on the screen counts besides.
+   shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet. While an agent asks, what
+   is told of its sub-agents is no news, and the other way round. A record's end does not say whose
+   question a stream told of: it stands until the stream takes it back, at most `QUESTION_LAG`
+   seconds, in which one of another agent is drawn.
+3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether it
+   must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it came
+   up after the signal; a question need not even be new if all that was told is work, unless it may
+   be the one that was answered last. A busy agent repaints, so stillness is what tells a signal
+   that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows
+   no busy mark while it streams). A title that tells of work tells of rest by its silence: then the
+   screen need not stand still. An agent that always tells the end of a turn, and did not, was
+   stopped by a person: it is idle. A turn of which a session record tells is ended by that record
+   alone, however long the screen stands still; only a question or a failure on the screen counts
+   besides.
 4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
    keeps a session record, and the screen may have missed its start: such an end is work until that
    record is found and tells, at most `SEARCH_SECONDS`.
@@ -46,6 +48,8 @@ QUESTION_LAG = 1.0
 """Seconds within which a question is drawn that a stream told of when another turn ended."""
 FRAME_SECONDS = 0.5
 """How long a screen that matches nothing may be one that is being drawn anew."""
+DRAW_SECONDS = 0.5
+"""How long after the end of a turn its work may be drawn for the first time."""
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
@@ -166,6 +170,10 @@ class Track:
     """May something work in the background of which no signal would tell?"""
     submitted_at: float | None = None
     """When the agent last took a message of ours."""
+    began_at: float | None = None
+    """When the agent last took a message, ours or a person's."""
+    answered_at: float | None = None
+    """When a signal last took back that the agent asks."""
     stream_began_at: float | None = None
     """When the agent's stream first told a state."""
     keeps_record: bool = False
@@ -186,6 +194,8 @@ class Track:
     """When the screen's text last changed."""
     screen_says_since: float = 0.0
     """Since when the screen says what it says."""
+    screen_worked_at: float | None = None
+    """When the screen last told of work."""
     title: Evidence | None = None
     """What the pane's title says; the screen's evidence has it folded in."""
     title_worked_at: float | None = None
@@ -224,9 +234,12 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is Source.STREAM and track.stream_began_at is None else None
+    asked = track.signal is not None and track.signal.status is _WAITING
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
+        began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
+        answered_at=at if asked and evidence.status is not _WAITING else track.answered_at,
         signal=evidence,
         told=signal,
         asked=_open_question(track) if (source, signal.kind) == RECORDED_END else None,
@@ -320,6 +333,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
         screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
         screen_says_since=seen.at if news else track.screen_says_since,
+        screen_worked_at=seen.at if seen.status is _PROCESSING else track.screen_worked_at,
     )
 
 
@@ -390,18 +404,37 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
     if winner is Winner.SIGNAL:
+        drawn_by = signal.at + DRAW_SECONDS
+        if signal.status is _COMPLETED and _is_undrawn(track) and now < drawn_by:
+            reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
+            return Verdict(_PROCESSING, reason, drawn_by)
         return Verdict(signal.status, _says(signal))
     if winner is Winner.STILL_SCREEN and _ends_by_record(track):
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
-    holds_until = signal.at + SCREEN_LAG
-    if winner is Winner.STILL_SCREEN:
-        holds_until = _still_enough_at(track, signal)
+    holds_until = _holds_until(track, signal, screen, winner)
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     if screen.status is _COMPLETED and _ended_silently(track):
         return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winner) -> float:
+    """Return from when on a screen that says something else, and is no news, is believed."""
+    if winner is Winner.STILL_SCREEN:
+        return _still_enough_at(track, signal)
+    answered_at = track.answered_at
+    if answered_at is not None and _is_question_beside(track, signal, screen):
+        return answered_at + SCREEN_LAG
+    return signal.at + SCREEN_LAG
+
+
+def _is_undrawn(track: Track) -> bool:
+    """May the turn whose end was told go on, and has the screen shown none of its work yet?"""
+    began_at, worked_at = track.began_at, track.screen_worked_at
+    undrawn = began_at is not None and (worked_at is None or worked_at < began_at)
+    return undrawn and _may_be_taken_back(track)
 
 
 def _ended_silently(track: Track) -> bool:
@@ -422,10 +455,15 @@ def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
     """Does the screen say something that came up after the signal and is to be believed?"""
     if signal.status is not _PROCESSING:
         return screen.status is _PROCESSING and _may_be_taken_back(track)
-    of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
-    if screen.status is _WAITING and signal.source == Source.HOOK and of_one_agent:
-        return True
+    if _is_question_beside(track, signal, screen):
+        return track.answered_at is None or track.screen_says_since > track.answered_at
     return (signal.source, screen.status) in NEWS and track.screen_says_since > signal.at
+
+
+def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> bool:
+    """Is there a question on the screen of which the signal, about one agent, says nothing?"""
+    of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
+    return screen.status is _WAITING and signal.source == Source.HOOK and of_one_agent
 
 
 def _may_be_taken_back(track: Track) -> bool:
