@@ -22,7 +22,7 @@ from queue import SimpleQueue
 
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.live import LiveView
-from cli_agent_orchestrator.pipeline.events import RunEnded, TurnBegan, Warned
+from cli_agent_orchestrator.runs.events import RunEnded, TurnBegan, Warned
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 

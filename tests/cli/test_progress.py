@@ -18,16 +18,6 @@ from cli_agent_orchestrator.cli.narration import Narration, Tone
 from cli_agent_orchestrator.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    TurnBegan,
-    TurnEnded,
-    Warned,
-)
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
     CyclesUsedUp,
@@ -48,6 +38,16 @@ from cli_agent_orchestrator.pipeline.review import (
 )
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+from cli_agent_orchestrator.runs.events import (
+    AgentsStarting,
+    AgentStarted,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Warned,
+)
 
 PREFIX = "CAO_API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0

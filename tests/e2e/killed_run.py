@@ -9,21 +9,22 @@ import signal
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator.cli.conduct import response_files, state_file_of
 from cli_agent_orchestrator.cli.serve import own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
-from cli_agent_orchestrator.pipeline.setup import init_new_run
-from cli_agent_orchestrator.pipeline.store import read_task_text
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.conductor import response_files, state_file_of
+from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator.runs.state_file import read_task_text
 
 CHECKPOINTS = (
     "before dispatch",
@@ -88,7 +89,9 @@ def main(checkpoint: str, role: Role) -> None:
             config.rules,
             config.handoff,
         )
-        records = Records(state_file_of(config, os.environ, clock), files, Journal(files.kept))
+        records = Records(
+            state_file_of(config, state_folder(os.environ), clock), files, Journal(files.kept)
+        )
 
         def on_event(event: RunEvent) -> None:
             if checkpoint_of(event, role) == checkpoint:

@@ -1,102 +1,52 @@
-"""Conducts a run: lock, saved state, server, agents, loop, exit code."""
+"""Has a run conducted from the command line: signals, server, exit code."""
 
 import os
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 
 import click
 
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
-from cli_agent_orchestrator.cli.run_log import logging_to
-from cli_agent_orchestrator.cli.seal import UserSeals
-from cli_agent_orchestrator.cli.view import View
-from cli_agent_orchestrator.client import ApiClient, is_loopback
-from cli_agent_orchestrator.clock import Clock, SystemClock
-from cli_agent_orchestrator.config import DEFAULT_API, state_folder
-from cli_agent_orchestrator.errors import (
-    ApiRefused,
-    OrchestratorError,
-    PromptError,
-    ResumeError,
-    RunError,
-    UsageError,
-)
-from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    ServerChosen,
-    Warned,
-)
-from cli_agent_orchestrator.pipeline.journal import Journal
-from cli_agent_orchestrator.pipeline.lock import run_lock
-from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.resuming import (
-    Asked,
-    GivenTask,
-    find_objections,
-    settle_settings,
-    should_auto_resume,
-)
-from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
-from cli_agent_orchestrator.pipeline.setup import (
-    exit_left_terminals,
-    exit_terminals,
-    find_lost_terminals,
-    init_new_run,
-    new_archive_name,
-    replace_terminals,
-    verify_resume_terminals,
-)
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
-from cli_agent_orchestrator.pipeline.task import Task, parse_task
+from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.settings import ROLE_PROVIDERS
+from cli_agent_orchestrator.runs.conductor import (
+    NOT_BEGUN,
+    Conductor,
+    Link,
+    RunRequest,
+    Surroundings,
+)
+from cli_agent_orchestrator.runs.view import View
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
-NO_ARCHIVE = "none"
-NOT_BEGUN = "no run was begun"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What was asked for."""
-
-    config: RunConfig
-    environ: Mapping[str, str] = field(repr=False)
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Everything that was given, by variable name."""
-    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a file."""
-    replace_terminals: bool = False
-    chosen_providers: Mapping[Role, str] = field(default_factory=dict)
-    """The agents of those roles for which one was named, and not just the default."""
-
-
-def conduct(order: Order, view: View) -> int:
+def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.environ) -> int:
     """Carry out a run and return its exit code; raise what keeps it from going on."""
+
+    def connect(
+        config: RunConfig, on_warning: Callable[[str], None]
+    ) -> AbstractContextManager[Link]:
+        return server_for(config, environ, on_warning)
+
     with Interrupts() as interrupts, view:
-        conductor = Conductor(order, view, interrupts)
+        given = Surroundings(view, interrupts, connect, get_provider, state_folder(environ))
+        conductor = Conductor(request, given)
         try:
             state = conductor.run()
         except Stopped:
-            conductor.end(interrupts.exit_code, "stopped by a signal")
+            _end(conductor, interrupts.exit_code, "stopped by a signal")
             return interrupts.exit_code
         except OrchestratorError as error:
             usage = isinstance(error, UsageError)
-            conductor.end(EXIT_USAGE if usage else EXIT_ERROR, str(error))
+            _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
             raise
         except BrokenPipeError:
             # Told on the other channel: the run is not lost, and its agents may still be there.
@@ -104,303 +54,14 @@ def conduct(order: Order, view: View) -> int:
                 click.echo(CLOSED, err=True)
             raise
         except OSError as error:
-            conductor.end(EXIT_ERROR, str(error))
+            _end(conductor, EXIT_ERROR, str(error))
             kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
             raise RunError(f"{error}; {kept}") from error
-        conductor.end(EXIT_CODES[state.final_status])
+        _end(conductor, EXIT_CODES[state.final_status])
         return EXIT_CODES[state.final_status]
 
 
-class Conductor:
-    """One run, from its beginning or from where it was left."""
-
-    def __init__(self, order: Order, view: View, interrupts: Interrupts) -> None:
-        self._order = order
-        self._config = order.config
-        self._view = view
-        self._interrupts = interrupts
-        self._clock = SystemClock()
-        self._state_file = state_file_of(order.config, order.environ, self._clock)
-        self._state: RunState | None = None
-        self.is_saved = False
-
-    def run(self) -> RunState:
-        """Return the state of the finished run."""
-        for warning in self._config.warnings():
-            self._warn(warning)
-        files = response_files(self._config.wd, NO_ARCHIVE)
-        files.ensure_response_dir()
-        self._state_file.check()
-        with run_lock(files.temporary, self._clock), logging_to(files.temporary):
-            saved = self._state_file.load_state()
-            against = self._objections(saved) if saved is not None else ()
-            if should_auto_resume(saved, self._config.resume, against):
-                assert saved is not None, "only what is saved is resumed"
-                for objection in against:
-                    self._warn(f"the saved run goes on all the same: {objection}")
-                return self._resume(saved)
-            return self._begin(saved)
-
-    def end(self, exit_code: int, reason: str = "") -> None:
-        """Tell how the run ended."""
-        status = self._state.final_status if self._state else FinalStatus.RUNNING
-        number = self._state.round if self._state else 0
-        ended = RunEnded(
-            at=self._clock.now(),
-            final_status=status,
-            round=number,
-            exit_code=exit_code,
-            reason=reason,
-            session_left=""
-            if self._state is None or self._config.cleanup_on_exit
-            else self._state.session_name,
-        )
-        # Where the output goes may be what is gone.
-        with suppress(OSError):
-            self._view.tell(ended)
-
-    def _begin(self, saved: RunState | None) -> RunState:
-        """Start five agents and take a new run to its end."""
-        task = parse_task(read_task_text(self._config))
-        _check_providers(self._config, self._config.providers.values())
-        # Before anything that takes its time, so that there is something to be seen.
-        self._tell_starting({role: self._config.providers[role] for role in Role})
-        with self._server(self._config) as client:
-            state = self._start(client, task)
-            with ExitStack() as undo:
-                undo.callback(exit_terminals, client, state)
-                self._interrupts.check()
-                self._keep_unfinished(client, saved)
-                self._state_file.save_state(state)
-                self.is_saved = True
-                undo.pop_all()
-            with self._runner(client, task, state.progress.archive) as runner:
-                self._tell_begin(client, state)
-                return self._loop(client, runner, state)
-
-    def _start(self, client: ApiClient, task: Task) -> RunState:
-        try:
-            return init_new_run(client, self._config, task, self._clock, self._tell_started)
-        except ApiRefused as error:
-            # All or none are started, so there is nothing that could be resumed.
-            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
-
-    def _resume(self, saved: RunState) -> RunState:
-        """Take a saved run to its end with its own agents, and new ones for those that are lost."""
-        self.is_saved = True
-        self._check_folder(saved)
-        saved = self._with_its_settings(saved)
-        config = _with_saved_api(self._config, saved, own=self._state_file.own)
-        if self._order.replace_terminals:
-            _check_providers(config, self._order.chosen_providers.values())
-        task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
-        archive = saved.progress.archive or new_archive_name(self._config, self._clock)
-        saved = replace(saved, progress=replace(saved.progress, archive=archive))
-        with (
-            self._server(config) as client,
-            self._runner(client, task, archive) as runner,
-        ):
-            state = runner.settle(saved)
-            lost: Mapping[Role, str] = {}
-            if self._order.replace_terminals:
-                lost = find_lost_terminals(client, state, also_failed=True)
-                successors = self._successors(state, lost)
-                self._tell_starting(successors)
-                state = replace_terminals(client, state, successors, self._tell_started)
-                self._state_file.save_state(state)
-            else:
-                verify_resume_terminals(client, state)
-            replaced = tuple(role.terminal for role in lost)
-            self._tell_begin(client, state, resumed=True, replaced=replaced)
-            return self._loop(client, runner, state)
-
-    def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
-        self._state = state
-        with ExitStack() as stack:
-            if self._config.cleanup_on_exit:
-                stack.callback(lambda: exit_terminals(client, state))
-            self._interrupts.when_noted(runner.stop)
-            try:
-                return runner.run(state)
-            finally:
-                self._state = runner.state
-
-    @contextmanager
-    def _server(self, config: RunConfig) -> Iterator[ApiClient]:
-        with server_for(config, self._order.environ, self._warn) as link:
-            self._interrupts.check()
-            client, found = link.client, link.found
-            self._view.tell(ServerChosen(self._clock.now(), found.url, found.how))
-            # Without API our own commands look in the state folder, and find the same server.
-            prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
-            self._view.connect(client, prefix)
-            if config.permissions and "permissions" not in client.features():
-                self._warn(
-                    f"the server at {client.base_url} does not take --permissions: its agents may "
-                    f"do what it was started with, not {config.permissions}"
-                )
-            try:
-                yield client
-            finally:
-                self._view.disconnect()
-
-    def _runner(self, client: ApiClient, task: Task, archive: str) -> Runner:
-        files = response_files(self._config.wd, archive)
-        briefing = Briefing(
-            task, files.folder, self._config.rules.condensation, self._config.project_test_cmd
-        )
-        plan = Plan(briefing, self._config.rules, self._config.handoff)
-        records = Records(self._state_file, files, Journal(files.kept))
-        return Runner(client, plan, records, self._view.tell)
-
-    def _objections(self, saved: RunState) -> tuple[str, ...]:
-        """Return what speaks against going on with the saved run."""
-        insisted = self._order.insisted
-        # With new agents for lost ones, these may be of another make.
-        free = self._order.replace_terminals
-        asked = Asked(
-            task=self._given_task(),
-            provider="" if free else insisted.get("PROVIDER", ""),
-            role_providers={}
-            if free
-            else {
-                Role(role): insisted[name]
-                for role, name in ROLE_PROVIDERS.items()
-                if name in insisted
-            },
-        )
-        return find_objections(saved, asked, own=self._state_file.own)
-
-    def _given_task(self) -> GivenTask | None:
-        config = self._config
-        if config.prompt_file is None and not config.prompt:
-            return None
-        name = f"the task file {config.prompt_file}" if config.prompt_file else "PROMPT"
-        try:
-            return GivenTask(name, read_task_text(config))
-        except PromptError as error:
-            return GivenTask(name, "", str(error))
-
-    def _with_its_settings(self, saved: RunState) -> RunState:
-        """Go on by the settings with which the run began, and those that are given anew."""
-        order = self._order
-        # Somebody else's could let the agents do more than this user would.
-        began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = settle_settings(began_with, order.insisted, order.settings)
-        for remark in resumed.remarks:
-            self._warn(remark)
-        self._config = RunConfig.from_env(
-            {**order.settings, **resumed.settings}, self._config.api_named_by
-        )
-        return replace(saved, progress=replace(saved.progress, settings=self._config.settings))
-
-    def _check_folder(self, saved: RunState) -> None:
-        if saved.wd and not _is_folder(saved.wd, self._config.wd):
-            raise ResumeError(
-                f"the saved run works in {saved.wd!r}, not in {self._config.wd}: set WD to that, "
-                "or start a new run with RESUME=0"
-            )
-
-    def _successors(self, state: RunState, lost: Mapping[Role, str]) -> Mapping[Role, str]:
-        """Return the agent for each lost one: the one chosen now, else what it was before."""
-        before = state.progress.providers
-        return {
-            role: self._order.chosen_providers.get(role)
-            or before.get(role.terminal)
-            or state.provider
-            or self._config.providers[role]
-            for role in lost
-        }
-
-    def _keep_unfinished(self, client: ApiClient, saved: RunState | None) -> None:
-        if saved is not None and saved.final_status is FinalStatus.RUNNING:
-            # They know the same response files. Somebody else's state could name any agent.
-            if self._state_file.own and exit_left_terminals(client, saved):
-                self._warn(
-                    "the agents of the unfinished run are ended, so that they do not write into "
-                    "this one"
-                )
-            aside = self._state_file.move_aside("unfinished")
-            self._warn(f"the unfinished run that was saved here is kept in {aside}")
-
-    def _tell_starting(self, providers: Mapping[Role, str]) -> None:
-        if providers:
-            agents = {role.terminal: provider for role, provider in providers.items()}
-            self._view.tell(AgentsStarting(self._clock.now(), agents))
-
-    def _tell_started(self, role: Role, terminal_id: str) -> None:
-        self._view.tell(AgentStarted(self._clock.now(), role.terminal, terminal_id))
-
-    def _tell_begin(
-        self,
-        client: ApiClient,
-        state: RunState,
-        resumed: bool = False,
-        replaced: tuple[str, ...] = (),
-    ) -> None:
-        providers = {
-            name: state.progress.providers.get(name, state.provider) for name in state.terminals
-        }
-        began = RunBegan(
-            at=self._clock.now(),
-            session_name=state.session_name,
-            terminals=state.terminals,
-            providers=providers,
-            archive=str(response_files(self._config.wd, state.progress.archive).archive_folder),
-            resumed=resumed,
-            replaced=replaced,
-            permissions=permissions_of(client, state),
-        )
-        self._view.tell(began)
-
-    def _warn(self, text: str) -> None:
-        self._view.tell(Warned(self._clock.now(), text))
-
-
-def permissions_of(client: ApiClient, state: RunState) -> str:
-    """Return what the agents of a run may do without asking, as their server says it."""
-    if "permissions" not in client.features():
-        return ""
-    told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
-    return ", ".join(sorted({str(word) for word in told if word}))
-
-
-def state_file_of(config: RunConfig, environ: Mapping[str, str], clock: Clock) -> StateFile:
-    """Return the state file of a run, sealed with the user's own key."""
-    return StateFile(config.state_file, clock, config.wd, UserSeals(state_folder(environ)))
-
-
-def response_files(wd: Path, archive: str) -> ResponseFiles:
-    """Return the response files of a run in a folder."""
-    return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
-
-
-def _is_folder(text: str, folder: Path) -> bool:
-    """Does a text lead to a folder? It may be none that could be the path of anything."""
-    try:
-        return Path(os.path.realpath(text)) == folder
-    except (OSError, ValueError):
-        return False
-
-
-def _check_providers(config: RunConfig, providers: Iterable[str]) -> None:
-    """Refuse agents that our own server could not start; another one may know more."""
-    if not config.api_given:
-        for provider in providers:
-            get_provider(provider)
-
-
-def _with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:
-    """Go back to the server that was named when the run began, unless one is named now.
-
-    A state file that is not the user's `own` may have come with a cloned project, so it can lead
-    to nobody.
-    """
-    if config.api_given or saved.api in ("", DEFAULT_API):
-        return config
-    if not own or not is_loopback(saved.api):
-        raise ResumeError(
-            f"the saved run used the server {saved.api}: set API to that to go on with it, or "
-            "start a new run with RESUME=0"
-        )
-    return replace(config, api=saved.api, api_named_by="the saved run")
+def _end(conductor: Conductor, exit_code: int, reason: str = "") -> None:
+    # Where the output goes may be what is gone.
+    with suppress(OSError):
+        conductor.end(exit_code, reason)

@@ -19,9 +19,9 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.settings import BY_NAME
 
@@ -80,8 +80,9 @@ def demo() -> None:
 
 def _run(project: Path, environ: Mapping[str, str]) -> int:
     with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.cli.conduct import Order, conduct
+        from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
+        from cli_agent_orchestrator.runs.conductor import RunRequest
 
     settings = {
         "WD": str(project),
@@ -89,8 +90,8 @@ def _run(project: Path, environ: Mapping[str, str]) -> int:
         "PROVIDER": "scripted",
         "CLEANUP_ON_EXIT": "1",
     }
-    order = Order(RunConfig.from_env(settings), environ)
-    return conduct(order, choose_view(project, as_json=False, report=""))
+    request = RunRequest(RunConfig.from_env(settings))
+    return conduct(request, choose_view(project, as_json=False, report=""), environ)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 import httpx
 
@@ -19,6 +18,7 @@ from cli_agent_orchestrator.config import DEFAULT_PORT
 from cli_agent_orchestrator.discovery import Found, Named, discover, is_still_ours
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.conductor import Link
 
 PATIENCE_SECONDS = 2.0
 """How long a server that was found may be away, to be restarted for example."""
@@ -76,14 +76,6 @@ def _redirect(request: httpx.Request, address: Found) -> None:
         request.headers["Authorization"] = f"Bearer {address.token}"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A client, and the server that it talks to at first."""
-
-    client: ApiClient
-    found: Found
-
-
 @contextmanager
 def server_for(
     config: RunConfig,
@@ -105,7 +97,7 @@ def server_for(
             )
             client.permissions = config.permissions
             stack.callback(client.close)
-            return Link(client, found)
+            return Link(client, found.url, found.how)
 
         def start_own() -> Found:
             return stack.enter_context(run_own_server(environ, default_port))

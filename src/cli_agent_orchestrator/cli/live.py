@@ -23,12 +23,11 @@ from rich.text import Text
 from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
 from cli_agent_orchestrator.cli.narration import Narration, Tone, agents_in_words, place
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.cli.view import Screens
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator.pipeline.events import (
+from cli_agent_orchestrator.runs.events import (
     AgentsStarting,
     AgentStarted,
     RunBegan,
@@ -37,6 +36,7 @@ from cli_agent_orchestrator.pipeline.events import (
     TurnBegan,
     TurnEnded,
 )
+from cli_agent_orchestrator.runs.view import Screens
 
 REFRESH_SECONDS = 2.0
 TICKS_BETWEEN_LOOKS = 2

@@ -9,17 +9,6 @@ from typing import Any
 from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    ServerChosen,
-    TurnBegan,
-    TurnEnded,
-    Warned,
-)
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
     CyclesUsedUp,
@@ -32,6 +21,17 @@ from cli_agent_orchestrator.pipeline.machine import (
 )
 from cli_agent_orchestrator.pipeline.roles import Role, name_of
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+from cli_agent_orchestrator.runs.events import (
+    AgentsStarting,
+    AgentStarted,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+    TurnBegan,
+    TurnEnded,
+    Warned,
+)
 
 
 class Tone(Enum):

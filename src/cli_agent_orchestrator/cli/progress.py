@@ -11,8 +11,8 @@ import click
 
 from cli_agent_orchestrator.cli.narration import Narration, fields_of
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.cli.view import Screens, View
-from cli_agent_orchestrator.pipeline.events import RunEvent
+from cli_agent_orchestrator.runs.events import RunEvent
+from cli_agent_orchestrator.runs.view import Screens, View
 
 
 class PlainView:

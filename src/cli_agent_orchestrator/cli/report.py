@@ -16,14 +16,14 @@ from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
-from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import next_turn
 from cli_agent_orchestrator.pipeline.roles import Role, name_of
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, from_json
-from cli_agent_orchestrator.pipeline.store import LARGEST_STATE
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.plain_files import folder_of
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
 
 EXCERPT_LINES = 30
 TASK_CHARACTERS = 200

@@ -95,9 +95,10 @@ def run(
     130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
     with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.cli.conduct import Order, conduct
+        from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
         from cli_agent_orchestrator.discovery import name_server
+        from cli_agent_orchestrator.runs.conductor import RunRequest
 
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
@@ -110,16 +111,15 @@ def run(
         settings["API"] = named.url
     config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
     insisted = merge_settings(given, os.environ, {})
-    order = Order(
+    request = RunRequest(
         config=config,
-        environ=os.environ,
         settings=settings,
         insisted=insisted,
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
     )
     view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
-    sys.exit(conduct(order, view))
+    sys.exit(conduct(request, view))
 
 
 def report_command(config: RunConfig, here: Path) -> str:

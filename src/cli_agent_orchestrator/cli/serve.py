@@ -13,12 +13,12 @@ import click
 from cli_agent_orchestrator.api.app import create_app
 from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
-from cli_agent_orchestrator.cli.run_log import OneLine
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
 from cli_agent_orchestrator.discovery import Found, server_url
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.run_log import OneLine
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from textwrap import wrap
 
-from cli_agent_orchestrator.pipeline.journal import TurnRecord
+from cli_agent_orchestrator.runs.journal import TurnRecord
 
 LEAST_WIDTH = 20
 """Of the last column, however narrow the terminal."""

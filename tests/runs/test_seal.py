@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.seal import KEY_FILE, UserSeals
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.pipeline.store import StateFile
+from cli_agent_orchestrator.runs.seal import KEY_FILE, UserSeals
+from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import new_state
 
 PLACE = Path("/project/.tmp/state.json")

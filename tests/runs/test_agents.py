@@ -9,7 +9,8 @@ import pytest
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.setup import (
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from cli_agent_orchestrator.runs.agents import (
     exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
@@ -18,9 +19,8 @@ from cli_agent_orchestrator.pipeline.setup import (
     replace_terminals,
     verify_resume_terminals,
 )
-from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
-from tests.pipeline.fakes import TASK, FakeServer, Rig
 from tests.pipeline.samples import TASK_TEXT
+from tests.runs.fakes import TASK, FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
@@ -88,7 +88,7 @@ class TestNewRun:
             def create_session(self, *_: object, **__: object) -> dict[str, str]:
                 return {"session_name": "cao-1"}
 
-        with pytest.raises(RunError, match="did not tell its id"):
+        with pytest.raises(RunError, match="returned no id"):
             init_new_run(Mute(), rig.config(), TASK, rig.clock)
 
     def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:

@@ -12,16 +12,16 @@ from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.handoff.dispatch import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.pipeline.events import OnRunEvent, RunEvent
-from cli_agent_orchestrator.pipeline.journal import Journal
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.runner import Plan, Records, Runner
-from cli_agent_orchestrator.pipeline.setup import init_new_run
 from cli_agent_orchestrator.pipeline.state import RunState
-from cli_agent_orchestrator.pipeline.store import StateFile
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.events import OnRunEvent, RunEvent
+from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,

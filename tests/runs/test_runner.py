@@ -13,16 +13,16 @@ from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.events import RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
-from cli_agent_orchestrator.pipeline.setup import replace_terminals
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.pipeline.store import StateFile
-from tests.pipeline.fakes import Asked, FakeServer, Rig, agree, response_path
+from cli_agent_orchestrator.runs.agents import replace_terminals
+from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import FAIL, PASS
+from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 
 NINE_TURNS = [
     *[Role.ANALYST, Role.ANALYST_REVIEW] * 2,

@@ -17,14 +17,14 @@ from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.events import OnRunEvent, TurnBegan, TurnEnded, tell_nobody
-from cli_agent_orchestrator.pipeline.journal import Journal, TurnRecord
 from cli_agent_orchestrator.pipeline.machine import judge_reply, next_turn, record_reply
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
-from cli_agent_orchestrator.pipeline.store import StateFile
+from cli_agent_orchestrator.runs.events import OnRunEvent, TurnBegan, TurnEnded, tell_nobody
+from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.state_file import StateFile
 
 PROMPT_LABEL = "prompt"
 

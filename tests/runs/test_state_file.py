@@ -13,8 +13,8 @@ import pytest
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.pipeline.store import StateFile, read_task_text
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 NOON = 1738324800.0
@@ -160,7 +160,7 @@ from pathlib import Path
 from dataclasses import replace
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.pipeline.store import StateFile
+from cli_agent_orchestrator.runs.state_file import StateFile
 
 state_file = StateFile(Path(sys.argv[1]), SystemClock())
 state = state_file.load_state()

@@ -1,4 +1,4 @@
-"""How a run comes to its agents: five new ones, or those of a saved run (see `resuming.py`).
+"""How a run gets its agents: five new ones, or those of a saved run (see `resuming.py`).
 
 A saved run goes on only if every one of its agents is still there, or may be replaced; a terminal
 in another session is none of them. Agents are started side by side, all of them or none: if one
@@ -270,7 +270,7 @@ def _exit_quietly(terminals: Terminals, terminal_id: str, of: RunState | None = 
 def _id_of(answer: Answer) -> str:
     terminal_id = answer.get("id")
     if not isinstance(terminal_id, str) or not terminal_id:
-        raise RunError("the server started an agent and did not tell its id; is it a cao server?")
+        raise RunError("the server started an agent and returned no id; is it a cao server?")
     return terminal_id
 
 

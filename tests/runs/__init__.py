@@ -1,0 +1,1 @@
+"""The deciding half of a run, without agents."""
