@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -122,15 +123,38 @@ class TestSignals:
         assert state_of(machine)["final_status"] == "RUNNING"
         assert agents_left(machine) == set()
 
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])
+    def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
+        self, machine: Machine, number: int, shared: bool
+    ) -> None:
+        prepare(machine, "start_delay = 600\n")
+        machine.env["CAO_START_SECONDS"] = "600"
+        with ExitStack() as stack:
+            if shared:
+                stack.enter_context(machine.server())
+            run = stack.enter_context(running(machine, "task.md"))
+            wait_for_window(machine)
+            run.interrupt(number)
+            assert run.end() == 128 + number
+            assert agents_left(machine) == set()
+        assert "are ended again" in run.told("warning")[-1]["text"]
+        assert not (machine.work / ".tmp" / "orchestrator-loop-state.json").exists()
+
     def test_a_second_ctrl_c_ends_at_once(self, machine: Machine) -> None:
         prepare(machine, "start_delay = 600\n")
         machine.env["CAO_START_SECONDS"] = "600"
-        with running(machine, "task.md") as run:
+        with machine.server() as server, running(machine, "task.md") as run:
             wait_for_window(machine)
-            run.interrupt()
-            run.until_error("Ctrl-C again")
-            run.interrupt()
-            assert run.end() == 130
+            # So that the agents cannot be ended.
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                run.interrupt()
+                run.until_error("Ctrl-C again")
+                run.interrupt()
+                assert run.end() == 130
+            finally:
+                server.process.send_signal(signal.SIGCONT)
 
 
 class TestOneRunAtATime:
