@@ -36,6 +36,8 @@ from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE
 
+ADDRESS = "server"
+"""The file in the state folder in which a server tells where it is."""
 PROOF_SECONDS = 5.0
 """How long a server may take for its proof, from the first byte to the last: who listens at the
 usual port and says nothing delays every command by as much."""
@@ -132,7 +134,7 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
 def announced_server(environ: Mapping[str, str]) -> str | None:
     """Return the address that the server of the state folder left there, None if it has ended."""
     try:
-        pid, url = Folder(state_folder(environ)).read("server").decode().split()
+        pid, url = Folder(state_folder(environ)).read(ADDRESS).decode().split()
         os.kill(int(pid), 0)
     except (OSError, ValueError, OverflowError):
         return None

@@ -15,7 +15,7 @@ import httpx
 from cli_agent_orchestrator.cli.connect import Guarded, find_or_start, run_own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
-from cli_agent_orchestrator.config import DEFAULT_PORT
+from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import Found, Named, discover, is_still_ours
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.run_config import RunConfig
@@ -117,7 +117,10 @@ def server_for(
 
         named = Named(config.api, config.api_named_by) if config.api_given else None
         found = find_or_start(
-            lambda: discover(environ, named, default_port=default_port), start_own, on_warning
+            lambda: discover(environ, named, default_port=default_port),
+            start_own,
+            on_warning,
+            state_folder(environ),
         )
         if not found.proved:
             yield connect(found)

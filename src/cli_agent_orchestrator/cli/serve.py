@@ -16,15 +16,13 @@ from cli_agent_orchestrator.cli.environment import make_token, read_server_confi
 from cli_agent_orchestrator.cli.run_log import OneLine
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
-from cli_agent_orchestrator.discovery import Found, server_url
+from cli_agent_orchestrator.discovery import ADDRESS, Found, server_url
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]
 
-ADDRESS = "server"
-"""The file in the state folder that tells our own commands where we are."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
