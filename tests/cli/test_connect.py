@@ -1,12 +1,13 @@
 """The client that a command is given."""
 
+import os
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.connect import connected, find_or_start
+from cli_agent_orchestrator.cli.connect import connected, find_or_start, run_own_server
 from cli_agent_orchestrator.discovery import Discovery, Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from cli_agent_orchestrator.plain_files import Folder
@@ -83,3 +84,13 @@ def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: P
     starts = iter([conflict, lambda: tell(tmp_path), ours])
     found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, tmp_path)
     assert found == OURS
+
+
+@pytest.mark.tmux
+def test_a_server_of_our_own_asks_nothing_of_whoever_has_the_usual_port(tmp_path: Path) -> None:
+    environ = {"CAO_STATE_DIR": str(tmp_path / "state"), "PATH": os.environ["PATH"]}
+    with third_party() as stranger:
+        port = int(stranger.url.rpartition(":")[2])
+        with run_own_server(environ, port) as own:
+            assert own.url != stranger.url
+    assert stranger.asked == []
