@@ -18,6 +18,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     HOLD_SECONDS,
     QUESTION_LAG,
     RECORD_LAG,
+    REPORT_SECONDS,
     SCREEN_LAG,
     SEARCH_SECONDS,
     START_SECONDS,
@@ -333,7 +334,23 @@ def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
     track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
     track = with_screen(track, PROCESSING, 9)
     assert judge(stopped(track, 10), 10).status is PROCESSING
-    assert judge(stopped(track, 10, background=False), 10).status is COMPLETED
+    over = with_screen(stopped(track, 10, background=False), COMPLETED, 10.1)
+    assert judge(over, 10 + REPORT_SECONDS).status is COMPLETED
+
+
+def test_an_end_waits_for_the_report_of_what_has_ended_in_the_background() -> None:
+    in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
+    track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = stopped(with_screen(track, COMPLETED, 9), 10, background=False)
+    verdict = judge(track, 10)
+    assert (verdict.status, verdict.until) == (PROCESSING, 10 + REPORT_SECONDS)
+    assert "may still be reported" in verdict.reason
+    assert judge(track, 10 + REPORT_SECONDS).status is COMPLETED
+    assert judge(with_screen(track, PROCESSING, 10.1), 10 + REPORT_SECONDS).status is PROCESSING
+    reported = with_signal(track, SignalKind.SUBMITTED, 10.5)
+    assert judge(stopped(reported, 11, background=False), 11).status is COMPLETED
+    again = stopped(with_signal(track, SignalKind.WORKING, 10.5), 11, background=False)
+    assert judge(again, 11).status is PROCESSING
 
 
 def test_what_works_in_the_background_is_work() -> None:
