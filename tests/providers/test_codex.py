@@ -15,6 +15,7 @@ from cli_agent_orchestrator.providers.codex import (
     detect_status,
     title_status,
 )
+from cli_agent_orchestrator.providers.codex_transcript import split_cells
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -248,6 +249,11 @@ def test_an_exploration_is_over_when_something_is_said_after_it() -> None:
     assert status("• Exploring the tree\n\n• Done.") is COMPLETED
     assert status("• Exploring the tree\n  It is big.") is COMPLETED
     assert status("• Exploring\n  It is big.") is COMPLETED
+
+
+def test_a_row_that_is_indented_by_one_column_is_no_cell_of_its_own() -> None:
+    [cell] = split_cells(["• Said.", " ■ more"])
+    assert cell.body == (" ■ more",)
 
 
 def test_a_footer_may_have_several_rows() -> None:

@@ -213,6 +213,13 @@ def test_a_dialog_is_no_part_of_the_last_answer() -> None:
     assert codex.last_answer("› 1. Yes\n  Press enter to confirm\n") == ""
 
 
+def test_an_answer_above_a_dialog_is_whole() -> None:
+    asked = "  Run this?\n\n› 1. Yes\n  2. No\n\n  Press enter to confirm\n"
+    said = "• Said.\n\n  Twice.\n\n  Thrice.\n\n\n"
+    answer = codex.last_answer(f"› Go\n\n• Old.\n\n\n{said}{asked}")
+    assert answer == "Said.\n\nTwice.\n\nThrice."
+
+
 def record(kind: str, **payload: object) -> str:
     return json.dumps({"type": "event_msg", "payload": {"type": kind, **payload}})
 

@@ -186,8 +186,8 @@ def transcript_end(lines: Sequence[str]) -> int | None:
         if not is_indented(line) and not find(OPTION_PATTERN, line)
     )
     last_cell = max(heads, default=0)
-    blanks = (row for row in range(last_cell + 1, len(lines)) if not lines[row - 1] + lines[row])
-    return next(blanks, None)
+    below = range(last_cell + 1, len(lines))
+    return next((row for row in below if not lines[row - 1] + lines[row]), None)
 
 
 def footer_row(lines: Sequence[str], composer: int) -> int:
