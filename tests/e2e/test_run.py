@@ -14,6 +14,7 @@ from cli_agent_orchestrator.discovery import known_tokens
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     TASK,
+    Run,
     archive_of,
     assert_five_turns_once,
     at,
@@ -250,6 +251,24 @@ class TestPeopleAndServers:
                 assert any("one of its own" in text for text in warnings)
         assert_five_turns_once(machine)
 
+    def test_two_runs_that_lose_the_server_they_share_go_on_with_one(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("programmer", seconds="8")))
+        other = machine.home / "other"
+        other.mkdir()
+        words = (str(machine.work / "task.md"), "--wd", str(other))
+        with machine.server() as server:
+            del machine.env["API"]
+            with running(machine, "task.md") as one, running(machine, *words) as two:
+                for run in (one, two):
+                    run.until(at("dispatched", "programmer"))
+                server.kill()
+                for run in (one, two):
+                    assert run.end() == 0, run.errors
+        first = [text for run in (one, two) for text in successions(run)[:1]]
+        assert sorted("one of its own" in text for text in first) == [False, True]
+
 
 class TestMisbehaviour:
     @pytest.mark.parametrize(
@@ -319,6 +338,12 @@ class TestMisbehaviour:
         done = machine.cao("run", "--replace-terminals")
         assert done.returncode == 0, done.stdout + done.stderr
         assert len(replies_of(machine)) == 5
+
+
+def successions(run: Run) -> list[str]:
+    """Return what a run has said about servers that took the place of a lost one."""
+    warnings = [str(event["text"]) for event in run.told("warning")]
+    return [text for text in warnings if "the server has gone" in text]
 
 
 def wait_for_window(machine: Machine) -> None:
