@@ -16,6 +16,7 @@ from cli_agent_orchestrator.discovery import (
     Discovery,
     Found,
     Named,
+    _candidates,
     _get,
     announced_server,
     discover,
@@ -331,7 +332,23 @@ class TestStrangers:
             discovery = look(environ, port)
         assert discovery.found is None
         assert f"http://127.0.0.1:{port}" in discovery.remarks[0]
-        assert "it did not answer within 5 s" in discovery.remarks[0]
+        assert "it did not answer within 1 s" in discovery.remarks[0]
+        assert len(discovery.remarks) == 1
+
+    @pytest.mark.parametrize(
+        ("told", "host", "seconds"),
+        [(False, "127.0.0.1", 1), (False, "192.0.2.1", 5), (True, "127.0.0.1", 5)],
+        ids=["usual port", "another machine", "state folder"],
+    )
+    def test_only_a_stranger_on_this_machine_is_given_up_soon(
+        self, environ: dict[str, str], told: bool, host: str, seconds: int
+    ) -> None:
+        environ["CAO_HOST"] = host
+        if told:
+            announce(Path(environ["CAO_STATE_DIR"]), f"http://{host}:1")
+        first = next(_candidates(environ, 1))
+        assert first.url == f"http://{host}:1"
+        assert first.seconds == seconds
 
     def test_one_who_answers_without_end_is_not_listened_to_for_long(
         self, environ: dict[str, str]

@@ -179,6 +179,29 @@ def test_a_file_is_replaced_as_a_whole(folder: Folder) -> None:
     assert folder.names() == ["name"]
 
 
+def test_a_file_can_be_for_its_owner_alone(folder: Folder) -> None:
+    folder.replace("name", b"for all")
+    folder.replace("name", b"secret", mode=0o600)
+    assert (folder.path / "name").stat().st_mode & 0o777 == 0o600
+
+
+def _open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_nothing_stays_open(folder: Folder, deed: Callable[[Folder], object]) -> None:
+    folder.create("name", b"text")
+    before = _open_files()
+    deed(folder)
+    assert _open_files() == before
+    (folder.path / "name").unlink()
+    os.mkfifo(folder.path / "name")
+    with pytest.raises(NotPlain):
+        deed(folder)
+    assert _open_files() == before
+
+
 def test_a_draft_left_behind_is_not_followed(folder: Folder, victim: Path) -> None:
     (folder.path / ".name.draft").symlink_to(victim)
     folder.replace("name", b"new")

@@ -41,6 +41,9 @@ LONGEST_EVENT_ID = 200
 """A server of ours takes no longer one as a resume point."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer: the scrollback of a terminal is far below."""
+LARGEST_EVENT = 1024 * 1024
+"""Bytes of an event on the stream; ours have a few hundred."""
+EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 QUERY_LIMIT = 64_000
 """Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
 
@@ -240,6 +243,7 @@ class ApiClient:
                 if source.response.status_code != 200:
                     _read("GET", "/events", source.response)
                 _check_plain("GET", "/events", source.response)
+                source.response.stream = _Bounded(source.response.stream)
                 stream.attach(source.response)
                 if not stream.stopped:
                     yield from _readable(source.iter_sse())
@@ -309,6 +313,30 @@ class _Stream:
                 # Closing would not wake the reader; a shutdown does. It may be over already.
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Bounded(httpx.SyncByteStream):
+    """A stream of events, none of which may go on without end: each is kept until it is whole."""
+
+    def __init__(self, stream: httpx.SyncByteStream | httpx.AsyncByteStream) -> None:
+        assert isinstance(stream, httpx.SyncByteStream), "the client is a synchronous one"
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size, tail = 0, b""
+        for part in self._stream:
+            seen = tail + part
+            end = max(seen.rfind(mark) for mark in EVENT_ENDS)
+            size = size + len(part) if end < 0 else len(seen) - end
+            if size > LARGEST_EVENT:
+                text = f"an event has more than {LARGEST_EVENT >> 20} MB"
+                raise ApiRefused("GET", "/events", 200, text)
+            # An end may come in two parts.
+            tail = seen[-3:]
+            yield part
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _checked(base_url: str) -> str:

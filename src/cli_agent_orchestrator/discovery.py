@@ -36,9 +36,13 @@ from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE
 
+ADDRESS = "server"
+"""The file in the state folder in which a server tells where it is."""
 PROOF_SECONDS = 5.0
-"""How long a server may take for its proof, from the first byte to the last: who listens at the
-usual port and says nothing delays every command by as much."""
+"""How long a server may take for its proof, from the first byte to the last."""
+STRANGER_SECONDS = 1.0
+"""The same for one of which nothing is known but that it listens at the usual port of this machine:
+if it says nothing, it delays every command by as much."""
 PROOF_LIMIT = 16 * 1024
 """Bytes of such an answer."""
 LOOPBACK = "127.0.0.1"
@@ -97,14 +101,14 @@ def discover(
     if named is not None:
         return Discovery(_use_named(named, environ, tokens))
     remarks: list[str] = []
-    for url, how in _candidates(environ, default_port):
-        proof = _ask_for_proof(url, tokens)
+    for one in _candidates(environ, default_port):
+        proof = _ask_for_proof(one.url, tokens, one.seconds)
         if isinstance(proof, _Proof):
-            return Discovery(Found(proof.url, proof.token, how, proved=True), tuple(remarks))
+            return Discovery(Found(proof.url, proof.token, one.how, proved=True), tuple(remarks))
         if proof is not None:
             remarks.append(
-                f"the server at {url} ({how}) is not used: {proof}; if it is to be used, name it: "
-                f"CAO_API={url}"
+                f"the server at {one.url} ({one.how}) is not used: {proof}; if it is to be used, "
+                f"name it: CAO_API={one.url}"
             )
     return Discovery(None, tuple(remarks))
 
@@ -132,7 +136,7 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
 def announced_server(environ: Mapping[str, str]) -> str | None:
     """Return the address that the server of the state folder left there, None if it has ended."""
     try:
-        pid, url = Folder(state_folder(environ)).read("server").decode().split()
+        pid, url = Folder(state_folder(environ)).read(ADDRESS).decode().split()
         os.kill(int(pid), 0)
     except (OSError, ValueError, OverflowError):
         return None
@@ -149,15 +153,26 @@ def _usual_address(environ: Mapping[str, str], port: int) -> str:
     return server_url(read_text(environ, "CAO_HOST", LOOPBACK), port)
 
 
-def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[tuple[str, str]]:
-    """Yield addresses at which a server of ours may be, and where they are from."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Where a server of ours may be."""
+
+    url: str
+    how: str
+    """Where the address is from, in words."""
+    seconds: float = PROOF_SECONDS
+    """How long it may take for its proof."""
+
+
+def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[_Candidate]:
     announced = announced_server(environ)
     if announced:
-        yield announced, "of your state folder"
+        yield _Candidate(announced, "of your state folder")
     # CAO_PORT=0: any port will do, so there is no usual one.
     usual = _usual_address(environ, default_port)
     if not environ.get("CAO_PORT") and usual != announced:
-        yield usual, "at the usual port"
+        seconds = STRANGER_SECONDS if is_loopback(usual) else PROOF_SECONDS
+        yield _Candidate(usual, "at the usual port", seconds)
 
 
 def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]) -> Found:
@@ -202,20 +217,22 @@ class _Proof:
     token: str
 
 
-def _ask_for_proof(url: str, tokens: tuple[str, ...]) -> _Proof | str | None:
+def _ask_for_proof(
+    url: str, tokens: tuple[str, ...], seconds: float = PROOF_SECONDS
+) -> _Proof | str | None:
     """Return the proof of a server, in words why there is none, or None if nobody is there."""
     address = _parsed(url)
     if address is None:
         return "its address cannot be read"
     challenge = new_challenge()
     path = f"/identity?challenge={challenge}"
-    deadline = time.monotonic() + PROOF_SECONDS
+    deadline = time.monotonic() + seconds
     try:
-        with socket.create_connection(address, PROOF_SECONDS) as connection:
+        with socket.create_connection(address, seconds) as connection:
             peer: tuple[str, int] = connection.getpeername()[:2]
             body = _get(connection, path, _netloc(peer), deadline)
     except TimeoutError:
-        return f"it did not answer within {PROOF_SECONDS:.0f} s"
+        return f"it did not answer within {seconds:.0f} s"
     except (OSError, UnicodeError) as error:
         refused = isinstance(error, ConnectionRefusedError | socket.gaierror)
         return None if refused else f"it did not answer ({error})"

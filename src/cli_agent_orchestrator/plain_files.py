@@ -10,6 +10,7 @@ What lies there and should not is `NotPlain`, an OSError whose text says what it
 
 import errno
 import fcntl
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 LARGEST_FILE = 64 * 1024 * 1024
+LARGEST_TEXT = 4 * 1024 * 1024
+"""Bytes of a task or a reply, as JSON. The state of a run holds up to 13 of them, or of what is
+taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
@@ -199,6 +203,11 @@ def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
     """Return the content of a file outside of any project; it may be a link of the user's own."""
     descriptor = _checked(os.open(path, os.O_RDONLY | FILE_FLAGS), path)
     return _read_all(descriptor, path, limit)
+
+
+def is_too_large(text: str) -> bool:
+    """Would a text take too much room in the state of a run?"""
+    return len(text) > LARGEST_TEXT or len(json.dumps(text)) > LARGEST_TEXT
 
 
 def _inside(path: Path, project: Path) -> Folder | None:

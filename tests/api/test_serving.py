@@ -113,6 +113,15 @@ async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
         await serve(create_app(FakeService(), token=None), "127.0.0.1", 0, stop=stop)
 
 
+def test_a_connection_may_carry_any_number_of_requests(api: RunningApi) -> None:
+    """Only the head of one request is limited, and a poll has nothing but a head."""
+    with api.client() as client:
+        long = {"X-Long": "x" * 50_000}
+        answers = {client.get("/health", headers=long).status_code for _ in range(50)}
+        assert answers == {200}
+        assert client.get("/health").headers.get("connection") != "close"
+
+
 def test_signals_are_left_to_the_caller() -> None:
     before = signal.getsignal(signal.SIGTERM)
     during: list[object] = []

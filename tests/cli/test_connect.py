@@ -1,13 +1,16 @@
 """The client that a command is given."""
 
+import os
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.connect import connected, find_or_start
+from cli_agent_orchestrator.cli.connect import connected, find_or_start, run_own_server
 from cli_agent_orchestrator.discovery import Discovery, Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.plain_files import Folder
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
 
@@ -38,20 +41,56 @@ def conflict() -> Found:
     raise ServerConflict("another server uses the state folder")
 
 
-def test_whose_server_lost_the_race_uses_the_one_that_won() -> None:
+def tell(folder: Path) -> Found:
+    """Tell where the other server is, which keeps ours from starting."""
+    (folder / "server").write_text("1 http://127.0.0.1:1", encoding="utf-8")
+    return conflict()
+
+
+def test_whose_server_lost_the_race_uses_the_one_that_won(tmp_path: Path) -> None:
     looks = iter([Discovery(None, ("a remark",)), Discovery(None, ("a remark",)), Discovery(OURS)])
     remarks: list[str] = []
-    found = find_or_start(lambda: next(looks), conflict, remarks.append, patience=60)
+    found = find_or_start(lambda: next(looks), lambda: tell(tmp_path), remarks.append, tmp_path)
     assert found == OURS
     assert remarks == ["a remark"]
 
 
-def test_who_cannot_find_the_one_that_won_says_so_in_the_end() -> None:
+def test_the_one_that_won_is_found_when_it_tells_where_it_is_and_not_looked_for_till_then(
+    tmp_path: Path,
+) -> None:
+    looks: list[bool] = []
+
+    def announce() -> None:
+        Folder(tmp_path).replace("server", b"1 http://127.0.0.1:1")
+
+    def find() -> Discovery:
+        looks.append((tmp_path / "server").exists())
+        return Discovery(OURS if looks[-1] else None)
+
+    # Time enough to look several times, if one did.
+    winner = threading.Timer(0.5, announce)
+    winner.start()
+    assert find_or_start(find, conflict, print, tmp_path, patience=600) == OURS
+    winner.join()
+    assert looks == [False, False, True]
+
+
+def test_who_cannot_find_the_one_that_won_says_so_in_the_end(tmp_path: Path) -> None:
     with pytest.raises(ServerConflict, match="another server uses"):
-        find_or_start(lambda: Discovery(None), conflict, print, patience=0)
+        find_or_start(lambda: Discovery(None), conflict, print, tmp_path, patience=0)
 
 
-def test_if_the_one_that_won_has_ended_a_server_is_started_after_all() -> None:
-    starts = iter([conflict, ours])
-    found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, patience=60)
+def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: Path) -> None:
+    starts = iter([conflict, lambda: tell(tmp_path), ours])
+    found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, tmp_path)
     assert found == OURS
+
+
+@pytest.mark.tmux
+def test_a_server_of_our_own_asks_nothing_of_whoever_has_the_usual_port(tmp_path: Path) -> None:
+    environ = {"CAO_STATE_DIR": str(tmp_path / "state"), "PATH": os.environ["PATH"]}
+    with third_party() as stranger:
+        port = int(stranger.url.rpartition(":")[2])
+        with run_own_server(environ, port) as own:
+            assert own.url != stranger.url
+    assert stranger.asked == []

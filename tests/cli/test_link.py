@@ -1,14 +1,17 @@
-"""A server that was found and goes away is succeeded by one of our own."""
+"""A server that was found and goes away is succeeded by another."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
+from cli_agent_orchestrator.api.schemas import SERVICE_NAME
 from cli_agent_orchestrator.cli.connect import Guarded
 from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Lifeline
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.discovery import Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.handoff.fakes import FakeClock
 from tests.third_party import ThirdParty, third_party
@@ -106,6 +109,32 @@ def test_who_took_the_port_of_a_lost_server_is_sent_nothing(successor: ThirdPart
                 client.health()
             assert client.health()["service"] == "theirs"
         assert thief.asked == []
+
+
+def test_a_successor_that_was_found_must_prove_itself_and_may_be_succeeded_too(
+    successor: ThirdParty,
+) -> None:
+    clock = FakeClock()
+    with ExitStack() as stack:
+        ours = stack.enter_context(running_api())
+        found = Found(ours.url, TOKEN, "of another run", proved=True)
+        successors = iter([found, own(successor)])
+        lifeline = Lifeline(lambda: next(successors), absent, clock)
+        with ApiClient(lost_server(), transport=lifeline) as client:
+
+            def lose() -> None:
+                for _ in range(2):
+                    with pytest.raises(ApiUnreachable):
+                        client.health()
+                    clock.time += PATIENCE_SECONDS
+
+            lose()
+            assert client.health()["service"] == SERVICE_NAME
+            stack.close()
+            with third_party(ours.port) as thief:
+                lose()
+            assert {asked.path for asked in thief.asked} == {"/identity"}
+            assert client.health()["service"] == "theirs"
 
 
 def test_every_new_connection_is_proved_and_no_other(successor: ThirdParty) -> None:

@@ -139,8 +139,10 @@ def test_a_version_is_read_as_it_is_written(version: Version) -> None:
 
 def test_an_agent_is_asked_for_its_login_only_if_it_knows_the_question() -> None:
     assert login_question("codex", (0, 166, 0)) == ("login", "status")
+    assert login_question("codex", (0, 101)) == ("login", "status")
     assert login_question("codex", (0, 100, 9)) == ()
     assert login_question("codex", ()) == ()
+    assert login_question("claude_code", (2, 1, 105)) == ("auth", "status")
     assert login_question("claude_code", (2, 1, 104)) == ()
     assert login_question("opencode", (1, 18, 18)) == ()
 
@@ -149,7 +151,7 @@ def test_an_agent_is_asked_for_its_login_only_if_it_knows_the_question() -> None
     ("logged_in", "expected"),
     [
         (None, []),
-        (True, [Remark("logged in")]),
+        (True, [Remark("logged in", "")]),
         (
             False,
             [

@@ -11,7 +11,7 @@ import httpcore
 import httpx
 import pytest
 
-from cli_agent_orchestrator.client import LARGEST_ANSWER, ApiClient
+from cli_agent_orchestrator.client import LARGEST_ANSWER, LARGEST_EVENT, ApiClient
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
 from cli_agent_orchestrator.transport import TimedStream
 from tests.third_party import listening
@@ -123,6 +123,41 @@ def test_a_packed_answer_is_not_unpacked(ask: Callable[[ApiClient], object]) -> 
         pytest.raises(ApiRefused, match="compressed"),
     ):
         ask(client)
+
+
+EVENTS = HEAD.replace(b"application/json", b"text/event-stream") + b"Connection: close\r\n\r\n"
+EVENT = b'event: status\ndata: {"terminal_id": "0badcafe", "status": "idle"}\n\n'
+
+
+@pytest.mark.parametrize("part", [b"x", b"data: x\r\n"], ids=["line", "event"])
+def test_an_event_without_end_is_cut_off(part: bytes) -> None:
+    over = threading.Event()
+    sent: list[int] = []
+
+    def babble(connection: socket.socket) -> None:
+        connection.recv(65536)
+        with contextlib.suppress(OSError):
+            connection.sendall(EVENTS + EVENT)
+            while not over.is_set() and sum(sent) < 64 * LARGEST_EVENT:
+                sent.append(connection.send(part * 10_000))
+
+    with listening(babble) as port, ApiClient(f"http://127.0.0.1:{port}") as client:
+        events = client.events()
+        assert next(events).terminal_id == "0badcafe"
+        with pytest.raises(ApiRefused, match="more than 1 MB"):
+            next(events)
+        over.set()
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
+def test_many_events_are_as_many_as_they_are(end: bytes) -> None:
+    count = LARGEST_EVENT // 20_000
+    filled = EVENT.replace(b"idle", b'idle", "reason": "' + b"x" * 30_000)
+    many = filled.replace(b"\n", end) * count
+    parts = [many[start : start + 9_973] for start in range(0, len(many), 9_973)]
+    with answering(EVENTS, *parts) as url, ApiClient(url) as client:
+        events = list(client.events())
+    assert len(events) == count
 
 
 def test_an_answer_that_is_too_deep_is_not_json() -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,6 +14,7 @@ from cli_agent_orchestrator.discovery import known_tokens
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     TASK,
+    Run,
     archive_of,
     assert_five_turns_once,
     at,
@@ -122,15 +124,38 @@ class TestSignals:
         assert state_of(machine)["final_status"] == "RUNNING"
         assert agents_left(machine) == set()
 
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])
+    def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
+        self, machine: Machine, number: int, shared: bool
+    ) -> None:
+        prepare(machine, "start_delay = 600\n")
+        machine.env["CAO_START_SECONDS"] = "600"
+        with ExitStack() as stack:
+            if shared:
+                stack.enter_context(machine.server())
+            run = stack.enter_context(running(machine, "task.md"))
+            wait_for_window(machine)
+            run.interrupt(number)
+            assert run.end() == 128 + number
+            assert agents_left(machine) == set()
+        assert "are ended again" in run.told("warning")[-1]["text"]
+        assert not (machine.work / ".tmp" / "orchestrator-loop-state.json").exists()
+
     def test_a_second_ctrl_c_ends_at_once(self, machine: Machine) -> None:
         prepare(machine, "start_delay = 600\n")
         machine.env["CAO_START_SECONDS"] = "600"
-        with running(machine, "task.md") as run:
+        with machine.server() as server, running(machine, "task.md") as run:
             wait_for_window(machine)
-            run.interrupt()
-            run.until_error("Ctrl-C again")
-            run.interrupt()
-            assert run.end() == 130
+            # So that the agents cannot be ended.
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                run.interrupt()
+                run.until_error("Ctrl-C again")
+                run.interrupt()
+                assert run.end() == 130
+            finally:
+                server.process.send_signal(signal.SIGCONT)
 
 
 class TestOneRunAtATime:
@@ -226,6 +251,24 @@ class TestPeopleAndServers:
                 assert any("one of its own" in text for text in warnings)
         assert_five_turns_once(machine)
 
+    def test_two_runs_that_lose_the_server_they_share_go_on_with_one(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("programmer", seconds="8")))
+        other = machine.home / "other"
+        other.mkdir()
+        words = (str(machine.work / "task.md"), "--wd", str(other))
+        with machine.server() as server:
+            del machine.env["API"]
+            with running(machine, "task.md") as one, running(machine, *words) as two:
+                for run in (one, two):
+                    run.until(at("dispatched", "programmer"))
+                server.kill()
+                for run in (one, two):
+                    assert run.end() == 0, run.errors
+        first = [text for run in (one, two) for text in successions(run)[:1]]
+        assert sorted("one of its own" in text for text in first) == [False, True]
+
 
 class TestMisbehaviour:
     @pytest.mark.parametrize(
@@ -295,6 +338,12 @@ class TestMisbehaviour:
         done = machine.cao("run", "--replace-terminals")
         assert done.returncode == 0, done.stdout + done.stderr
         assert len(replies_of(machine)) == 5
+
+
+def successions(run: Run) -> list[str]:
+    """Return what a run has said about servers that took the place of a lost one."""
+    warnings = [str(event["text"]) for event in run.told("warning")]
+    return [text for text in warnings if "the server has gone" in text]
 
 
 def wait_for_window(machine: Machine) -> None:

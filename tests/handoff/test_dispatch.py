@@ -12,6 +12,7 @@ from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.plain_files import LARGEST_TEXT
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE
@@ -202,6 +203,14 @@ class TestServerAway:
         stage.status(2, IDLE)
         stage.agents.output_refusals = [AWAY, AWAY]
         assert wait(stage) == "what the screen says"
+
+    def test_a_last_output_that_no_state_could_hold_is_refused(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, replace(RULES, strict=False))
+        stage.status(0, PROCESSING)
+        stage.status(2, IDLE)
+        stage.agents.output = "x" * LARGEST_TEXT
+        with pytest.raises(HandoffError, match=r"the last output of analyst .* more than 4 MB"):
+            wait(stage)
 
 
 class TestStopping:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
 from cli_agent_orchestrator.handoff.responses import (
-    LARGEST_RESPONSE,
     ResponseFiles,
     decode_response,
 )
+from cli_agent_orchestrator.plain_files import LARGEST_FILE, LARGEST_TEXT
 from tests.handoff.fakes import NAMES
 
 RUN = "20250131-120000"
@@ -134,9 +134,26 @@ def test_two_megabytes_are_nothing_special(files: ResponseFiles) -> None:
 def test_a_file_without_end_is_refused(files: ResponseFiles) -> None:
     path = files.response_path_for("analyst")
     with path.open("wb") as file:
-        file.truncate(LARGEST_RESPONSE + 1)
+        file.truncate(LARGEST_FILE + 1)
     with pytest.raises(HandoffError, match="more than"):
         files.read("analyst")
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * LARGEST_TEXT, "\x01" * (LARGEST_TEXT // 6 + 1)], ids=["plain", "as JSON"]
+)
+def test_a_reply_that_no_state_could_hold_is_refused(files: ResponseFiles, text: str) -> None:
+    write(files, text.encode())
+    with pytest.raises(HandoffError, match="takes more than 4 MB in a saved run"):
+        files.read("analyst")
+
+
+def test_a_prompt_may_hold_several_of_the_largest_replies(files: ResponseFiles) -> None:
+    text = "x" * LARGEST_TEXT * 3
+    files.archive_text("analyst-prompt", 1, text)
+    kept = files.archived("analyst-prompt", 1)
+    assert kept is not None
+    assert kept[1].text == text
 
 
 def test_an_archived_file_keeps_its_bytes(files: ResponseFiles) -> None:

@@ -1,6 +1,7 @@
 """Turns that need a reminder, and turns that are taken up again."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, TurnFail
 from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
 from cli_agent_orchestrator.handoff.resuming import AGAIN
+from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
@@ -113,6 +115,44 @@ class TestReminders:
         assert stage.told(EventKind.WARNING)[0].startswith("the agent was not seen at work")
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
 
+    def test_one_that_certainly_has_the_task_after_a_second_asking_is_reminded_then(
+        self, tmp_path: Path
+    ) -> None:
+        stage = Stage(tmp_path, replace(RULES, max_reminders=2))
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
+
+        def confirm_the_third() -> None:
+            if len(stage.agents.sent) == 3:
+                stage.agents.delivery = Delivery(True, "the agent took it")
+
+        stage.agents.on_send = confirm_the_third
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        messages = ["do it", "do it", AGAIN + "do it", reminder_for(stage.path)]
+        assert [sent.message for sent in stage.agents.sent] == messages
+
+    @pytest.mark.parametrize("certain", [True, False], ids=["reminded", "asked again"])
+    def test_the_folder_of_its_file_is_there_though_somebody_removed_it(
+        self, stage: Stage, certain: bool
+    ) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(certain, "x")
+        stage.mailbox.at(5, lambda: shutil.rmtree(stage.path.parent))
+        stage.agents.on_send = lambda: there.append(stage.path.parent.is_dir())
+        there: list[bool] = []
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        assert there[-1]
+
+    def test_after_a_stop_it_is_not_even_asked_what_became_of_a_prompt(self, stage: Stage) -> None:
+        stage.agents.features_named = OURS
+        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
+        stage.agents.on_send = stage.handoff.stop
+        with pytest.raises(Stopped):
+            send(stage)
+        assert len(stage.agents.sent) == 1
+
     def test_the_caller_may_choose_the_words(self, stage: Stage) -> None:
         stage.status(1, PROCESSING)
         stage.status(5, IDLE)
@@ -213,6 +253,18 @@ class TestAFailedTurn:
         assert stage.told(EventKind.ASKED_AGAIN) == ["its turn has failed"]
         stale = stage.files.archive_folder / "002-analyst-stale.md"
         assert stale.read_text() == "half of a reply"
+
+    def test_one_that_fails_each_time_is_asked_under_a_new_key_each_time(
+        self, stage: Stage, tmp_path: Path
+    ) -> None:
+        """Under the old one the server would type nothing."""
+        later = Stage(tmp_path)
+        for turn in (stage, later):
+            turn.agents.status = TerminalStatus.ERROR
+            with pytest.raises(TurnFailed):
+                send(turn, Envelope("turn-1", 2, sent=Sent.FAILED))
+        assert stage.agents.sent[0].message == later.agents.sent[0].message
+        assert stage.agents.sent[0].key != later.agents.sent[0].key
 
     def test_a_second_failure_counts_as_soon_as_work_was_seen(self, stage: Stage) -> None:
         stage.agents.status = TerminalStatus.ERROR

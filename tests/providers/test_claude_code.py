@@ -260,6 +260,11 @@ def test_what_only_speaks_of_agents_below_the_input_box_is_no_work(footer: str) 
     assert claude_code.detect_status(ANSWERED + footer) is TerminalStatus.COMPLETED
 
 
+@pytest.mark.parametrize("row", ["  esc to interrupt", "  2 shells"])
+def test_a_draft_that_speaks_of_work_is_no_work(row: str) -> None:
+    assert detect_status(answer([]) + "\n" + box(f"stop\n{row}")) is COMPLETED
+
+
 def test_sub_agents_that_are_waited_for_are_work() -> None:
     waits = "✻ Waiting for 2 background agents to finish\n\n"
     shown = ANSWERED.replace("─", waits + "─", 1)

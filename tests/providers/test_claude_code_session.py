@@ -41,6 +41,7 @@ def test_where_yes_is_marked_enter_is_enough(version: str) -> None:
     found = claude_code.startup_dialog(dialog(f"{version}-trust_dialog"))
     assert found is not None
     assert (found.name, found.keys) == ("trust this folder", ("Enter",))
+    assert "trust it" in found.advice
 
 
 def test_a_mark_that_somebody_moved_is_moved_back() -> None:
@@ -48,6 +49,32 @@ def test_a_mark_that_somebody_moved_is_moved_back() -> None:
     found = claude_code.startup_dialog(moved.replace("   2. No", " ❯ 2. No"))
     assert found is not None
     assert found.keys == ("Home",)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (" ❯ No, exit\n   Yes, proceed\n", "End"),
+        ("   No, exit\n ❯ Yes, proceed\n", "Enter"),
+        ("   Yes, proceed\n ❯ No, exit\n", "Home"),
+    ],
+)
+def test_what_stands_above_a_question_does_not_move_its_mark(options: str, key: str) -> None:
+    question = " Do you trust the files in this folder?\n\n"
+    above = f"❯ claude\n{question} ❯ No, exit\n   Yes, proceed\n\n"
+    found = claude_code.startup_dialog(f"{above}{question}{options}\n Enter to confirm\n")
+    assert found is not None
+    assert found.keys == (key,)
+
+
+@pytest.mark.parametrize(
+    "heading", ["New MCP server found in .mcp.json: docs", "3 new MCP servers found in .mcp.json"]
+)
+def test_new_servers_of_a_project_are_left_to_a_person(heading: str) -> None:
+    found = claude_code.startup_dialog(f" {heading}\n\n ❯ 1. Use it\n   2. Go on without\n")
+    assert found is not None
+    assert (found.name, found.keys) == ("new MCP servers", ())
+    assert "decide" in found.advice
 
 
 def test_a_trust_question_with_unknown_answers_is_left_to_a_person() -> None:

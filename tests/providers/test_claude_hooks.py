@@ -87,7 +87,7 @@ def test_workspace_lets_it_work_without_asking_inside_its_own_sandbox() -> None:
     assert "IS_SANDBOX" not in launch.env
 
 
-@pytest.mark.parametrize("version", [(), (1, 0, 100), (2, 0, 67), (2, 1, 220)])
+@pytest.mark.parametrize("version", [(), (1, 0, 100), (2, 0, 67), (2, 1, 324)])
 def test_the_sandbox_is_not_asked_of_versions_in_which_it_breaks_commands(
     version: tuple[int, ...],
 ) -> None:

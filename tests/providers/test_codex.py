@@ -15,6 +15,7 @@ from cli_agent_orchestrator.providers.codex import (
     detect_status,
     title_status,
 )
+from cli_agent_orchestrator.providers.codex_transcript import split_cells
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -198,6 +199,7 @@ def test_a_banner_below_a_warning_or_alone_is_no_answer() -> None:
     banner = "  >_ OpenAI Codex (v0.166.0)\n     /home/me/app\n\n  Tip: sleep well.\n\n"
     assert detect_status(banner + PLACEHOLDER_COMPOSER) is IDLE
     assert detect_status("WARNING: proceeding\n\n" + banner + PLACEHOLDER_COMPOSER) is IDLE
+    assert detect_status("WARNING: a\n  b\n\n" + banner + PLACEHOLDER_COMPOSER) is IDLE
 
 
 def test_a_question_with_no_options_to_choose_from_waits() -> None:
@@ -224,6 +226,34 @@ def test_a_question_waits_also_when_its_hint_is_broken_into_rows(width: int) -> 
     rows = "\n".join(f"  {row}" for row in hint)
     asked = f"  Which one?\n\n  › 1. Red\n    2. Blue\n\n{rows}\n"
     assert detect_status(asked) is WAITING
+
+
+@pytest.mark.parametrize(
+    "text", ["\n  or press enter to\n  confirm", " press enter to confirm now"]
+)
+def test_an_answer_that_speaks_of_enter_asks_nothing(text: str) -> None:
+    rows = "  one\n  two\n  three\n  four"
+    assert detect_status(f"› 1. Go\n\n• Look:\n{rows}{text}\n  five\n") is UNKNOWN
+
+
+def test_a_hint_may_have_four_rows() -> None:
+    hint = "  Press\n  enter to\n  confirm or\n  esc\n"
+    assert detect_status(f"› 1. Yes\n  2. No\n\n{hint}") is WAITING
+
+
+def test_an_exploration_is_over_when_something_is_said_after_it() -> None:
+    def status(turn: str) -> TerminalStatus:
+        return detect_status(f"› Go\n\n{turn}\n\n{COMPOSER}")
+
+    assert status("• I look.\n\n• Exploring the tree") is PROCESSING
+    assert status("• Exploring the tree\n\n• Done.") is COMPLETED
+    assert status("• Exploring the tree\n  It is big.") is COMPLETED
+    assert status("• Exploring\n  It is big.") is COMPLETED
+
+
+def test_a_row_that_is_indented_by_one_column_is_no_cell_of_its_own() -> None:
+    [cell] = split_cells(["• Said.", " ■ more"])
+    assert cell.body == (" ■ more",)
 
 
 def test_a_footer_may_have_several_rows() -> None:

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.models import TerminalStatus
@@ -197,6 +197,11 @@ def test_what_the_agent_did_is_no_answer(chrome: str) -> None:
     assert codex.last_answer(scrollback) == "Said.\n\nTwice."
 
 
+def test_an_answer_may_draw_like_a_tool_below_a_blank_row() -> None:
+    scrollback = f"› Go\n\n• The tree:\n\n  └ notes.txt\n\n{COMPOSER}"
+    assert codex.last_answer(scrollback) == "The tree:\n\n└ notes.txt"
+
+
 def test_the_answer_of_an_older_turn_is_not_the_last_answer() -> None:
     assert codex.last_answer(f"› Go\n\n• Said.\n\n› And?\n\n■ boom\n\n{COMPOSER}") == ""
 
@@ -206,6 +211,13 @@ def test_a_dialog_is_no_part_of_the_last_answer() -> None:
     assert codex.last_answer(dialog("0.166.0", "ask_user")) == "I will run a command now."
     assert codex.last_answer(dialog("0.166.0", "hooks_dialog")) == ""
     assert codex.last_answer("› 1. Yes\n  Press enter to confirm\n") == ""
+
+
+def test_an_answer_above_a_dialog_is_whole() -> None:
+    asked = "  Run this?\n\n› 1. Yes\n  2. No\n\n  Press enter to confirm\n"
+    said = "• Said.\n\n  Twice.\n\n  Thrice.\n\n\n"
+    answer = codex.last_answer(f"› Go\n\n• Old.\n\n\n{said}{asked}")
+    assert answer == "Said.\n\nTwice.\n\nThrice."
 
 
 def record(kind: str, **payload: object) -> str:
@@ -263,7 +275,7 @@ def test_the_head_of_a_record_tells_whether_it_is_that_of_another_session(
 ) -> None:
     head = {"timestamp": "2026-11-16T00:04:08.266Z", "type": "session_meta"}
     signal = codex.read_signal(json.dumps({**head, "payload": {"id": "1", "source": source}}))
-    assert (signal is not None and signal.kind is SignalKind.FOREIGN) == foreign
+    assert signal == (AgentSignal(SignalKind.FOREIGN, "session_meta") if foreign else None)
 
 
 def test_a_line_tells_when_it_happened() -> None:
@@ -362,7 +374,13 @@ def test_permissions_become_flags(permissions: Permissions, flags: tuple[str, ..
     assert argv[start : start + 4] == flags
 
 
-@pytest.mark.parametrize("own", ["--yolo", "--sandbox=read-only", "-a"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        *("-a", "--ask-for-approval", "-s", "--sandbox", "--sandbox=read-only"),
+        *("--full-auto", "--yolo", "--dangerously-bypass-approvals-and-sandbox"),
+    ],
+)
 def test_permission_flags_of_the_user_replace_ours(own: str) -> None:
     argv = codex.launch(request((0, 166, 0), own, "x")).argv
     assert argv[-2:] == (own, "x")
@@ -374,6 +392,16 @@ def test_arguments_of_the_user_come_last() -> None:
     assert argv[-2:] == ("-m", "my model")
 
 
+@pytest.mark.parametrize(
+    ("version", "reports"), [((0, 149, 1), False), ((0, 150, 0), True), ((), True)]
+)
+def test_its_own_state_is_read_from_the_output_where_it_reports_one(
+    version: tuple[int, ...], reports: bool
+) -> None:
+    assert codex.launch(request(version)).raw_output is reports
+
+
+@example(folder="/home/me/\N{GRINNING FACE}", prompt="del \x7f")
 @given(folder=st.text(st.characters(codec="utf-8")), prompt=st.text(st.characters(codec="utf-8")))
 def test_folder_and_profile_arrive_whatever_is_in_them(folder: str, prompt: str) -> None:
     read = settings(codex.launch(request(folder=folder, prompt=prompt)).argv)

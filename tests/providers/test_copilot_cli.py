@@ -116,6 +116,12 @@ def test_the_text_of_a_stopped_turn_in_the_box_is_no_error() -> None:
     assert detect_status(failed + box("Interactive", draft="❯ Fix it again")) is IDLE
 
 
+@pytest.mark.parametrize("indent", ["  ", "   ", "     "])
+def test_all_that_is_indented_below_a_failure_is_part_of_it(indent: str) -> None:
+    failed = f" ❯ Fix it    12:30\n\n ✗ Authentication failed\n{indent}Check your key.\n"
+    assert detect_status(failed + AT_REST) is ERROR
+
+
 @pytest.mark.parametrize(
     "screen",
     [

@@ -1,6 +1,6 @@
 """Finding a provider by its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -28,11 +28,24 @@ class Known:
     """What the hint for installing it must name."""
     completes: str = ""
     keeps_record: bool = False
+    guards: dict[str, str] = field(default_factory=dict)
+    """What is typed before a message that begins with one of these."""
 
 
 KNOWN = {
-    "codex": Known("codex", "npm install -g @openai/codex", "$@", keeps_record=True),
-    "claude_code": Known("claude", "npm install -g @anthropic-ai/claude-code", "@"),
+    "codex": Known(
+        "codex",
+        "npm install -g @openai/codex",
+        "$@",
+        keeps_record=True,
+        guards={"!": "\u2800", "/": " "},
+    ),
+    "claude_code": Known(
+        "claude",
+        "npm install -g @anthropic-ai/claude-code",
+        "@",
+        guards={"!": " ", "#": " ", "/": "\u2800"},
+    ),
     "gemini_cli": Known("gemini", "npm install -g @google/gemini-cli", "@"),
     "copilot_cli": Known("copilot", "npm install -g @github/copilot", "@"),
     "opencode": Known("opencode", "npm install -g opencode-ai", "@"),
@@ -52,6 +65,11 @@ def test_a_provider_names_its_program_and_where_it_comes_from(name: str) -> None
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_words_are_guarded_against_completion_where_an_agent_completes(name: str) -> None:
     assert get_provider(name).completes == KNOWN[name].completes
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_message_is_guarded_against_being_taken_for_a_command(name: str) -> None:
+    assert get_provider(name).guards == KNOWN[name].guards
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

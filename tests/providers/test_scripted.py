@@ -107,13 +107,15 @@ def test_a_title_that_says_busy_or_asking_goes_before_the_screen(
 def test_a_start_up_question_that_may_be_passed_has_its_keys() -> None:
     dialog = scripted.startup_dialog(screen("waiting_user_answer/startup_pass"))
     assert dialog is not None
-    assert dialog.keys == ("1",)
+    assert (dialog.name, dialog.keys) == ("may I work in this folder", ("1",))
+    assert "startup_dialog" in dialog.advice
 
 
 def test_a_start_up_question_for_a_person_has_none() -> None:
     dialog = scripted.startup_dialog(screen("waiting_user_answer/startup_person"))
     assert dialog is not None
-    assert dialog.keys == ()
+    assert (dialog.name, dialog.keys) == ("sign-in", ())
+    assert "answer it in the terminal" in dialog.advice
 
 
 @pytest.mark.parametrize(
@@ -193,3 +195,31 @@ def test_the_last_answer_is_that_of_the_last_message() -> None:
 def test_there_is_no_answer_before_the_agent_has_said_something() -> None:
     assert scripted.last_answer("▌ one\n│ first\n▣ turn 1 over\n▌ two\n▖ working · 0s") == ""
     assert scripted.last_answer("┆ the rest of a line that is gone\n│ next") == "next"
+
+
+def test_a_line_that_was_too_long_is_put_together_again() -> None:
+    assert scripted.last_answer("▌ one\n│ a lo\n┆ ng line\n│ end") == "a long line\nend"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("▌ go", "│ said", "┆ more", "∙ ran it", "▒▒ scripted agent"),
+        *("▖ working", "▘ working", "▝ working", "▗ working"),
+    ],
+)
+def test_a_frame_that_is_half_drawn_is_work(row: str) -> None:
+    assert scripted.detect_status(f"▌ go\n{row}") is TerminalStatus.PROCESSING
+
+
+@pytest.mark.parametrize("mark", ["▢ ready", "▣ turn 1 over", "▧ error: limit reached"])
+def test_a_mark_without_an_input_box_is_half_a_frame(mark: str) -> None:
+    assert scripted.detect_status(mark) is TerminalStatus.PROCESSING
+
+
+def test_the_newest_of_several_questions_counts() -> None:
+    end = "▨ 1 yes · 2 no · Enter takes the marked one"
+    both = f"▨ sign-in needed\n{end}\n▨ start-up question\n{end}"
+    dialog = scripted.startup_dialog(both)
+    assert dialog is not None
+    assert dialog.keys == ("1",)

@@ -102,6 +102,15 @@ class FakeServer:
         self.get_terminal(terminal_id)
         del self.terminals[terminal_id]
 
+    def delete_session(self, session_name: str) -> None:
+        self._answer()
+        inside = [i for i, one in self.terminals.items() if one["session_name"] == session_name]
+        if not inside:
+            raise ApiRefused("DELETE", f"/sessions/{session_name}", 404, "no session")
+        self.sessions.remove(session_name)
+        for terminal_id in inside:
+            del self.terminals[terminal_id]
+
     def features(self) -> frozenset[str]:
         self._answer()
         return self.features_named

@@ -1,13 +1,16 @@
 """How a run comes to its agents."""
 
 import threading
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError
 from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import (
@@ -19,11 +22,41 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
+from cli_agent_orchestrator.runs.starting import Onlooker
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import TASK, FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+
+
+@dataclass
+class SlowServer(FakeServer):
+    """A server on which one agent does not start until its session is deleted."""
+
+    slow: str = ""
+    is_slow: threading.Event = field(default_factory=threading.Event)
+    deleted: threading.Event = field(default_factory=threading.Event)
+    ended_starts: list[str] = field(default_factory=list)
+
+    def when_slow(self, stop: Callable[[], None]) -> None:
+        def wait_and_stop() -> None:
+            if self.is_slow.wait(60):
+                stop()
+
+        threading.Thread(target=wait_and_stop).start()
+
+    def delete_session(self, session_name: str) -> None:
+        self.deleted.set()
+        super().delete_session(session_name)
+
+    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+        if profile == self.slow:
+            self.is_slow.set()
+            assert self.deleted.wait(60)
+            self.ended_starts.append(profile)
+            raise ApiRefused("POST", "/sessions", 422, "its session was deleted meanwhile")
+        return super()._create(session, profile, provider)
 
 
 @pytest.fixture
@@ -62,7 +95,7 @@ class TestNewRun:
             told[role.terminal] = terminal_id
             threads.add(threading.get_ident())
 
-        state = init_new_run(rig.server, rig.config(), TASK, rig.clock, hear)
+        state = init_new_run(rig.server, rig.config(), TASK, rig.clock, Onlooker(hear))
         assert told == state.terminals
         assert next(iter(told)) == "analyst"
         assert threads == {threading.get_ident()}
@@ -70,10 +103,9 @@ class TestNewRun:
     def test_an_agent_that_could_not_be_started_is_not_told(self, rig: Rig) -> None:
         rig.server.refused["programmer"] = NO_CODEX
         told: list[Role] = []
+        onlooker = Onlooker(lambda role, _: told.append(role))
         with pytest.raises(ApiRefused):
-            init_new_run(
-                rig.server, rig.config(), TASK, rig.clock, lambda role, _: told.append(role)
-            )
+            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
         assert Role.PROGRAMMER not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
@@ -82,6 +114,32 @@ class TestNewRun:
         with pytest.raises(ApiRefused):
             rig.begin()
         assert rig.server.terminals == {}
+
+    @pytest.mark.parametrize("slow", ["system_analyst", "programmer"])
+    def test_who_stops_the_start_is_not_kept_waiting_and_leaves_no_agent(
+        self, rig: Rig, slow: str
+    ) -> None:
+        server = SlowServer(slow=slow)
+        onlooker = Onlooker(when_stopped=server.when_slow)
+        with pytest.raises(Stopped, match="are ended again"):
+            init_new_run(server, rig.config(), TASK, rig.clock, onlooker)
+        assert server.terminals == {}
+        assert server.ended_starts == [slow]
+
+    def test_an_agent_that_is_ready_when_the_start_is_stopped_is_ended_too(self, rig: Rig) -> None:
+        onlooker = Onlooker(when_stopped=lambda stop: stop())
+        with pytest.raises(Stopped):
+            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
+        assert rig.server.terminals == {}
+
+    def test_a_server_that_is_lost_while_the_start_is_stopped_is_told(self, rig: Rig) -> None:
+        def stop_without_server(stop: Callable[[], None]) -> None:
+            rig.server.down = AWAY
+            stop()
+
+        onlooker = Onlooker(when_stopped=stop_without_server)
+        with pytest.raises(Stopped, match=r"session cao-\w+ could not be ended: no answer"):
+            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
 
     def test_a_server_that_tells_no_id_is_an_error(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -213,7 +271,7 @@ class TestReplacement:
         rig.server.terminals.clear()
         rig.server.sessions = ["another"]
         mended = replace_terminals(rig.server, state, dict.fromkeys(Role, "codex"))
-        assert mended.session_name == "cao-2"
+        assert mended.session_name == rig.server.sessions[-1] != state.session_name
         assert set(mended.terminals.values()) == set(rig.server.terminals)
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])

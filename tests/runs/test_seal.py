@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.runs.seal import KEY_FILE, UserSeals
+from cli_agent_orchestrator.runs.seal import KEY_FILE, UserSeals, _seal
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import new_state
 
@@ -32,6 +32,7 @@ def test_checking_makes_no_key(tmp_path: Path) -> None:
 def test_only_its_owner_can_read_the_key(tmp_path: Path) -> None:
     UserSeals(tmp_path / "state").make(PLACE, b"content")
     assert (tmp_path / "state" / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     assert [path.name for path in (tmp_path / "state").iterdir()] == [KEY_FILE]
 
 
@@ -39,6 +40,11 @@ def test_two_runs_that_begin_at_once_have_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = set(pool.map(lambda _: UserSeals(tmp_path).make(PLACE, b"content"), range(50)))
     assert len(made) == 1
+
+
+def test_without_a_key_nothing_fits_that_somebody_sealed_without_one(tmp_path: Path) -> None:
+    forged = _seal(b"", PLACE, b"content")
+    assert not UserSeals(tmp_path / "state").fits(PLACE, b"content", forged)
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
-from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
+from cli_agent_orchestrator.plain_files import LARGEST_FILE, LARGEST_TEXT, is_too_large
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from tests.pipeline.samples import TASK_TEXT, new_state
@@ -243,3 +245,44 @@ def test_a_state_of_more_than_64_megabytes_is_not_read_whole(state_file: StateFi
     with pytest.raises(StateError, match="it has more than 67108864 bytes"):
         state_file.load_state()
     assert names(state_file.path.parent) == ["state.json"]
+
+
+def test_a_state_of_the_largest_texts_can_be_read_again(state_file: StateFile) -> None:
+    # A control character takes six bytes in JSON, and the marks around a text take two.
+    text = "\x01" * ((LARGEST_TEXT - 2) // 6)
+    assert not is_too_large(text)
+    note = Excerpt(text)
+    reviewers = (Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW)
+    state = replace(
+        new_state(),
+        prompt=text,
+        outputs={role: Output(text) for role in Role},
+        feedback=note,
+        analyst_feedback=note,
+        programmer_feedback=note,
+        progress=Progress(
+            open_notes=tuple(
+                OpenNotes(role, number, note) for role in reviewers for number in (1, 2)
+            )
+        ),
+    )
+    state_file.save_state(state)
+    assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
+
+
+def test_a_state_that_could_not_be_read_again_is_not_saved(state_file: StateFile) -> None:
+    state_file.save_state(new_state())
+    before = state_file.path.read_bytes()
+    huge = replace(new_state(), prompt="x" * LARGEST_FILE)
+    with pytest.raises(StateError, match="What was saved before is unharmed"):
+        state_file.save_state(huge)
+    assert state_file.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * LARGEST_TEXT, "\x01" * (LARGEST_TEXT // 6 + 1)], ids=["plain", "as JSON"]
+)
+def test_a_task_that_no_state_could_hold_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "task.md").write_text(text, encoding="utf-8")
+    with pytest.raises(PromptError, match="more than 4 MB"):
+        read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path / "task.md")))

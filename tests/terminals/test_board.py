@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
@@ -103,3 +104,76 @@ async def test_a_terminal_that_is_not_ready_yet_is_told_to_nobody() -> None:
         ("status", "t1"),
         ("removed", "t1"),
     ]
+
+
+async def test_a_report_that_comes_in_two_pieces_is_heard() -> None:
+    board, live = board_with_codex()
+    board.opened(live, PANE)
+    board.output("%1", b"text \x1b]7501;state=wor")
+    board.output("%1", b"king:app=codex\x07")
+    assert live.status is TerminalStatus.PROCESSING
+
+
+async def test_a_window_that_a_terminal_had_before_tells_nothing_of_it_any_more() -> None:
+    """A new tmux server may give its name to the window of another terminal."""
+    board, live = board_with_codex()
+    board.opened(live, PANE)
+    board.connected([replace(PANE, pane="%2", window="@2")], {})
+    board.screen_changed(PaneScreen("%1", QUESTION, "", in_mode=False))
+    assert live.text == ""
+    board.screen_changed(PaneScreen("%2", QUESTION, "", in_mode=False))
+    assert live.text == QUESTION
+
+
+async def test_an_agent_whose_window_is_gone_while_it_starts_has_ended() -> None:
+    board, other = board_with_codex()
+    live = board.add(replace(other.row, id="t2", ready=False), get_provider("codex"))
+    board.opened(live, replace(PANE, tag="t2"))
+    board.connected([], {})
+    assert not live.alive
+    assert live.verdict.reason == "its tmux window is gone"
+
+
+async def test_one_whose_window_is_not_open_yet_has_not() -> None:
+    board, other = board_with_codex()
+    live = board.add(replace(other.row, id="t2", ready=False), get_provider("codex"))
+    board.connected([], {})
+    assert live.alive
+
+
+async def test_who_is_not_ready_yet_is_given_to_nobody() -> None:
+    board, other = board_with_codex()
+    board.add(replace(other.row, id="t2", ready=False), get_provider("codex"))
+    assert board.get("t1") is other
+    with pytest.raises(NotFound, match="t1"):
+        board.get("t2")
+
+
+async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
+    board, live = board_with_codex()
+    board.opened(live, PANE)
+    board.signal(live, Source.RECORD, AgentSignal(SignalKind.FAILED, "limit"), at=5)
+    assert live.status is TerminalStatus.ERROR
+    events = board.log.subscribe("1-1")
+    board.exited("%1", 3)
+    async with asyncio.timeout(60):
+        told = await anext(events)
+    await events.aclose()
+    assert (told.alive, told.exit_code) == (False, 3)
+
+
+async def test_a_session_that_was_cleared_has_no_answer() -> None:
+    board, live = board_with_codex()
+    for signal in (STARTED, COMPLETE, AgentSignal(SignalKind.CLEARED, "/clear")):
+        board.signal(live, Source.RECORD, signal, at=5)
+    assert live.answer is None
+
+
+async def test_a_terminal_that_was_removed_is_not_judged_any_more() -> None:
+    board, live = board_with_codex()
+    board.opened(live, PANE)
+    for text in (QUESTION, "a frame that is half drawn"):
+        board.screen_changed(PaneScreen("%1", text, "", in_mode=False))
+    assert live.decay is not None
+    board.remove(live)
+    assert live.decay.cancelled()

@@ -209,6 +209,14 @@ def test_all_panes_of_all_sessions_are_listed_in_that_form() -> None:
     assert PANE_FORMAT in list_line()
 
 
+def test_states_are_asked_for_in_the_form_that_is_read() -> None:
+    [listed, *_] = look_lines(["%1", "%2"], among=4)
+    assert listed == f"list-panes -s -t '={HUB_SESSION}' -F '{STATE_FORMAT}'"
+    [asked, captured] = look_lines(["%1"], among=4)
+    assert asked == f"display-message -p -t '%1' '{STATE_FORMAT}'"
+    assert captured == "capture-pane -p -t '%1'"
+
+
 def test_a_look_shows_the_same_as_long_as_a_person_would_see_no_difference() -> None:
     [look] = parse_looks(["%1"], [answer(b"%1:0:::0:t"), answer(b"text")]).values()
     assert look.shows_the_same(replace(look, dead=True, exit_code=1))

@@ -18,6 +18,7 @@ from cli_agent_orchestrator.terminals.tracker import (
     HOLD_SECONDS,
     QUESTION_LAG,
     RECORD_LAG,
+    REPORT_SECONDS,
     SCREEN_LAG,
     SEARCH_SECONDS,
     START_SECONDS,
@@ -200,6 +201,17 @@ def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(sour
     assert judge(track, 10 + SCREEN_LAG).status is WAITING
 
 
+@pytest.mark.parametrize("source", [source for source in SPEAKING if source is not Source.HOOK])
+def test_a_question_that_is_seen_in_the_moment_of_a_signal_may_be_an_older_one(
+    source: Source,
+) -> None:
+    told = Track(signal=Evidence(source, PROCESSING, "x", 10))
+    seen = Evidence(Source.SCREEN, WAITING, "x", 10)
+    assert judge(replace(told, screen=seen, screen_says_since=10), 10).status is PROCESSING
+    later = replace(told, screen=replace(seen, at=10.1), screen_says_since=10.1)
+    assert judge(later, 10.1).status is WAITING
+
+
 @pytest.mark.parametrize("kind", [SignalKind.WORKING, SignalKind.BACKGROUND])
 def test_a_question_on_the_screen_is_not_hidden_by_the_work_of_another_agent(
     kind: SignalKind,
@@ -254,6 +266,13 @@ def test_an_answered_question_that_is_still_drawn_is_not_asked_again_by_the_work
     assert judge(again, 11.3).status is WAITING
 
 
+def test_a_question_that_is_seen_in_the_moment_of_an_answer_is_the_answered_one() -> None:
+    prompt = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    track = tracker.observe_signal(asked_by("a7"), Source.HOOK, prompt, 11)
+    track = with_screen(track, WAITING, 11)
+    assert judge(with_signal(track, SignalKind.WORKING, 11.1), 11.1).status is PROCESSING
+
+
 def stopped(track: Track, at: float, background: bool | None = None) -> Track:
     stop = AgentSignal(SignalKind.FINISHED, "Stop", background=background, revocable=True)
     return tracker.observe_signal(track, Source.HOOK, stop, at)
@@ -288,6 +307,11 @@ def test_an_end_that_may_be_taken_back_waits_for_the_first_sight_of_its_work(
     assert judge(drawn, 9.4).status is COMPLETED
 
 
+def test_work_that_is_drawn_in_the_moment_in_which_it_begins_is_drawn() -> None:
+    track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 9), PROCESSING, 9)
+    assert judge(stopped(with_screen(track, COMPLETED, 9.1), 9.2), 9.2).status is COMPLETED
+
+
 def test_a_failure_that_no_hook_can_object_to_is_told_at_once() -> None:
     track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 9), IDLE, 9.1)
     assert judge(with_signal(track, SignalKind.FAILED, 9.2), 9.2).status is ERROR
@@ -310,7 +334,23 @@ def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
     track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
     track = with_screen(track, PROCESSING, 9)
     assert judge(stopped(track, 10), 10).status is PROCESSING
-    assert judge(stopped(track, 10, background=False), 10).status is COMPLETED
+    over = with_screen(stopped(track, 10, background=False), COMPLETED, 10.1)
+    assert judge(over, 10 + REPORT_SECONDS).status is COMPLETED
+
+
+def test_an_end_waits_for_the_report_of_what_has_ended_in_the_background() -> None:
+    in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
+    track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = stopped(with_screen(track, COMPLETED, 9), 10, background=False)
+    verdict = judge(track, 10)
+    assert (verdict.status, verdict.until) == (PROCESSING, 10 + REPORT_SECONDS)
+    assert "may still be reported" in verdict.reason
+    assert judge(track, 10 + REPORT_SECONDS).status is COMPLETED
+    assert judge(with_screen(track, PROCESSING, 10.1), 10 + REPORT_SECONDS).status is PROCESSING
+    reported = with_signal(track, SignalKind.SUBMITTED, 10.5)
+    assert judge(stopped(reported, 11, background=False), 11).status is COMPLETED
+    again = stopped(with_signal(track, SignalKind.WORKING, 10.5), 11, background=False)
+    assert judge(again, 11).status is PROCESSING
 
 
 def test_what_works_in_the_background_is_work() -> None:
@@ -600,6 +640,13 @@ def test_a_title_that_told_of_work_before_tells_of_rest_by_its_silence(
     assert judge(stopped, 11 + TITLE_LAG).status is IDLE
 
 
+def test_a_title_that_told_of_work_in_the_moment_of_a_signal_told_of_what_was_before() -> None:
+    track = with_title(with_signal(Track(), SignalKind.SUBMITTED, 11), PROCESSING, PROCESSING)
+    track = with_title(track, IDLE, None)
+    assert judge(track, 11 + TITLE_LAG).status is PROCESSING
+    assert judge(track, 11 + SCREEN_LAG).status is IDLE
+
+
 def test_a_message_that_the_agent_has_not_confirmed_may_be_ahead_of_its_title() -> None:
     worked = with_title(Track(), PROCESSING, PROCESSING)
     rested = with_title(with_signal(worked, SignalKind.FINISHED, 11), COMPLETED, None)
@@ -630,6 +677,11 @@ def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
 def test_an_interrupt_that_the_stream_reports_as_idle_counts() -> None:
     working = with_signal(Track(), SignalKind.WORKING, 10, Source.STREAM)
     assert judge(with_signal(working, SignalKind.READY, 11, Source.STREAM), 11).status is IDLE
+
+
+def test_of_signals_at_the_same_time_the_last_one_counts() -> None:
+    track = with_signal(with_signal(Track(), SignalKind.SUBMITTED, 10), SignalKind.FINISHED, 10)
+    assert judge(track, 10).status is COMPLETED
 
 
 def test_an_older_signal_does_not_undo_a_newer_one() -> None:
@@ -709,6 +761,9 @@ def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None
     assert status((ready, 10.15), (working, 10.25)) is PROCESSING
     assert status((working, 10.1), (working, 10.15)) is IDLE
     assert status((working, 10.1), first=Source.HOOK) is PROCESSING
+    started = with_signal(Track(), ready, FLICKER_SECONDS, Source.STREAM)
+    after = with_signal(started, working, 2 * FLICKER_SECONDS, Source.STREAM)
+    assert judge(after, 1).status is PROCESSING
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,29 @@ def test_a_pane_that_was_quiet_is_counted_anew(watch: Watch) -> None:
     assert watch.take(9.02).look == ("%3",), "it is busy no more, and kept company by nobody"
 
 
+@pytest.mark.parametrize(("written", "together"), [(5.5, ("%3",)), (5.51, ())])
+def test_a_pane_is_quiet_after_more_than_two_intervals(
+    watch: Watch, written: float, together: tuple[str, ...]
+) -> None:
+    watch.add("%3", pausable=False)
+    for now in (4.0, 4.001, 4.002):
+        watch.output("%3", now)
+    look(watch, 5.0)
+    watch.output("%3", written)
+    assert watch.take(written).look == together
+
+
+@pytest.mark.parametrize(("written", "pause"), [(5.25, 0.06), (5.251, 0.03)])
+def test_pauses_are_short_again_after_more_than_an_interval(
+    watch: Watch, written: float, pause: float
+) -> None:
+    watch.output("%1", 4.9)
+    look(watch, 5.0)
+    watch.output("%1", written)
+    look(watch, 5.27)
+    assert watch.output("%1", 5.28) == pytest.approx(5.27 + pause)
+
+
 def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: Watch) -> None:
     make_busy(watch, "%1")
     for due in (5.26, 5.51, 5.76):
@@ -211,6 +234,19 @@ def test_the_interval_grows_with_the_busy_panes(panes: int, interval: float) -> 
             watch.output(f"%{number}", now)
     look(watch, 5.02)
     assert watch.interval == interval
+
+
+def test_busy_panes_count_for_two_intervals_if_their_looks_are_not_answered() -> None:
+    watch = Watch()
+    for number in range(100):
+        watch.add(f"%{number}")
+        for now in (4.0, 4.001, 4.002):
+            watch.output(f"%{number}", now)
+    watch.take(5.0)
+    watch.take(6.0)
+    assert watch.interval == 0.5
+    watch.take(6.001)
+    assert watch.interval == 0.25
 
 
 def test_a_change_that_is_no_output_is_looked_at_too(watch: Watch) -> None:

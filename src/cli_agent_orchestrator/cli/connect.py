@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,8 +12,9 @@ import httpx
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.config import DEFAULT_PORT
+from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import (
+    ADDRESS,
     Discovery,
     Found,
     discover,
@@ -27,7 +29,9 @@ CONNECTED = "connection.connect_tcp.complete"
 
 PATIENCE_SECONDS = 10.0
 """How long a server that another command starts may take until it can be found."""
-PAUSE_SECONDS = 0.1
+LOOKS = 10
+"""How often it is looked for in that time even if nothing is told of it: who was about to start it
+may have been killed."""
 
 
 class Guarded(httpx.BaseTransport):
@@ -67,6 +71,7 @@ def connected(
             lambda: discover(environ, named, default_port=default_port),
             lambda: stack.enter_context(run_own_server(environ, default_port)),
             lambda remark: click.echo(printable(f"cao: {remark}"), err=True),
+            state_folder(environ),
         )
         transport = Guarded(lambda: is_still_ours(found)) if found.proved else None
         yield stack.enter_context(ApiClient(found.url, token=found.token, transport=transport))
@@ -76,27 +81,45 @@ def find_or_start(
     find: Callable[[], Discovery],
     start: Callable[[], Found],
     on_remark: Callable[[str], None],
+    folder: Path,
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> Found:
     """Return the server that is found, else one of our own.
 
     Another command may start its own at the same moment, and have the state folder. Its server is
-    found as soon as it listens.
+    found as soon as it tells there that it listens.
     """
-    deadline = time.monotonic() + patience
     discovery = find()
     for remark in discovery.remarks:
         on_remark(remark)
-    while discovery.found is None:
-        try:
-            return start()
-        except ServerConflict:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(PAUSE_SECONDS)
-        discovery = find()
-    return discovery.found
+    if discovery.found is not None:
+        return discovery.found
+    with suppress(ServerConflict):
+        return start()
+    with _told_of(folder / ADDRESS) as wait:
+        deadline = time.monotonic() + patience
+        while (found := find().found) is None:
+            try:
+                return start()
+            except ServerConflict:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+            wait(min(left, patience / LOOKS))
+    return found
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[Callable[[float], object]]:
+    """Yield what waits, for so many seconds at most, until something happens to a file."""
+    with importing():  # heavy, and seldom needed
+        from cli_agent_orchestrator.handoff.mailbox import QueueMailbox
+        from cli_agent_orchestrator.handoff.watch import watch_file
+
+    mailbox = QueueMailbox()
+    with watch_file(path, mailbox.post):
+        yield mailbox.wait
 
 
 @contextmanager

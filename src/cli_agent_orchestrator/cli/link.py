@@ -1,20 +1,22 @@
 """The server of a run, which may be succeeded by another.
 
 A server that was merely found may be ended by whoever started it. Its agents live on in tmux, so
-the run starts a server in its place, which finds them again.
+the run starts a server in its place, which finds them again. Another run that has lost the same
+server may be faster: then that one's server is used, and may be succeeded in turn.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import httpx
 
 from cli_agent_orchestrator.cli.connect import Guarded, find_or_start, run_own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
-from cli_agent_orchestrator.config import DEFAULT_PORT
+from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import Found, Named, discover, is_still_ours
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.run_config import RunConfig
@@ -30,23 +32,22 @@ class Lifeline(Guarded):
     """Reaches a server; when it has been away for a while, one that takes its place."""
 
     def __init__(
-        self, start: Callable[[], Found], is_still_ours: Callable[[], bool], clock: Clock
+        self, succeed: Callable[[], Found], is_still_ours: Callable[[], bool], clock: Clock
     ) -> None:
-        """`start` starts a server; it may raise an `OrchestratorError`, and is tried again."""
+        """`succeed` finds or starts a server; it may raise an `OrchestratorError`, and is tried
+        again."""
         super().__init__(is_still_ours)
-        self._start = start
+        self._succeed = succeed
         self._clock = clock
         self._lock = threading.Lock()
         self._missing_since: float | None = None
         self._successor: Found | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self._successor is not None:
+            _redirect(request, self._successor)
         try:
-            if self._successor is not None:
-                _redirect(request, self._successor)
-                response = self._transport.handle_request(request)
-            else:
-                response = super().handle_request(request)
+            response = super().handle_request(request)
         except httpx.ConnectError:
             # The request itself still fails; whoever made it knows how to make it again.
             self._notice_absence()
@@ -59,13 +60,17 @@ class Lifeline(Guarded):
             now = self._clock.monotonic()
             if self._missing_since is None:
                 self._missing_since = now
-            if self._successor is not None or now < self._missing_since + PATIENCE_SECONDS:
+            has_own = self._successor is not None and not self._successor.proved
+            if has_own or now < self._missing_since + PATIENCE_SECONDS:
                 return
             try:
-                self._successor = self._start()
+                successor = self._succeed()
             except OrchestratorError as error:
-                logger.warning("no server could be started in place of the lost one: %s", error)
+                logger.warning("there is no server in place of the lost one: %s", error)
                 self._missing_since = now
+                return
+            self._successor, self._missing_since = successor, None
+            self._is_still_ours = lambda: not successor.proved or is_still_ours(successor)
 
 
 def _redirect(request: httpx.Request, address: Found) -> None:
@@ -102,15 +107,22 @@ def server_for(
         def start_own() -> Found:
             return stack.enter_context(run_own_server(environ, default_port))
 
-        def succeed() -> Found:
-            own = start_own()
-            on_warning(f"the server has gone; this run goes on with one of its own at {own.url}")
-            return own
-
         named = Named(config.api, config.api_named_by) if config.api_given else None
-        found = find_or_start(
-            lambda: discover(environ, named, default_port=default_port), start_own, on_warning
+        find = partial(
+            find_or_start,
+            lambda: discover(environ, named, default_port=default_port),
+            start_own,
+            on_warning,
+            state_folder(environ),
         )
+
+        def succeed() -> Found:
+            found = find(patience=PATIENCE_SECONDS)
+            whose = f"the one at {found.url}" if found.proved else f"one of its own at {found.url}"
+            on_warning(f"the server has gone; this run goes on with {whose}")
+            return found
+
+        found = find()
         if not found.proved:
             yield connect(found)
         elif found.named:

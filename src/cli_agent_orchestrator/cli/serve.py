@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,16 +16,14 @@ from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
-from cli_agent_orchestrator.discovery import Found, server_url
-from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from cli_agent_orchestrator.discovery import ADDRESS, Found, server_url
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.run_log import OneLine
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]
 
-ADDRESS = "server"
-"""The file in the state folder that tells our own commands where we are."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -67,22 +66,30 @@ async def serve_terminals(
 
 @contextmanager
 def own_server(environ: Mapping[str, str], default_port: int = DEFAULT_PORT) -> Iterator[Found]:
-    """Run a server in a thread, at the usual address if it is free, and yield where it is."""
+    """Run a server in a thread, at the usual address if it is free, and yield where it is.
+
+    Raises ServerConflict if another one has the state folder, or took the port in this moment.
+    """
     config = read_server_config(environ)
-    if not environ.get("CAO_PORT"):
-        config = replace(config, port=default_port)
+    wanted = config.port if environ.get("CAO_PORT") else default_port
+    # Before it is tried: whoever has the port would be asked who he is, and may not answer.
+    config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
     keys = Keys(make_token(config.state_dir))
     server = BackgroundServer(lambda ready, stop: serve_terminals(config, keys, ready, stop))
-    try:
-        port = server.start()
-    except ServerConflict:
-        free = replace(config, port=0)
-        server = BackgroundServer(lambda ready, stop: serve_terminals(free, keys, ready, stop))
-        port = server.start()
+    port = server.start()
     try:
         yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")
     finally:
         server.stop()
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError:
+        return False
+    return True
 
 
 @click.command()

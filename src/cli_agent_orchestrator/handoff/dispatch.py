@@ -15,7 +15,7 @@ from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
 from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source, reminder_for
-from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.responses import ResponseFiles, check_size
 from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
 from cli_agent_orchestrator.handoff.stream import StatusStream
 from cli_agent_orchestrator.handoff.vigil import Ears, Vigil
@@ -298,6 +298,7 @@ class Handoff:
 
     def _take_output(self, vigil: Vigil, sequence: int) -> Reply:
         text = vigil.ask(lambda: self._agents.get_last_output(vigil.subject.terminal_id))
+        check_size(text, f"the last output of {vigil}")
         vigil.narrator.warn("there is no response file; the agent's last output is taken instead")
         archive = self._files.archive_text(vigil.subject.role, sequence, text)
         return _accepted(vigil, Reply(text, archive, sequence, Source.OUTPUT))

@@ -17,11 +17,10 @@ from pathlib import Path
 
 from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
 from cli_agent_orchestrator.handoff.sighting import Signature
-from cli_agent_orchestrator.plain_files import LARGEST_FILE, Folder
+from cli_agent_orchestrator.plain_files import LARGEST_TEXT, Folder, is_too_large
 
 TEMPORARY_FOLDER = ".tmp"
 RESPONSE_FOLDER = "agent-responses"
-LARGEST_RESPONSE = LARGEST_FILE
 
 # 20250131-120000
 RUN_PATTERN = r"[0-9A-Za-z][0-9A-Za-z._-]*"
@@ -52,6 +51,14 @@ def decode_response(data: bytes) -> Response:
         warnings.append(f"{text.count(chr(0))} NUL bytes left out")
         text = text.replace("\0", "")
     return Response(text.replace("\r\n", "\n"), tuple(warnings))
+
+
+def check_size(text: str, what: str) -> None:
+    """Raise if a reply is larger than the state of a run can hold."""
+    if is_too_large(text):
+        raise HandoffError(
+            f"{what} takes more than {LARGEST_TEXT >> 20} MB in a saved run; shorten it and resume"
+        )
 
 
 class ResponseFiles:
@@ -112,14 +119,18 @@ class ResponseFiles:
 
     def read(self, role: str) -> Response | None:
         """Return a role's response, or None if there is none, or only blank text."""
-        return _read(self._responses, self.response_path_for(role).name)
+        path = self.response_path_for(role)
+        response = _read(self._responses, path.name)
+        if response is not None:
+            check_size(response.text, str(path))
+        return response
 
     def archive(self, role: str, sequence: int) -> Path:
         """Move a role's response to the archive and return where it went."""
         return self._move(role, f"{sequence:03d}-{role}")
 
     def archive_text(self, role: str, sequence: int, text: str) -> Path:
-        """Keep a reply that did not come as a file, and return where."""
+        """Keep a text that did not come as a file, and return where."""
         with _explained(self.archive_folder, "written"):
             name = self.kept.free_name(f"{sequence:03d}-{role}", ".md")
             self.kept.replace(name, text.encode(errors="replace"))
@@ -168,7 +179,7 @@ def _explained(path: Path, deed: str) -> Iterator[None]:
 def _read(folder: Folder, name: str) -> Response | None:
     with _explained(folder.path / name, "read"):
         try:
-            data = folder.read(name, LARGEST_RESPONSE)
+            data = folder.read(name)
         except FileNotFoundError:
             return None
     response = decode_response(data)

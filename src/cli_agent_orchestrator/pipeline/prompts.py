@@ -24,7 +24,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_handoff,
     extract_implementation,
 )
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import RunState, Turn
 from cli_agent_orchestrator.pipeline.task import Task
@@ -32,6 +32,8 @@ from cli_agent_orchestrator.pipeline.task import Task
 EXPLORE_REFERENCE = "(Same as initial turn -- refer to your conversation history.)"
 UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your conversation history.)"
 RESPONSE_END = "CAO_RESPONSE_END"
+# "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
+LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
 ANALYST_SUMMARY = "ANALYST_SUMMARY"
 PROGRAMMER_SUMMARY = "PROGRAMMER_SUMMARY"
@@ -204,9 +206,10 @@ def _handed_on(
 
 def _block(title: str, excerpt: Excerpt) -> str:
     """Quote a text between two marks that do not begin any of its lines."""
-    runs = re.findall(r"^=+", excerpt.text, re.MULTILINE)
+    text = clean_text(excerpt.text)
+    runs = re.findall(LINE_MARK_PATTERN, text, re.MULTILINE)
     mark = "=" * max(3, 1 + max(map(len, runs), default=0))
-    block = f"{mark} {title} {mark}\n{excerpt.text}\n{mark} end of {title} {mark}"
+    block = f"{mark} {title} {mark}\n{text}\n{mark} end of {title} {mark}"
     if not excerpt.left_out:
         return block
     where = f"; the whole text is in {excerpt.archive}" if excerpt.archive else ""

@@ -28,6 +28,8 @@ INNER_MARKS_PATTERN = rf"[\s*_{QUOTES}]*+"
 NONE_PATTERN = r"(?<![\w.,])0[\s*_]{1,9}(?:tests?\s{1,9})?"
 # ", but", "(not yet)", "- no, ": what takes a verdict back; "no issues" does not
 DOUBT_PATTERN = r"[\W_]*+(?:(?:but|not|or|if|except|unless)\b|no\b(?!\s+\w))"
+# All but LF and TAB: they are not typed, and must not hide what a line begins with until then.
+CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]"
 # How much of a line is shown that was no clear verdict.
 SHOWN = 80
 
@@ -71,9 +73,9 @@ class VerdictLine:
 
 
 def clean_text(text: str) -> str:
-    """Return a text with plain line ends, without byte order mark, NUL or broken characters."""
-    whole = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
-    return whole.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
+    """Return a text with plain line ends, without control characters or broken ones."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return re.sub(CONTROL_PATTERN, "", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def split_lines(text: str) -> list[str]:

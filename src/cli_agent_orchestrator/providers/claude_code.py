@@ -41,8 +41,9 @@ program = "claude"
 install_hint = "npm install -g @anthropic-ai/claude-code"
 # The first empties a draft or stops a turn, the second one quits.
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_LINES = 32
 # Each pair takes a line and the line end before it. Ctrl-C would quit if it were pressed twice.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
@@ -93,14 +94,14 @@ def read_marks(text: str) -> Marks:
     """Return what can be seen."""
     lines = screen_lines(text)
     box = find_box(lines)
-    footer = "\n".join(lines[box.end + 1 :]) if box else ""
+    footer = lines[box.end + 1 :] if box else []
     cells = conversation(lines, box)
     turn = [cell for cell in last_turn(cells) if cell.kind is not Kind.DONE]
     return Marks(
         asks=has_question(lines, cells),
         ready=box is not None,
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
-        working=is_working(cells) if box is None else is_busy(footer) or is_working(cells),
+        working=is_busy(footer) or is_working(cells),
         interrupted=is_interrupted(turn),
         failed=has_failed(turn),
         replied=has_reply(last_turn(cells)),
@@ -122,9 +123,10 @@ def has_question(lines: Sequence[str], cells: Sequence[Cell]) -> bool:
     return is_dialog(lines) or find_startup_dialog(lines) is not None
 
 
-def is_busy(footer: str) -> bool:
+def is_busy(footer: Sequence[str]) -> bool:
     """Does it say below the input box that a turn can be stopped, or that something runs on?"""
-    return bool(find(BUSY_FOOTER_PATTERN, footer) or find(BACKGROUND_FOOTER_PATTERN, footer))
+    text = "\n".join(footer)
+    return bool(find(BUSY_FOOTER_PATTERN, text) or find(BACKGROUND_FOOTER_PATTERN, text))
 
 
 def is_working(cells: Sequence[Cell]) -> bool:
@@ -175,16 +177,17 @@ def draft(ansi_screen: str) -> str | None:
 
     In its shell or memory mode the mark of that mode is part of the text: it has to be cleared too.
     """
-    box = find_box(screen_lines(ansi_screen))
+    lines = screen_lines(ansi_screen)
+    box = find_box(lines)
     if box is None:
         return None
+    glyph = find(BOX_PATTERN, lines[box.row])
+    assert glyph is not None
     while cursor := find(CURSOR_ON_PLACEHOLDER_PATTERN, ansi_screen):
         ansi_screen = ansi_screen[: cursor.end() - 1] + " " + ansi_screen[cursor.end() :]
     rows = without_dim(ansi_screen).split("\n")[box.row : box.end]
-    glyph = find(BOX_PATTERN, screen_lines(ansi_screen)[box.row])
-    margin = glyph.end() if glyph else 0
-    mode = glyph["mode"] if glyph and glyph["mode"] else ""
-    return mode + dedent_cell([row.rstrip(" \r│") for row in rows], margin).strip()
+    text = dedent_cell([row.rstrip(" \r│") for row in rows], glyph.end())
+    return (glyph["mode"] or "") + text.strip()
 
 
 def last_answer(scrollback: str) -> str:

@@ -43,10 +43,11 @@ program = "codex"
 install_hint = "npm install -g @openai/codex"
 # One empties a draft or stops a turn, the next one quits; with an empty composer the first quits.
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_LINES = 32
 # Each takes a line or a line end, before the cursor and behind it: after a command that it does not
 # know the cursor stands before the text. The last leaves the shell mode. Ctrl-C would quit if the
 # composer were empty.
-clear_keys: tuple[str, ...] = (*("C-u",) * 32, *("C-k",) * 32, "BSpace")
+clear_keys: tuple[str, ...] = (*("C-u",) * CLEARED_LINES, *("C-k",) * CLEARED_LINES, "BSpace")
 
 # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
 completes = "$@"

@@ -88,5 +88,5 @@ def find_startup_dialog(lines: Sequence[str]) -> Dialog | None:
 
 def _parts(lines: Sequence[str]) -> tuple[str, str]:
     """Return heading and options of the dialog at the end, none of them words of an answer."""
-    parts = ["", "", "", *("\n".join(block) for block in blocks(lines))]
-    return parts[-3], parts[-2]
+    parts = [[], [], *blocks(lines)]
+    return "\n".join(parts[-3]), "\n".join(parts[-2])

@@ -7,7 +7,7 @@ line at the left edge and the indented lines below it. Below the transcript stan
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 from cli_agent_orchestrator.providers.screen import find
 
@@ -44,18 +44,18 @@ MOST_HINT_ROWS = 4
 class Kind(Enum):
     """What a cell of the transcript is."""
 
-    PROMPT = "prompt"
+    PROMPT = auto()
     """A message of the user, or a composer that was left behind."""
-    ANSWER = "answer"
+    ANSWER = auto()
     """What the agent said or did."""
-    LIVE = "live"
+    LIVE = auto()
     """The blinking form of a mark: work going on."""
-    ERROR = "error"
-    BANNER = "banner"
-    NOTE = "note"
-    TEXT = "text"
+    ERROR = auto()
+    BANNER = auto()
+    NOTE = auto()
+    TEXT = auto()
     """A line without a mark."""
-    REST = "rest"
+    REST = auto()
     """The lower part of a cell whose head has left the screen."""
 
 
@@ -157,8 +157,7 @@ def composer_row(lines: Sequence[str]) -> int | None:
 
     Without a footer below it, `› text` is a message that was sent.
     """
-    for row in range(len(lines) - 1, -1, -1):
-        line = lines[row]
+    for row, line in reversed(list(enumerate(lines))):
         if line == "›" or line.startswith("› "):
             return row if line == "›" or footer_row(lines, row) < len(lines) else None
         if line.startswith(SHELL_MARK) and find(SHELL_FOOTER_PATTERN, lines[-1]):
@@ -181,12 +180,14 @@ def transcript_end(lines: Sequence[str]) -> int | None:
     """
     if not is_dialog(lines):
         return composer_row(lines)
-    last_cell = 0
-    for row, line in enumerate(lines):
-        if not is_indented(line) and not find(OPTION_PATTERN, line):
-            last_cell = row
-    blanks = (row for row in range(last_cell + 1, len(lines)) if not lines[row - 1] + lines[row])
-    return next(blanks, None)
+    heads = (
+        row
+        for row, line in enumerate(lines)
+        if not is_indented(line) and not find(OPTION_PATTERN, line)
+    )
+    last_cell = max(heads, default=0)
+    below = range(last_cell + 1, len(lines))
+    return next((row for row in below if not lines[row - 1] + lines[row]), None)
 
 
 def footer_row(lines: Sequence[str], composer: int) -> int:
@@ -194,7 +195,7 @@ def footer_row(lines: Sequence[str], composer: int) -> int:
 
     The number of lines is returned if there is none.
     """
-    for row in range(len(lines) - 1, composer, -1):
+    for row in reversed(range(composer + 1, len(lines))):
         if not lines[row - 1] or find(FOOTER_PATTERN, lines[row]):
             return row
     return len(lines)

@@ -43,8 +43,9 @@ program = "copilot"
 install_hint = "npm install -g @github/copilot"
 # One empties a draft or stops a turn, and announces the end; the next one quits.
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_LINES = 32
 # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 guards: dict[str, str] = {}

@@ -38,8 +38,9 @@ program = "gemini"
 install_hint = "npm install -g @google/gemini-cli"
 # One empties a draft or stops a turn, one announces the end, one quits.
 exit_keys: tuple[str, ...] = ("C-c",) * 3
+CLEARED_LINES = 32
 # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * 32
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 guards: dict[str, str] = {}

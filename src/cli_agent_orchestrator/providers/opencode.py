@@ -42,8 +42,9 @@ program = "opencode"
 install_hint = "npm install -g opencode-ai"
 # One empties a draft, or quits if there is none.
 exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_WORDS = 64
 # Each takes a word or a folded paste. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-w",) * 64
+clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 guards: dict[str, str] = {}

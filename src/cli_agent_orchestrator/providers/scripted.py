@@ -97,7 +97,7 @@ class Screen:
 
     @classmethod
     def read(cls, text: str) -> "Screen":
-        lines = ["", "", *screen_lines(text)]
+        lines = ["", *screen_lines(text)]
         ready = lines[-1].startswith(PROMPT)
         mark = lines[-2] if ready else lines[-1]
         return cls(asks=lines[-1].startswith(QUESTION), ready=ready, mark=mark)

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiRefused, PromptError, ResumeError, UsageError
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
@@ -47,6 +48,7 @@ from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.seal import UserSeals
+from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.settings import ROLE_PROVIDERS
@@ -173,7 +175,10 @@ class Conductor:
 
     def _start(self, client: ApiClient, task: Task) -> RunState:
         try:
-            return init_new_run(client, self._config, task, self._clock, self._tell_started)
+            return init_new_run(client, self._config, task, self._clock, self._onlooker())
+        except Stopped as stopped:
+            self._warn(str(stopped))
+            raise
         except ApiRefused as error:
             # All or none are started, so there is nothing that could be resumed.
             raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
@@ -199,7 +204,7 @@ class Conductor:
                 lost = find_lost_terminals(client, state, also_failed=True)
                 successors = self._successors(state, lost)
                 self._tell_starting(successors)
-                state = replace_terminals(client, state, successors, self._tell_started)
+                state = replace_terminals(client, state, successors, self._onlooker())
                 self._state_file.save_state(state)
             else:
                 verify_resume_terminals(client, state)
@@ -326,6 +331,9 @@ class Conductor:
         if providers:
             agents = {role.terminal: provider for role, provider in providers.items()}
             self._view.tell(AgentsStarting(self._clock.now(), agents))
+
+    def _onlooker(self) -> Onlooker:
+        return Onlooker(self._tell_started, self._interrupts.when_noted)
 
     def _tell_started(self, role: Role, terminal_id: str) -> None:
         self._view.tell(AgentStarted(self._clock.now(), role.terminal, terminal_id))

@@ -11,13 +11,19 @@ from typing import Any, Protocol
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
 from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
-from cli_agent_orchestrator.plain_files import folder_of, read_file
+from cli_agent_orchestrator.plain_files import (
+    LARGEST_FILE,
+    LARGEST_TEXT,
+    folder_of,
+    is_too_large,
+    read_file,
+)
 from cli_agent_orchestrator.run_config import RunConfig
 
 log = logging.getLogger(__name__)
 
-LARGEST_STATE = 64 * 1024 * 1024
-"""It holds the last replies of all roles."""
+LARGEST_STATE = LARGEST_FILE
+"""For what it holds see `LARGEST_TEXT`."""
 
 
 class Seals(Protocol):
@@ -62,6 +68,11 @@ class StateFile:
         if self._seals is not None:
             content["seal"] = self._seals.make(self.path, _plain(content))
         data = json.dumps(content, indent=2).encode()
+        if len(data) > LARGEST_STATE:
+            raise StateError(
+                f"the state would have {len(data)} bytes, more than the {LARGEST_STATE} that are "
+                f"read again, and is not saved to {self.path}. What was saved before is unharmed"
+            )
         try:
             self._folder.replace(self.path.name, data)
         except OSError as error:
@@ -126,6 +137,13 @@ def _plain(content: Mapping[str, Any]) -> bytes:
 
 def read_task_text(config: RunConfig) -> str:
     """Return the text of the task: of the file if one is named, else of the setting."""
+    text = _task_text(config)
+    if is_too_large(text):
+        raise PromptError(f"the task takes more than {LARGEST_TEXT >> 20} MB; shorten it")
+    return text
+
+
+def _task_text(config: RunConfig) -> str:
     if config.prompt_file is not None:
         return _read_task_file(config.prompt_file, config.wd)
     if not config.prompt:

@@ -8,7 +8,6 @@ from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.terminals.panes import (
     HUB_SESSION,
     PANE_FORMAT,
-    SESSION_PATTERN,
     TAG_PATTERN,
     Command,
     PaneInfo,
@@ -17,6 +16,8 @@ from cli_agent_orchestrator.terminals.panes import (
 )
 from cli_agent_orchestrator.terminals.protocol import Answer, command, literal
 
+SESSION_PATTERN = r"[A-Za-z0-9_-]+"
+"""Names that tmux takes over unchanged and that are no special targets."""
 PLACEHOLDER = ("cat", "-")
 """A program that does nothing, for windows that only hold a session open."""
 PLACEHOLDER_WINDOW = "cao-placeholder"

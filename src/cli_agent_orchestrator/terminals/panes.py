@@ -16,8 +16,6 @@ HUB_SESSION = "cao-hub"
 """The session that every terminal's window is linked into: tmux reports output of one alone."""
 
 TAG_PATTERN = r"[A-Za-z0-9_-]+"
-SESSION_PATTERN = r"[A-Za-z0-9_-]+"
-"""Names that tmux takes over unchanged and that are no special targets."""
 
 PANE_FORMAT = ":".join(
     (

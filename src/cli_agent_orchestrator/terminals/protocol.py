@@ -15,7 +15,7 @@ The rules of the wire:
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PLAIN_WORD_PATTERN = r"[A-Za-z0-9_./@-]+"
 """Words that tmux reads as they stand; `%` and `=` have a meaning at the start of a line."""
@@ -68,16 +68,23 @@ class Notice:
 Message = Answer | Output | Notice
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An answer that has begun."""
+
+    ends: dict[bytes, bool]
+    """The two lines that may end it, and whether each means success."""
+    ours: bool
+    lines: list[bytes] = field(default_factory=list)
+
+
 class Parser:
     """Turns the chunks of a control-mode stream into messages, however the stream is cut."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
         """The beginning of a line; it grows in place, for a line may be as long as a scrollback."""
-        self._ends: dict[bytes, bool] = {}
-        """The two lines that end the open block, and whether each means success."""
-        self._ours = False
-        self._body: list[bytes] | None = None
+        self._block: _Block | None = None
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that are complete with this chunk."""
@@ -89,18 +96,19 @@ class Parser:
         self._tail = bytearray(lines.pop())
         messages: list[Message] = []
         for line in lines:
-            message = self._outside(line) if self._body is None else self._inside(line, self._body)
+            block = self._block
+            message = self._outside(line) if block is None else self._inside(line, block)
             if message is not None:
                 messages.append(message)
         return messages
 
-    def _inside(self, line: bytes, body: list[bytes]) -> Answer | None:
-        ok = self._ends.get(line)
+    def _inside(self, line: bytes, block: _Block) -> Answer | None:
+        ok = block.ends.get(line)
         if ok is None:
-            body.append(line)
+            block.lines.append(line)
             return None
-        self._body = None
-        return Answer(ok, tuple(body), self._ours)
+        self._block = None
+        return Answer(ok, tuple(block.lines), block.ours)
 
     def _outside(self, line: bytes) -> Output | Notice | None:
         if not line.startswith(b"%"):
@@ -110,19 +118,19 @@ class Parser:
             pane, _, escaped = rest.partition(b" ")
             return Output(_ascii(pane), escaped)
         if name == b"%begin":
-            self._begin(rest)
+            self._block = _begun(rest)
             return None
         if name == b"%extended-output":
             pane, _, after = rest.partition(b" ")
             return Output(_ascii(pane), after.partition(b" : ")[2])
         return Notice(_ascii(name[1:]), rest.decode("utf-8", "replace"))
 
-    def _begin(self, guard: bytes) -> None:
-        if not _guard.fullmatch(guard):
-            return
-        self._ends = {b"%end " + guard: True, b"%error " + guard: False}
-        self._ours = bool(int(guard.rpartition(b" ")[2]) & 1)
-        self._body = []
+
+def _begun(guard: bytes) -> _Block | None:
+    if not _guard.fullmatch(guard):
+        return None
+    ends = {b"%end " + guard: True, b"%error " + guard: False}
+    return _Block(ends, ours=bool(int(guard.rpartition(b" ")[2]) & 1))
 
 
 def _ascii(name: bytes) -> str:

@@ -7,10 +7,11 @@ The rules, in this order:
    submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow. One
    that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
    may be taken back (a hook objects, something works in the background) is none while the screen
-   shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet. While an agent asks, what
-   is told of its sub-agents is no news, and the other way round. A record's end does not say whose
-   question a stream told of: it stands until the stream takes it back, at most `QUESTION_LAG`
-   seconds, in which one of another agent is drawn.
+   shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet, nor for `REPORT_SECONDS` if
+   what the turn put in the background is over and may still be reported to the agent. While an
+   agent asks, what is told of its sub-agents is no news, and the other way round. A record's end
+   does not say whose question a stream told of: it stands until the stream takes it back, at most
+   `QUESTION_LAG` seconds, in which one of another agent is drawn.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether it
    must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it came
    up after the signal; a question need not even be new if all that was told is work, unless it may
@@ -50,6 +51,8 @@ FRAME_SECONDS = 0.5
 """How long a screen that matches nothing may be one that is being drawn anew."""
 DRAW_SECONDS = 0.5
 """How long after the end of a turn its work may be drawn for the first time."""
+REPORT_SECONDS = 2.0
+"""How long after the end of a turn the agent goes on with what has ended in its background."""
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
@@ -168,6 +171,8 @@ class Track:
     """Was no program but ours asked whether the last turn may end?"""
     background: bool = False
     """May something work in the background of which no signal would tell?"""
+    to_report: bool = False
+    """Has the turn put something in the background whose end the agent may still be told of?"""
     submitted_at: float | None = None
     """When the agent last took a message of ours."""
     began_at: float | None = None
@@ -220,7 +225,8 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     if signal.kind is SignalKind.CONSULTED:
         return replace(track, alone=signal.consulted == 1)
     if signal.background is not None:
-        track = replace(track, background=signal.background)
+        to_report = track.to_report or signal.background
+        track = replace(track, background=signal.background, to_report=to_report)
     evidence = Evidence(source, _status_told(track, signal), signal.detail, at)
     if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
         return replace(track, said=evidence)
@@ -239,6 +245,7 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
         track,
         stream_began_at=began or track.stream_began_at,
         began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
+        to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
         answered_at=at if asked and evidence.status is not _WAITING else track.answered_at,
         signal=evidence,
         told=signal,
@@ -404,11 +411,7 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
     if winner is Winner.SIGNAL:
-        drawn_by = signal.at + DRAW_SECONDS
-        if signal.status is _COMPLETED and _is_undrawn(track) and now < drawn_by:
-            reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
-            return Verdict(_PROCESSING, reason, drawn_by)
-        return Verdict(signal.status, _says(signal))
+        return _unless_taken_back(track, signal, now)
     if winner is Winner.STILL_SCREEN and _ends_by_record(track):
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
     holds_until = _holds_until(track, signal, screen, winner)
@@ -428,6 +431,19 @@ def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winne
     if answered_at is not None and _is_question_beside(track, signal, screen):
         return answered_at + SCREEN_LAG
     return signal.at + SCREEN_LAG
+
+
+def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
+    """Return what a signal says that the screen does not contradict; an end may yet be none."""
+    assert signal.status is not None
+    if signal.status is _COMPLETED:
+        if track.to_report and not track.background and now < signal.at + REPORT_SECONDS:
+            reason = f"{_says(signal)}; what ended in the background may still be reported"
+            return Verdict(_PROCESSING, reason, signal.at + REPORT_SECONDS)
+        if _is_undrawn(track) and now < signal.at + DRAW_SECONDS:
+            reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
+            return Verdict(_PROCESSING, reason, signal.at + DRAW_SECONDS)
+    return Verdict(signal.status, _says(signal))
 
 
 def _is_undrawn(track: Track) -> bool:
@@ -469,7 +485,7 @@ def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> boo
 def _may_be_taken_back(track: Track) -> bool:
     """Is the signal that of an end which need not be one?"""
     revocable = track.told is not None and track.told.revocable
-    return revocable and (track.background or not track.alone)
+    return revocable and (track.background or track.to_report or not track.alone)
 
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:

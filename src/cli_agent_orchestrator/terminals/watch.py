@@ -81,7 +81,7 @@ class Watch:
         if state is None:
             return None
         if now - state.looked > 2 * self._interval and state.due is None:
-            state.busy, state.outputs = False, 0
+            state.busy = False
         state.outputs += 1
         state.busy = state.busy or state.outputs >= BUSY_OUTPUTS
         if state.busy and state.pausable and not state.paused:
