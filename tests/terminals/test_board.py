@@ -10,8 +10,8 @@ from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.tracker import Source
 
 STARTED = AgentSignal(SignalKind.WORKING, "task_started")

@@ -22,7 +22,7 @@ from cli_agent_orchestrator.errors import (
     UsageError,
 )
 from cli_agent_orchestrator.models import NewTerminal, OutputMode, Terminal, TerminalStatus
-from cli_agent_orchestrator.terminals.delivery import MAX_MESSAGE_BYTES
+from cli_agent_orchestrator.terminals.courier import MAX_MESSAGE_BYTES
 from cli_agent_orchestrator.terminals.service import TerminalService, free_id
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from tests.terminals.conftest import Ground

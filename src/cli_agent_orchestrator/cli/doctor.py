@@ -31,7 +31,7 @@ from cli_agent_orchestrator.discovery import discover, name_server
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
-from cli_agent_orchestrator.terminals.hub import read_version
+from cli_agent_orchestrator.terminals.tmux import read_version
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"

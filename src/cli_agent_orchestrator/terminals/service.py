@@ -44,9 +44,9 @@ from cli_agent_orchestrator.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals import processes, tracker
+from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
-from cli_agent_orchestrator.terminals.delivery import Courier, typeable
+from cli_agent_orchestrator.terminals.courier import Courier, typeable
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import (
@@ -55,7 +55,7 @@ from cli_agent_orchestrator.terminals.signals import (
 )
 from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux, processes
 
 LOGGER = logging.getLogger(__name__)
 

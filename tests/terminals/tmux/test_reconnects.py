@@ -12,7 +12,7 @@ import uvloop
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxGone
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command
-from tests.terminals.tmux_rig import LONG_SLEEP, Recorder, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cli_agent_orchestrator.errors import TmuxMissing
-from cli_agent_orchestrator.terminals.commands import option_lines, unset_lines
-from cli_agent_orchestrator.terminals.connection import Connection
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.commands import option_lines, unset_lines
+from cli_agent_orchestrator.terminals.tmux.connection import Connection
+from cli_agent_orchestrator.terminals.tmux.panes import (
     HUB_SESSION,
     PaneInfo,
     Size,
@@ -22,7 +22,7 @@ from cli_agent_orchestrator.terminals.panes import (
     parse_panes,
     windows_outside_hub,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, command, parse_version
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command, parse_version
 
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"

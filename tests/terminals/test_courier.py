@@ -13,10 +13,9 @@ from cli_agent_orchestrator.models import Delivery
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.delivery import Courier, as_text
-from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
+from cli_agent_orchestrator.terminals.courier import Courier, as_text
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import Tmux
+from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen, Tmux
 from cli_agent_orchestrator.terminals.tracker import Source
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)

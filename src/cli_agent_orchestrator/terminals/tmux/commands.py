@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.panes import (
     HUB_SESSION,
     PANE_FORMAT,
     SESSION_PATTERN,
@@ -15,7 +15,7 @@ from cli_agent_orchestrator.terminals.panes import (
     Size,
     parse_pane,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, command, literal
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command, literal
 
 PLACEHOLDER = ("cat", "-")
 """A program that does nothing, for windows that only hold a session open."""

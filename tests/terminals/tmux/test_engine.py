@@ -9,7 +9,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
 from cli_agent_orchestrator.terminals.tmux import Command, PaneScreen, Tmux
-from tests.terminals.tmux_rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Protocol, cast
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.protocol import Answer, Message, Notice, Parser
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, Message, Notice, Parser
 
 CONNECT_TIMEOUT = 10.0
 ANSWER_SECONDS = 15.0

@@ -1,6 +1,6 @@
 """Watches the panes of one connection and tells the listener what happens in them.
 
-An observer lives as long as its connection. What it decides by is in `watch.py`.
+An observer lives as long as its connection. What it decides by is in `pacing.py`.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.commands import flow_line
-from cli_agent_orchestrator.terminals.connection import Answers, Connection
-from cli_agent_orchestrator.terminals.death import death_watch
-from cli_agent_orchestrator.terminals.hub import remind_of_children
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.commands import flow_line
+from cli_agent_orchestrator.terminals.tmux.connection import Answers, Connection
+from cli_agent_orchestrator.terminals.tmux.death import death_watch
+from cli_agent_orchestrator.terminals.tmux.hub import remind_of_children
+from cli_agent_orchestrator.terminals.tmux.pacing import Watch
+from cli_agent_orchestrator.terminals.tmux.panes import (
     Look,
     PaneInfo,
     PaneScreen,
     look_lines,
     parse_looks,
 )
-from cli_agent_orchestrator.terminals.protocol import Message, Notice, Output, unescape
-from cli_agent_orchestrator.terminals.watch import Watch
+from cli_agent_orchestrator.terminals.tmux.protocol import Message, Notice, Output, unescape
 
 EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
 """Pauses between looks for the exit code: tmux may not know it in the first moments."""

@@ -11,7 +11,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command, Size, Tmux
-from tests.terminals.tmux_rig import LONG_SLEEP, REPORTER, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 

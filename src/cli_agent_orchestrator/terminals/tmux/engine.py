@@ -14,11 +14,10 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
-from cli_agent_orchestrator.terminals import commands, hub
-from cli_agent_orchestrator.terminals.connection import ANSWER_SECONDS, Answers, Connection
-from cli_agent_orchestrator.terminals.observer import Observer, TmuxListener, tell
-from cli_agent_orchestrator.terminals.panes import (
-    HUB_SESSION,
+from cli_agent_orchestrator.terminals.tmux import commands, hub
+from cli_agent_orchestrator.terminals.tmux.connection import ANSWER_SECONDS, Answers, Connection
+from cli_agent_orchestrator.terminals.tmux.observer import Observer, TmuxListener, tell
+from cli_agent_orchestrator.terminals.tmux.panes import (
     Command,
     Look,
     PaneInfo,
@@ -30,9 +29,7 @@ from cli_agent_orchestrator.terminals.panes import (
     parse_pane,
     parse_panes,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, Message, command
-
-__all__ = ["HUB_SESSION", "Command", "PaneInfo", "PaneScreen", "Size", "Tmux", "TmuxListener"]
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, Message, command
 
 DEFAULT_SIZE = Size(120, 40)
 REWRITING_VERSION = (3, 7)
