@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,74 @@ def module_id(module: Path) -> str:
     return str(module.relative_to(SOURCE))
 
 
+def full_name(module: Path) -> str:
+    """Return the name by which a module is imported."""
+    words = module.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(words[:-1] if words[-1] == "__init__" else words)
+
+
+NAMES = {full_name(module): module for module in MODULES}
+
+
+def imported_modules(module: Path) -> set[str]:
+    """Return the modules of ours that a module names in its imports, wherever they stand.
+
+    `from package import name` means the module of that name if there is one, else the package.
+    """
+    found: set[str] = set()
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside
+            if not inside <= NAMES.keys():
+                found.add(node.module or "")
+    return found & NAMES.keys()
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: imported_modules(module) for name, module in NAMES.items()}
+    TopologicalSorter(graph).prepare()  # or an error names the circle
+
+
 @pytest.mark.parametrize("module", MODULES, ids=module_id)
 def test_a_module_imports_only_the_parts_it_may(module: Path) -> None:
     part = part_of(module)
     if part == "cli":
         return
     assert own_parts(parsed(module)) - SHARED - {part} <= ALLOWED[part]
+
+
+WING = f"{PACKAGE}.terminals.tmux"
+"""The tmux engine: it knows tmux and nothing of agents; others know its face alone."""
+WING_MODULES = sorted((SOURCE / "terminals" / "tmux").glob("*.py"))
+SERVICE_MODULES = 14
+"""How many modules the other half of `terminals/` has at most, besides its `__init__`."""
+
+
+@pytest.mark.parametrize("module", WING_MODULES, ids=module_id)
+def test_the_tmux_engine_imports_nothing_but_itself_and_the_errors(module: Path) -> None:
+    others = {name for name in imported_modules(module) if not name.startswith(WING)}
+    assert others <= {f"{PACKAGE}.errors"}
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES} - {*WING_MODULES}), ids=module_id)
+def test_others_import_the_face_of_the_tmux_engine_alone(module: Path) -> None:
+    names = {name for name in imports(parsed(module)) if name.startswith(f"{WING}.")}
+    assert names <= {f"{WING}.{name}" for name in face_of(WING)}
+
+
+def face_of(package: str) -> list[str]:
+    """Return what a package offers: the names in its `__all__`."""
+    for node in parsed(NAMES[package]).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise AssertionError(f"{package} does not say what it offers")
+
+
+def test_the_service_half_of_terminals_stays_small() -> None:
+    assert len(list((SOURCE / "terminals").glob("*.py"))) - 1 <= SERVICE_MODULES
 
 
 @pytest.mark.parametrize(
