@@ -170,6 +170,25 @@ def face_of(package: str) -> list[str]:
     raise AssertionError(f"{package} does not say what it offers")
 
 
+WRITERS = {
+    # What is written to a terminal's live picture, and the only module that does it.
+    "live": "board.py",
+    "live.upkeep": "board.py",
+    "live.box": "courier.py",
+    "live.records": "recording.py",
+}
+
+
+@pytest.mark.parametrize("module", sorted((SOURCE / "terminals").glob("*.py")), ids=module_id)
+def test_each_part_of_a_live_terminal_has_one_writer(module: Path) -> None:
+    for node in ast.walk(parsed(module)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        if isinstance(node.ctx, ast.Store) or node.attr in ("add", "discard", "clear"):
+            writer = WRITERS.get(ast.unparse(node.value), module.name)
+            assert writer == module.name, ast.unparse(node)
+
+
 def test_the_service_half_of_terminals_stays_small() -> None:
     assert len(list((SOURCE / "terminals").glob("*.py"))) - 1 <= SERVICE_MODULES
 

@@ -18,7 +18,8 @@ from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.sending import Look, Sending
 from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
@@ -87,6 +88,11 @@ class Courier:
         if self._deliveries:
             await asyncio.wait(self._deliveries)
 
+    async def adopt(self, live: LiveTerminal) -> None:
+        """Learn what may still be in the input box of a terminal that was there before us."""
+        unsettled = await asyncio.to_thread(self._store.unsettled, live.row.id)
+        live.box.unsettled = live.box.leftover = unsettled
+
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken.
 
@@ -114,14 +120,14 @@ class Courier:
             if begun.digest != letter.digest:
                 raise BadMessage(f"the idempotency key {key!r} was used for another message")
             return await self._settle(live, letter, key, begun)
-        if live.unsettled:
+        if live.box.unsettled:
             await asyncio.to_thread(self._store.outdate, live.row.id)
-            live.unsettled = False
+            live.box.unsettled = False
         return await self._type(live, letter) if key is None else await self._new(live, letter, key)
 
     async def _new(self, live: LiveTerminal, letter: _Letter, key: str) -> Delivery:
         """Type a message that was not sent before; note it before and after."""
-        mark = Mark(self._board.now(), live.heard)
+        mark = Mark(self._board.now(), live.heard.count)
         await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, letter.digest, mark)
         try:
             delivery = await self._type(live, letter)
@@ -132,7 +138,7 @@ class Courier:
 
     async def _note(self, live: LiveTerminal, key: str, delivery: Delivery) -> Delivery:
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
-        live.unsettled = not delivery.confirmed
+        live.box.unsettled = not delivery.confirmed
         return delivery
 
     async def _settle(
@@ -146,10 +152,11 @@ class Courier:
         known = begun.answer or Delivery(False, "the server ended while it typed this message")
         if known.confirmed or begun.mark is None:
             return known
-        if live.taken and live.heard > begun.mark.heard and live.taken_at >= begun.mark.at:
-            return await self._note(live, key, Delivery(True, live.taken.detail))
+        heard = live.heard
+        if heard.taken and heard.count > begun.mark.heard and heard.taken_at >= begun.mark.at:
+            return await self._note(live, key, Delivery(True, heard.taken.detail))
         look = await self._look(live, 0)
-        if look.draft and live.leftover:
+        if look.draft and live.box.leftover:
             return await self._note(live, key, await self._type(live, letter))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
@@ -167,9 +174,9 @@ class Courier:
     async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
         state = Sending(
             since=self._board.now(),
-            own_leftover=live.leftover,
+            own_leftover=live.box.leftover,
             message=as_text(letter.data.decode(), live.provider),
-            last_draft=live.last_draft,
+            last_draft=live.box.last_draft,
         )
         entered_at = 0.0
         while True:
@@ -185,13 +192,13 @@ class Courier:
                     await wait_for_change(changed, sending.ENTER_SECONDS)
                 case sending.PressEnter():
                     entered_at = entered_at or self._board.now()
-                    live.last_draft = look.draft or ""
+                    live.box.last_draft = look.draft or ""
                     await self._tmux.press(pane, ["Enter"])
                     self._entered(live)
                 case sending.LookAgain(within):
                     await wait_for_change(changed, within)
                 case sending.Confirmed(sign):
-                    live.leftover = False
+                    live.box.leftover = False
                     self._board.submitted(live, sign, entered_at)
                     return Delivery(True, sign, state.presses)
                 case sending.Unconfirmed(reason):
@@ -200,12 +207,12 @@ class Courier:
                     raise InputRefused(live.row.id, reason)
 
     async def _paste(self, live: LiveTerminal, letter: _Letter, text: str) -> None:
-        before = live.leftover
-        live.leftover = letter.typed = True
+        before = live.box.leftover
+        live.box.leftover = letter.typed = True
         try:
             await self._tmux.paste(live.pane or "", text.encode())
         except TmuxCommandError:
-            live.leftover, letter.typed = before, False
+            live.box.leftover, letter.typed = before, False
             raise
 
     async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
@@ -218,5 +225,6 @@ class Courier:
             now_seen = live.provider.detect_status(strip_escapes(screen))
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
-        taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+        heard = live.heard
+        taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
         return Look(self._board.now(), status, draft, taken, live.alive)

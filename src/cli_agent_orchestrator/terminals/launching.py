@@ -22,7 +22,7 @@ from cli_agent_orchestrator.providers.base import (
     Profile,
     Provider,
 )
-from cli_agent_orchestrator.terminals.board import LiveTerminal, wait_for_change
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.profiles import find_profile
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Command, Tmux

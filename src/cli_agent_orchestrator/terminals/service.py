@@ -45,9 +45,10 @@ from cli_agent_orchestrator.models import (
 )
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import tracker
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
+from cli_agent_orchestrator.terminals.board import Board
 from cli_agent_orchestrator.terminals.courier import Courier, typeable
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import (
     SignalFiles,
@@ -112,10 +113,11 @@ class TerminalService:
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
-            self._courier = Courier(self._tmux, store, self._board, self._recorder.look)
+            courier = Courier(self._tmux, store, self._board, self._recorder.look)
+            self._courier = courier
             self._events.mkdir(mode=0o700, exist_ok=True)
             self._signals.start()
-            await self._adopt(store)
+            await self._adopt(store, courier)
             self._adopted = True
         except BaseException:
             await self.close()
@@ -254,8 +256,8 @@ class TerminalService:
             case OutputMode.FULL:
                 return await self._scrollback(live)
             case OutputMode.LAST:
-                if live.answer is not None:
-                    return live.answer
+                if live.heard.answer is not None:
+                    return live.heard.answer
                 return live.provider.last_answer(await self._scrollback(live))
 
     def explain(self, terminal_id: str) -> Explanation:
@@ -339,13 +341,12 @@ class TerminalService:
             )
             self._board.opened(live, pane)
             await self._launcher.wait_until_ready(live)
-            live.row = replace(row, ready=True)
-            await asyncio.to_thread(store.save, live.row)
+            await asyncio.to_thread(store.save, self._board.mark_ready(live))
             undo.pop_all()
         self._board.publish(live)
         return live.public()
 
-    async def _adopt(self, store: TerminalStore) -> None:
+    async def _adopt(self, store: TerminalStore, courier: Courier) -> None:
         """Put what the store knows on the board, connect, and sweep what is left over."""
         unfinished = []
         for row in store.terminals():
@@ -357,7 +358,7 @@ class TerminalService:
                 continue
             if row.ready:
                 live = self._board.add(row, provider)
-                live.unsettled = live.leftover = await asyncio.to_thread(store.unsettled, row.id)
+                await courier.adopt(live)
                 self._recorder.follow_events(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
