@@ -13,6 +13,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 SHARED = {
     "models",
+    "characters",
     "errors",
     "config",
     "settings",
@@ -36,6 +37,7 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "characters": set(),
     "errors": set(),
     "config": set(),
     "settings": set(),
@@ -48,6 +50,7 @@ ALLOWED = {
 }
 PURE = [
     "models.py",
+    "characters.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",

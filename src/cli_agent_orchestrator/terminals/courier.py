@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from cli_agent_orchestrator.characters import CONTROLS, HALVES
 from cli_agent_orchestrator.errors import (
     BadMessage,
     InputRefused,
@@ -14,7 +15,7 @@ from cli_agent_orchestrator.errors import (
     TmuxCommandError,
     TmuxError,
 )
-from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.models import MESSAGE_LIMIT, Delivery, TerminalStatus
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
@@ -24,10 +25,7 @@ from cli_agent_orchestrator.terminals.sending import Look, Sending
 from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
 
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-
-CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""All but LF and TAB: an escape sequence in a message could end the paste and press keys."""
+UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 
 
 @dataclass(slots=True)
@@ -57,12 +55,12 @@ def as_text(message: str, provider: Provider) -> str:
 
 def typeable(message: str) -> tuple[bytes, int]:
     """Return what can be typed of a message, and how many characters cannot be."""
-    text, removed = CONTROL_CHARACTERS.subn("", message)
+    text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
     data = text.encode()
     if not text.strip():
         raise BadMessage("the message is empty")
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
+    if len(data) > MESSAGE_LIMIT:
+        raise MessageTooLarge(len(data), MESSAGE_LIMIT)
     return data, removed
 
 

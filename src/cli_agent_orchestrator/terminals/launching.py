@@ -22,6 +22,7 @@ from cli_agent_orchestrator.providers.base import (
     Profile,
     Provider,
 )
+from cli_agent_orchestrator.providers.versions import find_version
 from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.profiles import find_profile
 from cli_agent_orchestrator.terminals.store import TerminalRow
@@ -208,5 +209,4 @@ def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(rb"\d{1,9}(?:\.\d{1,9})+", answer.stdout)
-    return tuple(int(part) for part in found[0].split(b".")) if found else ()
+    return find_version(answer.stdout.decode("utf-8", "replace"))

@@ -5,10 +5,10 @@ in its input box (`box`), the recorder which session records were found (`record
 """
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from cli_agent_orchestrator.models import Terminal, TerminalStatus
+from cli_agent_orchestrator.models import Terminal, TerminalFacts, TerminalStatus
 from cli_agent_orchestrator.providers.base import AgentSignal, Provider, SignalKind
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneScreen
@@ -115,19 +115,12 @@ class LiveTerminal:
 
     def public(self) -> Terminal:
         """Return what others may see."""
-        row = self.row
         return Terminal(
-            id=row.id,
-            name=row.name,
-            provider=row.provider,
-            session_name=row.session_name,
-            agent_profile=row.agent_profile,
-            working_directory=row.working_directory,
+            **{fact.name: getattr(self.row, fact.name) for fact in fields(TerminalFacts)},
             status=self.status,
             last_active=self.last_active,
             alive=self.alive,
             exit_code=self.exit_code,
-            permissions=row.permissions,
         )
 
 
