@@ -26,7 +26,7 @@ class FailingTmux(Tmux):
     """An agent at rest; tmux fails once, at one of the steps."""
 
     def __init__(self, board: Board) -> None:
-        super().__init__("none", board)
+        super().__init__("none", board, environ={})
         self.draft = ""
         self.pastes = 0
         self.failures: dict[str, TmuxError] = {}

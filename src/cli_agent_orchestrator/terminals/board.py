@@ -22,7 +22,7 @@ from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.tracker import Source, Track
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Board:
@@ -87,7 +87,8 @@ class Board:
         if self._terminals.pop(live.row.id, None) is None:
             return
         self._forget_pane(live)
-        self._cancel_decay(live)
+        if live.upkeep.decay:
+            live.upkeep.decay.cancel()
         if live.row.ready:
             self.log.publish(self._event("removed", live))
         live.notify()
@@ -149,7 +150,7 @@ class Board:
                 self._end(live, None, "its tmux window is gone")
 
     def disconnected(self, reason: str) -> None:
-        LOGGER.warning("the connection to tmux ended (%s); reconnecting", reason)
+        logger.warning("the connection to tmux ended (%s); reconnecting", reason)
 
     def _see(self, live: LiveTerminal, screen: PaneScreen) -> None:
         now = self.now()
@@ -178,7 +179,9 @@ class Board:
         """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
         now = self.now()
         live.verdict = tracker.judge(live.track, now)
-        self._cancel_decay(live)
+        if live.upkeep.decay:
+            live.upkeep.decay.cancel()
+            live.upkeep.decay = None
         if live.verdict.until is not None:
             loop = asyncio.get_running_loop()
             wait = live.verdict.until - now + 0.001
@@ -190,11 +193,6 @@ class Board:
                 self.publish(live)
             self._when_told(live)
         live.notify()
-
-    def _cancel_decay(self, live: LiveTerminal) -> None:
-        if live.upkeep.decay:
-            live.upkeep.decay.cancel()
-            live.upkeep.decay = None
 
     def _snapshot(self) -> Iterator[TerminalEvent]:
         return (self._event("snapshot", live) for live in self if live.row.ready)

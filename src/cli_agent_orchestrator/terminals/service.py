@@ -58,7 +58,7 @@ from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux, processes
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 START_ATTEMPTS = 2
 QUIT_SECONDS = 5.0
@@ -72,7 +72,7 @@ CLOSE_SECONDS = 10.0
 LEFTOVER_LOOK = 0.05
 """Seconds between looks for what has not ended with the agent."""
 
-SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SESSION_PATTERN = r"[A-Za-z0-9_-]{1,64}"
 
 KEYS = (
     *("Enter", "Escape", "Tab", "BTab", "Space", "BSpace", "DC"),
@@ -153,7 +153,7 @@ class TerminalService:
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
         """Start an agent in a session of its own; its name gets the prefix `cao-`."""
         name = session_name or secrets.token_hex(4)
-        if not SESSION_NAME.fullmatch(name):
+        if not re.fullmatch(SESSION_PATTERN, name):
             raise UsageError(
                 f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
             )
@@ -353,7 +353,7 @@ class TerminalService:
             try:
                 provider = get_provider(row.provider)
             except UnknownName:
-                LOGGER.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
                 unfinished.append(row.id)
                 continue
             if row.ready:
@@ -373,12 +373,12 @@ class TerminalService:
         """End what nobody waits for, and what is of no known terminal."""
         for live in self._board:
             if live.row.step:
-                LOGGER.warning("%s: nobody waits for its step any more; ended", live.row.id)
+                logger.warning("%s: nobody waits for its step any more; ended", live.row.id)
                 await self._discard(live)
         known = {live.row.id for live in self._board}
         for pane in await self._tmux.panes():
             if pane.tag not in known:
-                LOGGER.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
+                logger.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
                 await self._tmux.close_window(pane.pane)
         for file in self._events.glob("*.jsonl"):
             if file.stem not in known:

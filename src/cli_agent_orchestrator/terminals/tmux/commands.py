@@ -136,7 +136,7 @@ def unset_lines(environment: Sequence[str]) -> list[str]:
 
 
 def open_lines(window: Window) -> list[str]:
-    """Return the commands that open a window; the answers are read by `Opening`.
+    """Return the commands that open a window; `opened_pane` reads the one to new-window.
 
     The window is made in the hub, so that not a byte of its output is missed, and linked into its
     session. It goes by a passing name until then: a command that follows a failed one finds

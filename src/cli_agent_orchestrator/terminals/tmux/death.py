@@ -22,15 +22,15 @@ class DeathWatch(Protocol):
     """Calls back once, from the event loop and never from within `watch`, when a process ends."""
 
     def watch(self, key: str, pid: int) -> None:
-        """Start to watch; a process that is gone already is reported soon."""
+        """Start watching; a process that is gone already is reported soon."""
         ...
 
     def forget(self, key: str) -> None:
-        """Stop to watch."""
+        """Stop watching."""
         ...
 
     def close(self) -> None:
-        """Stop to watch all of them."""
+        """Stop watching all of them."""
         ...
 
 

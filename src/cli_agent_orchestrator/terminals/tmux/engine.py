@@ -1,6 +1,6 @@
 """Terminals in tmux, over one control-mode connection to a server of our own.
 
-Nothing but this engine runs `tmux`, and it does so only to ask for the version and to connect.
+It runs `tmux` only to ask for the version and to connect; all else goes over that connection.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ class Tmux:
         *,
         program: str = "tmux",
         size: Size = DEFAULT_SIZE,
-        environ: Mapping[str, str] | None = None,
+        environ: Mapping[str, str],
     ) -> None:
-        """`environ` is where tmux's few variables and TMPDIR are taken from, None: our own."""
+        """`environ` is where tmux's few variables and TMPDIR are taken from."""
         self.patience = ANSWER_SECONDS
         """A server that answers nothing for so many seconds counts as gone."""
         self._socket = socket
@@ -80,12 +80,11 @@ class Tmux:
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        environ = os.environ if self._environ is None else self._environ
         self._lost.clear()
-        self._env = hub.server_environment(environ)
+        self._env = hub.server_environment(self._environ)
         version = await hub.read_version(self._program, self._env)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
-        self._scratch = environ.get("TMPDIR")
+        self._scratch = self._environ.get("TMPDIR")
         await self._connect_within(FIRST_RETRIES)
         self._keeper = asyncio.create_task(self._keep_connected())
 
