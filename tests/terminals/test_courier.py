@@ -16,7 +16,7 @@ from cli_agent_orchestrator.terminals.board import Board
 from cli_agent_orchestrator.terminals.courier import Courier, as_text
 from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
 from cli_agent_orchestrator.terminals.tracker import Source
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
@@ -26,7 +26,7 @@ class FailingTmux(Tmux):
     """An agent at rest; tmux fails once, at one of the steps."""
 
     def __init__(self, board: Board) -> None:
-        super().__init__("none", board, environ={})
+        super().__init__(Address("none", {}), board)
         self.draft = ""
         self.pastes = 0
         self.failures: dict[str, TmuxError] = {}

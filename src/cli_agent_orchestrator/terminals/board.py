@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 class Board:
-    """All terminals, kept up to date by what tmux and the agents report."""
+    """All terminals, kept up to date by what tmux and the agents report.
+
+    It is the engine's `TmuxListener`.
+    """
 
     def __init__(
         self,
@@ -110,8 +113,6 @@ class Board:
         if live.heard.taken_at < at:
             live.heard = replace(live.heard, answer=None)
         self.refresh(live)
-
-    # What tmux reports (TmuxListener).
 
     def screen_changed(self, screen: PaneScreen) -> None:
         live = self._by_pane.get(screen.pane)

@@ -56,7 +56,7 @@ from cli_agent_orchestrator.terminals.signals import (
 )
 from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux, processes
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Tmux, processes
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class TerminalService:
         self._config = config
         self._clock = clock
         self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
-        self._tmux = Tmux(config.tmux_socket, self._board, environ=config.environ)
+        self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = Recorder(self._board, self._signals)

@@ -113,8 +113,7 @@ async def test_a_server_that_does_not_answer_is_given_up_and_found_again(rig: Ri
     await rig.recorder.until_shown(pane, "hello")
     await rig.tmux.close()
     recorder = Recorder()
-    tmux = rig.second_tmux(recorder)
-    tmux.patience = 2
+    tmux = rig.second_tmux(recorder, patience=2)
     await tmux.start()
     server = int(await rig.by_hand("display-message", "-p", "#{pid}"))
     os.kill(server, signal.SIGSTOP)

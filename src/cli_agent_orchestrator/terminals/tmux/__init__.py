@@ -6,6 +6,7 @@ Others import only what is named here. The engine knows nothing of agents.
 from cli_agent_orchestrator.terminals.tmux import processes
 from cli_agent_orchestrator.terminals.tmux.engine import Tmux
 from cli_agent_orchestrator.terminals.tmux.hub import read_version
+from cli_agent_orchestrator.terminals.tmux.keeper import Address
 from cli_agent_orchestrator.terminals.tmux.observer import TmuxListener
 from cli_agent_orchestrator.terminals.tmux.panes import (
     HUB_SESSION,
@@ -17,6 +18,7 @@ from cli_agent_orchestrator.terminals.tmux.panes import (
 
 __all__ = [
     "HUB_SESSION",
+    "Address",
     "Command",
     "PaneInfo",
     "PaneScreen",

@@ -5,7 +5,7 @@ An observer lives as long as its connection. What it decides by is in `pacing.py
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol
@@ -75,6 +75,18 @@ def tell(
         event(*args, **kwargs)
     except Exception:  # whatever a listener does wrong, the other panes must go on
         logger.exception("a listener failed")
+
+
+async def look_at(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
+    """Read panes once; `among` is how many there are in all."""
+    if not panes:
+        return {}
+    return parse_looks(panes, await connection.send(look_lines(panes, among)))
+
+
+def screens_of(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
+    """Return what was seen, by pane."""
+    return {pane: look.screen(pane) for pane, look in looks.items()}
 
 
 @dataclass(slots=True)
@@ -197,8 +209,6 @@ class Observer:
     def _in_window(self, window: str) -> list[str]:
         return [pane for pane, known in self._panes.items() if known.info.window == window]
 
-    # Looking
-
     def _wake(self, due: float | None) -> None:
         """Make sure that the timer fires by then."""
         if due is None or self._closed:
@@ -244,8 +254,6 @@ class Observer:
         tell(self._listener.screen_changed, look.screen(pane))
         return True
 
-    # Ends of programs
-
     def _ended(self, pane: str) -> None:
         """Take a sign that a program has ended, or that its window is gone."""
         known = self._panes.get(pane)
@@ -277,8 +285,7 @@ class Observer:
         look = None
         ended = False
         for number, pause in enumerate(EXIT_LOOKS):
-            answers = await self._connection.send(look_lines([pane], 1))
-            look = parse_looks([pane], answers).get(pane)
+            look = (await look_at(self._connection, [pane], among=1)).get(pane)
             if look is None:
                 return None
             if look.exit_code is not None and (ended or number >= LINGER_LOOKS):
