@@ -23,6 +23,17 @@ class TerminalStatus(StrEnum):
         return self in (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
 
 
+class Feature(StrEnum):
+    """What a server of ours can do beyond the common routes."""
+
+    INPUT_BODY = "input-body"
+    """Messages of any size, and a key with each that keeps it from being typed twice."""
+    EVENTS = "events"
+    EXPLAIN = "explain"
+    PERMISSIONS = "permissions"
+    RUN_STEP = "run-step"
+
+
 class OutputMode(StrEnum):
     """Which part of a terminal's output is wanted."""
 

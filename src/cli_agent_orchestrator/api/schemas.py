@@ -19,6 +19,7 @@ from cli_agent_orchestrator.models import (
     Delivery,
     Evidence,
     Explanation,
+    Feature,
     OutputMode,
     Session,
     StepAnswer,
@@ -29,7 +30,7 @@ from cli_agent_orchestrator.models import (
 from cli_agent_orchestrator.providers.base import Permissions
 
 SERVICE_NAME = "cli-agent-orchestrator"
-FEATURES = ("input-body", "events", "explain", "permissions", "run-step")
+FEATURES = tuple(feature.value for feature in Feature)
 BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
 """Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
 

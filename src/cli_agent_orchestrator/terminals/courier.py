@@ -32,13 +32,13 @@ UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 class _Letter:
     """A message on its way."""
 
-    data: bytes
+    text: str
     typed: bool = False
     """May anything of it have reached the agent?"""
 
     @property
     def digest(self) -> str:
-        return sha256(self.data).hexdigest()
+        return sha256(self.text.encode()).hexdigest()
 
 
 def as_text(message: str, provider: Provider) -> str:
@@ -53,15 +53,15 @@ def as_text(message: str, provider: Provider) -> str:
     return guard + message + (" " if would_be_completed else "")
 
 
-def typeable(message: str) -> tuple[bytes, int]:
+def typeable(message: str) -> tuple[str, int]:
     """Return what can be typed of a message, and how many characters cannot be."""
     text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
-    data = text.encode()
     if not text.strip():
         raise BadMessage("the message is empty")
-    if len(data) > MESSAGE_LIMIT:
-        raise MessageTooLarge(len(data), MESSAGE_LIMIT)
-    return data, removed
+    size = len(text.encode())
+    if size > MESSAGE_LIMIT:
+        raise MessageTooLarge(size, MESSAGE_LIMIT)
+    return text, removed
 
 
 class Courier:
@@ -96,11 +96,11 @@ class Courier:
 
         A key that was seen before gets the first answer, or a better one if that was uncertain.
         """
-        data, removed = typeable(message)
+        text, removed = typeable(message)
         async with live.typing:
             self._board.get(live.row.id)  # or it was deleted meanwhile
             # Once typing has begun it is carried through, whatever becomes of the request.
-            typing = asyncio.create_task(self._once(live, _Letter(data), key))
+            typing = asyncio.create_task(self._once(live, _Letter(text), key))
             self._deliveries.add(typing)
             typing.add_done_callback(self._deliveries.discard)
             try:
@@ -173,7 +173,7 @@ class Courier:
         state = Sending(
             since=self._board.now(),
             own_leftover=live.box.leftover,
-            message=as_text(letter.data.decode(), live.provider),
+            message=as_text(letter.text, live.provider),
             last_draft=live.box.last_draft,
         )
         entered_at = 0.0
