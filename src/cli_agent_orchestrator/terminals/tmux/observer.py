@@ -13,8 +13,7 @@ from typing import ParamSpec, Protocol
 from cli_agent_orchestrator.errors import TmuxGone
 from cli_agent_orchestrator.terminals.tmux.commands import flow_line
 from cli_agent_orchestrator.terminals.tmux.connection import Answers, Connection
-from cli_agent_orchestrator.terminals.tmux.death import death_watch
-from cli_agent_orchestrator.terminals.tmux.hub import remind_of_children
+from cli_agent_orchestrator.terminals.tmux.death import death_watch, remind_of_children
 from cli_agent_orchestrator.terminals.tmux.pacing import Watch
 from cli_agent_orchestrator.terminals.tmux.panes import (
     Look,
