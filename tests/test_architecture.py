@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 SHARED = {
     "models",
+    "characters",
     "errors",
     "config",
     "settings",
@@ -35,6 +37,7 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "characters": set(),
     "errors": set(),
     "config": set(),
     "settings": set(),
@@ -47,11 +50,12 @@ ALLOWED = {
 }
 PURE = [
     "models.py",
+    "characters.py",
     "providers/*.py",
-    "terminals/protocol.py",
-    "terminals/panes.py",
-    "terminals/commands.py",
-    "terminals/watch.py",
+    "terminals/tmux/protocol.py",
+    "terminals/tmux/panes.py",
+    "terminals/tmux/commands.py",
+    "terminals/tmux/pacing.py",
     "terminals/tracker.py",
     "terminals/sending.py",
     "handoff/wait.py",
@@ -103,12 +107,103 @@ def module_id(module: Path) -> str:
     return str(module.relative_to(SOURCE))
 
 
+def full_name(module: Path) -> str:
+    """Return the name by which a module is imported."""
+    words = module.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(words[:-1] if words[-1] == "__init__" else words)
+
+
+NAMES = {full_name(module): module for module in MODULES}
+
+
+def imported_modules(module: Path) -> set[str]:
+    """Return the modules of ours that a module names in its imports, wherever they stand.
+
+    `from package import name` means the module of that name if there is one, else the package.
+    """
+    found: set[str] = set()
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside
+            if not inside <= NAMES.keys():
+                found.add(node.module or "")
+    return found & NAMES.keys()
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: imported_modules(module) for name, module in NAMES.items()}
+    TopologicalSorter(graph).prepare()  # or an error names the circle
+
+
 @pytest.mark.parametrize("module", MODULES, ids=module_id)
 def test_a_module_imports_only_the_parts_it_may(module: Path) -> None:
     part = part_of(module)
     if part == "cli":
         return
     assert own_parts(parsed(module)) - SHARED - {part} <= ALLOWED[part]
+
+
+WING = f"{PACKAGE}.terminals.tmux"
+"""The tmux engine: it knows tmux and nothing of agents; others know its face alone."""
+WING_MODULES = sorted((SOURCE / "terminals" / "tmux").glob("*.py"))
+SERVICE_MODULES = sorted(
+    module for module in (SOURCE / "terminals").glob("*.py") if module.name != "__init__.py"
+)
+"""The other half of `terminals/`."""
+MOST_MODULES = 14
+MOST_FLOORS = 5
+
+
+@pytest.mark.parametrize("module", WING_MODULES, ids=module_id)
+def test_the_tmux_engine_imports_nothing_but_itself_and_the_errors(module: Path) -> None:
+    others = {name for name in imported_modules(module) if not name.startswith(WING)}
+    assert others <= {f"{PACKAGE}.errors"}
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES} - {*WING_MODULES}), ids=module_id)
+def test_others_import_the_face_of_the_tmux_engine_alone(module: Path) -> None:
+    names = {name for name in imports(parsed(module)) if name.startswith(f"{WING}.")}
+    assert names <= {f"{WING}.{name}" for name in face_of(WING)}
+
+
+def face_of(package: str) -> list[str]:
+    """Return what a package offers: the names in its `__all__`."""
+    for node in parsed(NAMES[package]).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise AssertionError(f"{package} does not say what it offers")
+
+
+WRITERS = {
+    # What is written to a terminal's live picture, and the only module that does it.
+    "live": "board.py",
+    "live.upkeep": "board.py",
+    "live.box": "courier.py",
+    "live.records": "recording.py",
+}
+
+
+@pytest.mark.parametrize("module", SERVICE_MODULES, ids=module_id)
+def test_each_part_of_a_live_terminal_has_one_writer(module: Path) -> None:
+    for node in ast.walk(parsed(module)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        if isinstance(node.ctx, ast.Store) or node.attr in ("add", "discard", "clear"):
+            writer = WRITERS.get(ast.unparse(node.value), module.name)
+            assert writer == module.name, ast.unparse(node)
+
+
+def test_the_service_half_of_terminals_stays_small() -> None:
+    assert len(SERVICE_MODULES) <= MOST_MODULES
+    inside = {full_name(module): module for module in SERVICE_MODULES}
+    below = {name: imported_modules(module) & inside.keys() for name, module in inside.items()}
+    floors: dict[str, int] = {}
+    for name in TopologicalSorter(below).static_order():
+        floors[name] = 1 + max((floors[other] for other in below[name]), default=0)
+    assert max(floors.values()) <= MOST_FLOORS
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,13 @@ from cli_agent_orchestrator.errors import (
     ConfigError,
     UsageError,
 )
-from cli_agent_orchestrator.models import Delivery, OutputMode, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.models import (
+    Delivery,
+    Feature,
+    OutputMode,
+    TerminalEvent,
+    TerminalStatus,
+)
 from cli_agent_orchestrator.transport import TimedStream, TimedTransport
 
 # For a whole answer, not only for the next part of it: see `transport.py`.
@@ -226,7 +232,7 @@ class ApiClient:
             size = len(urlencode({"message": message}))
         except UnicodeEncodeError:
             raise BadMessage("the message holds half a character and cannot be sent") from None
-        if "input-body" in self.features():
+        if Feature.INPUT_BODY in self.features():
             return {"json": {"message": message}}
         if size > QUERY_LIMIT:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Every error the product raises on purpose.
+"""Every error that a user or a client of the product gets to see.
 
     OrchestratorError
     ├── UsageError (ValueError)         what was asked for cannot be right

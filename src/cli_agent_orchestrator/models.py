@@ -1,7 +1,10 @@
 """The words both halves share: statuses, terminals, sessions, deliveries, explanations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+MESSAGE_LIMIT = 8 * 1024 * 1024
+"""Bytes of UTF-8 in one message."""
 
 
 class TerminalStatus(StrEnum):
@@ -18,6 +21,17 @@ class TerminalStatus(StrEnum):
     def at_rest(self) -> bool:
         """Is the agent's turn over, so that it can take a new one?"""
         return self in (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
+
+
+class Feature(StrEnum):
+    """What a server of ours can do beyond the common routes."""
+
+    INPUT_BODY = "input-body"
+    """Messages of any size, and a key with each that keeps it from being typed twice."""
+    EVENTS = "events"
+    EXPLAIN = "explain"
+    PERMISSIONS = "permissions"
+    RUN_STEP = "run-step"
 
 
 class OutputMode(StrEnum):
@@ -45,8 +59,8 @@ class NewTerminal:
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
-    """One tmux window with one agent in it."""
+class TerminalFacts:
+    """What is true of a terminal from its start to its end."""
 
     id: str
     name: str
@@ -54,14 +68,20 @@ class Terminal:
     session_name: str
     agent_profile: str
     working_directory: str
+    permissions: str | None = field(default=None, kw_only=True)
+    """What it may do without asking; None if an earlier version started it, which kept no note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal(TerminalFacts):
+    """One tmux window with one agent in it."""
+
     status: TerminalStatus
     last_active: float
     """Unix time of the last change of status or input."""
     alive: bool = True
     exit_code: int | None = None
     """How the agent's program ended; a signal counts as 128 + its number."""
-    permissions: str | None = None
-    """What it may do without asking; None if an earlier version started it, which kept no note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from cli_agent_orchestrator.characters import BREAKS, CONTROLS
 from cli_agent_orchestrator.config import (
     PERMISSIONS,
     read_bool,
@@ -28,7 +29,7 @@ SETTINGS_FILE = "cao.toml"
 EVIDENCE_GROUPS = 4
 LARGEST_SETTINGS = 1024 * 1024
 
-CONTROL_PATTERN = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 """What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
 
 

@@ -1,13 +1,12 @@
 """What is said about the version of an agent, and about its login."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.remarks import (
     Program,
     Remark,
-    find_version,
     login_question,
     remarks_on_login,
     remarks_on_version,
@@ -108,33 +107,6 @@ def test_whatever_is_said_comes_with_advice(version: Version, tried: tuple[Versi
 def test_nothing_is_said_about_the_versions_that_were_tried(provider: Provider) -> None:
     tried = provider.tried_versions
     assert [said(version, tried) for version in tried] == [""] * len(tried)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("codex-cli 0.166.0\n", (0, 166, 0)),
-        ("2.1.105 (Claude Code)", (2, 1, 105)),
-        ("v1.18.18-beta.2", (1, 18, 18)),
-        ("version 7", ()),
-        ("", ()),
-    ],
-)
-def test_a_version_is_found_in_what_a_program_says(text: str, expected: Version) -> None:
-    assert find_version(text) == expected
-
-
-@given(st.text() | st.text("0123456789."))
-@example("9" * 6000 + ".1")
-def test_whatever_a_program_says_about_its_version_can_be_dealt_with(text: str) -> None:
-    version = find_version(text)
-    assert len(version) != 1
-    list(remarks_on_version(version, TRIED))
-
-
-@given(versions)
-def test_a_version_is_read_as_it_is_written(version: Version) -> None:
-    assert find_version(f"agent {version_words(version)}") == version
 
 
 def test_an_agent_is_asked_for_its_login_only_if_it_knows_the_question() -> None:

@@ -2,13 +2,18 @@
 
 import pytest
 
-from cli_agent_orchestrator.api.schemas import MESSAGE_LIMIT
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     InputRefused,
 )
-from cli_agent_orchestrator.models import Delivery, NewTerminal, OutputMode, TerminalStatus
+from cli_agent_orchestrator.models import (
+    MESSAGE_LIMIT,
+    Delivery,
+    NewTerminal,
+    OutputMode,
+    TerminalStatus,
+)
 from tests.api.running import RunningApi
 from tests.fakes import Sent
 

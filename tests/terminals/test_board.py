@@ -10,9 +10,10 @@ from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.tracker import Source
 
 STARTED = AgentSignal(SignalKind.WORKING, "task_started")
@@ -31,8 +32,8 @@ async def test_history_is_not_told_but_how_it_ended_is() -> None:
         board.remember(live, Source.RECORD, signal, at=5)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
-    assert live.told == (TerminalStatus.PROCESSING, True)
-    assert live.answer is None
+    assert live.upkeep.published == (TerminalStatus.PROCESSING, True)
+    assert live.heard.answer is None
 
 
 async def test_history_is_older_than_what_is_known_already() -> None:
@@ -49,7 +50,7 @@ async def test_an_answer_is_not_that_to_a_message_that_was_taken_after_it() -> N
     for signal in (STARTED, COMPLETE):
         board.signal(live, Source.RECORD, signal, at=5)
     board.submitted(live, "its input box is empty", at=6)
-    assert live.answer is None
+    assert live.heard.answer is None
 
 
 async def test_an_answer_that_was_there_before_its_message_was_confirmed_stays() -> None:
@@ -57,7 +58,7 @@ async def test_an_answer_that_was_there_before_its_message_was_confirmed_stays()
     for signal in (STARTED, COMPLETE):
         board.signal(live, Source.RECORD, signal, at=5)
     board.submitted(live, "its record tells of it", at=5)
-    assert live.answer == "Done."
+    assert live.heard.answer == "Done."
 
 
 PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)

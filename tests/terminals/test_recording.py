@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -17,7 +17,8 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.models import Evidence, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import tracker
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import SignalFiles
 from cli_agent_orchestrator.terminals.store import TerminalRow
@@ -117,7 +118,7 @@ async def test_a_record_is_found_when_a_person_prompts_first(agent: Agent) -> No
     assert agent.live.status is PROCESSING
     record.writes("task_complete", last_agent_message="hers")
     await agent.reaches(COMPLETED)
-    assert agent.live.answer == "hers"
+    assert agent.live.heard.answer == "hers"
 
 
 async def test_a_turn_that_streams_before_its_start_was_seen_is_not_over(agent: Agent) -> None:
@@ -129,7 +130,7 @@ async def test_a_turn_that_streams_before_its_start_was_seen_is_not_over(agent: 
     await agent.reaches(PROCESSING)
     record.writes("task_complete", last_agent_message="hers")
     await agent.reaches(COMPLETED)
-    assert agent.live.answer == "hers"
+    assert agent.live.heard.answer == "hers"
 
 
 async def test_a_record_is_found_that_comes_some_time_after_the_prompt(agent: Agent) -> None:
@@ -149,12 +150,12 @@ async def test_each_session_of_an_agent_is_followed_and_older_ones_still_are(age
         await agent.reaches(PROCESSING)
         records[name].writes("task_complete", last_agent_message=name)
         await agent.reaches(COMPLETED)
-        assert agent.live.answer == name
+        assert agent.live.heard.answer == name
     records["1"].writes("task_started")
     await agent.reaches(PROCESSING)
     records["1"].writes("task_complete", last_agent_message="resumed")
     await agent.reaches(COMPLETED)
-    assert agent.live.answer == "resumed"
+    assert agent.live.heard.answer == "resumed"
 
 
 async def test_a_session_that_nothing_else_tells_of_is_found_by_its_file(agent: Agent) -> None:
@@ -165,7 +166,7 @@ async def test_a_session_that_nothing_else_tells_of_is_found_by_its_file(agent: 
     agent.shows(COMPLETED)
     agent.begins("2").writes("task_complete", last_agent_message="second")
     async with asyncio.timeout(60):
-        while agent.live.answer != "second":
+        while agent.live.heard.answer != "second":
             await agent.live.changed.wait()
 
 
@@ -181,7 +182,7 @@ async def test_the_record_of_a_sub_agent_tells_nothing(agent: Agent, source: obj
     other.writes("task_complete", last_agent_message="of the other")
     own.writes("task_complete", last_agent_message="own")
     await agent.reaches(COMPLETED)
-    assert agent.live.answer == "own"
+    assert agent.live.heard.answer == "own"
 
 
 async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_history(
@@ -199,10 +200,11 @@ async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_histo
 async def test_a_record_that_an_agent_names_anew_is_followed_too(agent: Agent) -> None:
     for name in ("1", "2"):
         record = agent.begins(name)
-        agent.live.transcript = agent.folder / f"rollout-{name}.jsonl"
+        path = agent.folder / f"rollout-{name}.jsonl"
+        agent.live.heard = replace(agent.live.heard, transcript=path)
         await agent.finds(name)
         record.writes("task_started")
         await agent.reaches(PROCESSING)
         record.writes("task_complete", last_agent_message=name)
         await agent.reaches(COMPLETED)
-    assert agent.live.answer == "2"
+    assert agent.live.heard.answer == "2"

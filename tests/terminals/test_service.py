@@ -21,8 +21,13 @@ from cli_agent_orchestrator.errors import (
     UnknownName,
     UsageError,
 )
-from cli_agent_orchestrator.models import NewTerminal, OutputMode, Terminal, TerminalStatus
-from cli_agent_orchestrator.terminals.delivery import MAX_MESSAGE_BYTES
+from cli_agent_orchestrator.models import (
+    MESSAGE_LIMIT,
+    NewTerminal,
+    OutputMode,
+    Terminal,
+    TerminalStatus,
+)
 from cli_agent_orchestrator.terminals.service import TerminalService, free_id
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from tests.terminals.conftest import Ground
@@ -123,7 +128,7 @@ async def test_messages_that_cannot_be_typed_are_refused(
     with pytest.raises(BadMessage):
         await service.send(terminal.id, " \n\x1b")
     with pytest.raises(MessageTooLarge):
-        await service.send(terminal.id, "x" * (MAX_MESSAGE_BYTES + 1))
+        await service.send(terminal.id, "x" * (MESSAGE_LIMIT + 1))
 
 
 async def test_unknown_names_are_named_and_what_exists_is_listed(

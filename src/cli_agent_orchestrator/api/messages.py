@@ -8,13 +8,12 @@ from pydantic import BaseModel, ValidationError
 
 from cli_agent_orchestrator.api.schemas import (
     BODY_LIMIT,
-    MESSAGE_LIMIT,
     InputBody,
     StepBody,
     inline_schema,
 )
 from cli_agent_orchestrator.errors import MessageTooLarge, UsageError
-from cli_agent_orchestrator.models import NewTerminal, Step
+from cli_agent_orchestrator.models import MESSAGE_LIMIT, NewTerminal, Step
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -6,6 +6,7 @@ a second time. The models document them; a test holds both together.
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,8 +15,11 @@ from pydantic.config import JsonDict
 from starlette.responses import JSONResponse
 
 from cli_agent_orchestrator.models import (
+    MESSAGE_LIMIT,
     Delivery,
+    Evidence,
     Explanation,
+    Feature,
     OutputMode,
     Session,
     StepAnswer,
@@ -26,11 +30,12 @@ from cli_agent_orchestrator.models import (
 from cli_agent_orchestrator.providers.base import Permissions
 
 SERVICE_NAME = "cli-agent-orchestrator"
-FEATURES = ("input-body", "events", "explain", "permissions", "run-step")
-MESSAGE_LIMIT = 8 * 1024 * 1024
-"""Bytes of UTF-8 in one message."""
+FEATURES = tuple(feature.value for feature in Feature)
 BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
 """Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
+
+Shown = Terminal | Delivery | Evidence | TerminalEvent
+"""Values whose fields are shown under their own names."""
 
 EXAMPLE_TERMINAL: JsonDict = {
     "id": "9f3c2a7b",
@@ -209,21 +214,15 @@ def reference(body: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{body.__name__}"}
 
 
+def _fields(value: Shown) -> dict[str, object]:
+    """Return the fields of a value by their names, as they are."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
 def terminal_fields(terminal: Terminal) -> dict[str, object]:
-    return {
-        "id": terminal.id,
-        "name": terminal.name,
-        "provider": terminal.provider,
-        "session_name": terminal.session_name,
-        "agent_profile": terminal.agent_profile,
-        "working_directory": terminal.working_directory,
-        "status": terminal.status,
-        # Existing clients read a date here; our own additions use unix time.
-        "last_active": datetime.fromtimestamp(terminal.last_active, UTC).isoformat(),
-        "alive": terminal.alive,
-        "exit_code": terminal.exit_code,
-        "permissions": terminal.permissions,
-    }
+    # Existing clients read a date here; our own additions use unix time.
+    last_active = datetime.fromtimestamp(terminal.last_active, UTC).isoformat()
+    return {**_fields(terminal), "last_active": last_active}
 
 
 def terminal_list(terminals: Sequence[Terminal]) -> list[dict[str, object]]:
@@ -235,13 +234,7 @@ def session_fields(session: Session) -> dict[str, object]:
 
 
 def delivery_fields(delivery: Delivery) -> dict[str, object]:
-    return {
-        "success": delivery.confirmed,
-        "confirmed": delivery.confirmed,
-        "detail": delivery.detail,
-        "enter_presses": delivery.enter_presses,
-        "removed_characters": delivery.removed_characters,
-    }
+    return {"success": delivery.confirmed, **_fields(delivery)}
 
 
 def step_fields(answer: StepAnswer) -> dict[str, object]:
@@ -259,27 +252,11 @@ def explanation_fields(terminal_id: str, explanation: Explanation, now: float) -
         "status": explanation.status,
         "reason": explanation.reason,
         "evidence": [
-            {
-                "source": evidence.source,
-                "status": evidence.status,
-                "detail": evidence.detail,
-                "at": evidence.at,
-                "age": round(max(0.0, now - evidence.at), 3),
-            }
+            {**_fields(evidence), "age": round(max(0.0, now - evidence.at), 3)}
             for evidence in explanation.evidence
         ],
     }
 
 
 def event_fields(event: TerminalEvent) -> dict[str, object]:
-    return {
-        "id": event.id,
-        "kind": event.kind,
-        "terminal_id": event.terminal_id,
-        "session_name": event.session_name,
-        "status": event.status,
-        "reason": event.reason,
-        "at": event.at,
-        "alive": event.alive,
-        "exit_code": event.exit_code,
-    }
+    return _fields(event)

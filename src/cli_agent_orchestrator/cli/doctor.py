@@ -19,7 +19,6 @@ from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.remarks import (
     Program,
-    find_version,
     login_question,
     remarks_on_login,
     remarks_on_version,
@@ -31,7 +30,8 @@ from cli_agent_orchestrator.discovery import discover, name_server
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
-from cli_agent_orchestrator.terminals.hub import read_version
+from cli_agent_orchestrator.providers.versions import find_version
+from cli_agent_orchestrator.terminals.tmux import read_version
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"

@@ -14,7 +14,7 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.plain_files import Folder
 
 MAX_TOKEN = 1000
-TOKEN = re.compile(rb"[!-~]{16,%d}" % MAX_TOKEN)
+TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN
 """What can stand in a header and cannot be guessed."""
 
 
@@ -50,7 +50,7 @@ def make_token(state_dir: Path) -> str:
     except OSError as error:
         reason = f"the token file {file} cannot be used: {error.strerror}"
         raise UsageError(f"{reason}; set CAO_STATE_DIR to another folder") from error
-    if not TOKEN.fullmatch(token):
+    if not re.fullmatch(TOKEN_PATTERN, token):
         raise UsageError(f"{file} holds no token; remove it, and a new one is made")
     if loose:
         raise UsageError(

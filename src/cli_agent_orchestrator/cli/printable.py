@@ -5,12 +5,10 @@ Everything that is printed and is not ours goes through here, and JSON through `
 
 import re
 
-CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""All but LF and TAB: an escape sequence could rewrite the screen or the title."""
+from cli_agent_orchestrator.characters import BREAKS, CONTROLS, HALVES
+
 DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
-HALVES = r"\ud800-\udfff"
-"""Halves of a character, which cannot be written at all."""
 UNSAFE_PATTERN = f"[{CONTROLS}{DIRECTIONS}{HALVES}]"
 
 
@@ -25,4 +23,4 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return a text for a place in a line: it cannot pretend to be a line of its own."""
-    return re.sub(r"[\n\t\u2028\u2029]", "�", printable(text))
+    return re.sub(f"[{BREAKS}]", "�", printable(text))

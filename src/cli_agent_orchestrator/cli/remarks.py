@@ -1,6 +1,5 @@
 """What is to be said about an agent that is installed: its version, and whether it is logged in."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,12 +34,6 @@ class Remark:
     text: str
     advice: str = ""
     """What it means for the user; empty if all is well."""
-
-
-def find_version(text: str) -> tuple[int, ...]:
-    """Return the first version number in what a program says, empty if there is none."""
-    found = re.search(r"\d{1,9}(?:\.\d{1,9})+", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def version_words(version: tuple[int, ...]) -> str:

@@ -16,10 +16,9 @@ from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, 
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.models import Feature, TerminalStatus
 
 EXIT_UNCONFIRMED = 3
-EXPLAIN_FEATURE = "explain"
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
     "`cao doctor` says whether its version was tried."
@@ -190,7 +189,7 @@ def _agrees(terminals: Iterable[Listed]) -> bool:
 def explain(terminal: str, as_json: bool, api: str | None) -> None:
     """Say why TERMINAL has the status it has: each signal, its value and age."""
     with connected(os.environ, api) as client:
-        if EXPLAIN_FEATURE not in client.features():
+        if Feature.EXPLAIN not in client.features():
             raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
         found = find_terminal(client, terminal)
         why = client.explain(found.id)

@@ -32,11 +32,11 @@ from cli_agent_orchestrator.handoff.wait import (
     advance,
 )
 from cli_agent_orchestrator.handoff.watch import TELLS_OF_CLOSING, Watch, watch_file
-from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.models import Delivery, Feature, TerminalEvent, TerminalStatus
 
-EVENTS_FEATURE = "events"
+EVENTS_FEATURE = Feature.EVENTS
 # A server that takes messages in the body also knows them by their key.
-KEYS_FEATURE = "input-body"
+KEYS_FEATURE = Feature.INPUT_BODY
 
 SETTLE_SECONDS = 0.3
 LONGEST_SETTLE_SECONDS = 2.0

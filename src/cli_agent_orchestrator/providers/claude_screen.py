@@ -11,8 +11,6 @@ from enum import Enum, auto
 
 from cli_agent_orchestrator.providers.screen import find, tail
 
-NBSP = "\xa0"
-
 # ❯⍽draft        >⍽draft (2.0)        │⍽>⍽draft (1.0)        !⍽ls (shell); ⍽ is a no-break space
 BOX_PATTERN = r"^(?:│\xa0)?(?:[❯>]|(?P<mode>[!#]))\xa0"
 # ─────────        ╭─────────╮        ╰─────────╯

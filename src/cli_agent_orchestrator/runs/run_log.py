@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 
+from cli_agent_orchestrator.characters import BREAKS, CONTROLS, HALVES
 from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.plain_files import Folder
 
 LOG_FILE = "run.log"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
-CONTROL_PATTERN = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}{HALVES}]"
 
 
 class OneLine(logging.Formatter):

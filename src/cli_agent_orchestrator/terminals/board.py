@@ -8,116 +8,28 @@ change of a terminal.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import NotFound
-from cli_agent_orchestrator.models import (
-    Evidence,
-    Terminal,
-    TerminalEvent,
-    TerminalStatus,
-)
-from cli_agent_orchestrator.providers.base import AgentSignal, Provider, SignalKind
+from cli_agent_orchestrator.models import Evidence, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.providers.base import AgentSignal, Provider
 from cli_agent_orchestrator.providers.stream_state import read_states
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.event_log import EventLog
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, hear
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
-from cli_agent_orchestrator.terminals.tracker import Source, Track, Verdict
+from cli_agent_orchestrator.terminals.tracker import Source, Track
 
-LOGGER = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class LiveTerminal:
-    """One terminal as it is now."""
-
-    row: TerminalRow
-    provider: Provider
-    last_active: float
-    pane: str | None = None
-    """tmux's name for it; None before the window is open and after it is gone."""
-    pid: int | None = None
-    screen: PaneScreen | None = None
-    track: Track = field(default_factory=Track)
-    verdict: Verdict = field(
-        default_factory=lambda: Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
-    )
-    taken: AgentSignal | None = None
-    """The agent's last signal that it took a message."""
-    taken_at: float = 0.0
-    heard: int = 0
-    """How many messages it has told to have taken."""
-    answer: str | None = None
-    """The last answer as the agent's own record has it."""
-    unread: bytes = b""
-    """The beginning of a report that goes on in the next piece of output."""
-    transcript: Path | None = None
-    """Where the agent says that its session record is."""
-    records: set[Path] = field(default_factory=set)
-    """The session records of the agent that were found; a person may go back to an older one."""
-    alive: bool = True
-    exit_code: int | None = None
-    leftover: bool = False
-    """May a message of ours that was not confirmed still be in the input box?"""
-    unsettled: bool = False
-    """Has the store a last message of which nobody knows what became?"""
-    last_draft: str = ""
-    """What was submitted last, as the input box showed it: agents may put it back there."""
-    typing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever types into it."""
-    decay: asyncio.TimerHandle | None = None
-    """Judges it anew when its verdict runs out."""
-    told: tuple[TerminalStatus, bool] = (TerminalStatus.UNKNOWN, True)
-    """The status and liveness that were last published."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set at the next report. Take it before you look, so that nothing is missed in between."""
-
-    @property
-    def status(self) -> TerminalStatus:
-        return self.verdict.status
-
-    @property
-    def text(self) -> str:
-        """What is on its screen."""
-        return self.screen.text if self.screen else ""
-
-    def notify(self) -> None:
-        """Wake everyone who waits for a change."""
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-    def public(self) -> Terminal:
-        """Return what others may see."""
-        row = self.row
-        return Terminal(
-            id=row.id,
-            name=row.name,
-            provider=row.provider,
-            session_name=row.session_name,
-            agent_profile=row.agent_profile,
-            working_directory=row.working_directory,
-            status=self.status,
-            last_active=self.last_active,
-            alive=self.alive,
-            exit_code=self.exit_code,
-            permissions=row.permissions,
-        )
-
-
-async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
-    """Wait for the next report about a terminal; False if none came in time."""
-    try:
-        await asyncio.wait_for(changed.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+logger = logging.getLogger(__name__)
 
 
 class Board:
-    """All terminals, kept up to date by what tmux and the agents report."""
+    """All terminals, kept up to date by what tmux and the agents report.
+
+    It is the engine's `TmuxListener`.
+    """
 
     def __init__(
         self,
@@ -164,6 +76,11 @@ class Board:
         live.pid = pane.pid
         self._by_pane[pane.pane] = live
 
+    def mark_ready(self, live: LiveTerminal) -> TerminalRow:
+        """Note that a terminal can be given work; return what is to be remembered of it."""
+        live.row = replace(live.row, ready=True)
+        return live.row
+
     def publish(self, live: LiveTerminal) -> None:
         """Tell everyone about a terminal as it is now."""
         self.log.publish(self._event("status", live))
@@ -173,8 +90,8 @@ class Board:
         if self._terminals.pop(live.row.id, None) is None:
             return
         self._forget_pane(live)
-        if live.decay:
-            live.decay.cancel()
+        if live.upkeep.decay:
+            live.upkeep.decay.cancel()
         if live.row.ready:
             self.log.publish(self._event("removed", live))
         live.notify()
@@ -187,24 +104,15 @@ class Board:
     def remember(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
         """Fold in a signal without judging anew: more is about to come."""
         live.track = tracker.observe_signal(live.track, source, signal, at)
-        if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
-            live.taken, live.taken_at, live.answer = signal, at, None
-        live.heard += signal.kind is SignalKind.SUBMITTED
-        if signal.kind is SignalKind.CLEARED:
-            live.answer = None
-        if signal.transcript is not None:
-            live.transcript = Path(signal.transcript)
-        if signal.answer is not None:
-            live.answer = signal.answer
+        live.heard = hear(live.heard, signal, at)
 
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
         """Fold in that the agent took our message."""
         live.track = tracker.observe_submission(live.track, detail, at)
         live.last_active = self.now()
-        live.answer = None if live.taken_at < at else live.answer
+        if live.heard.taken_at < at:
+            live.heard = replace(live.heard, answer=None)
         self.refresh(live)
-
-    # What tmux reports (TmuxListener).
 
     def screen_changed(self, screen: PaneScreen) -> None:
         live = self._by_pane.get(screen.pane)
@@ -215,7 +123,7 @@ class Board:
     def output(self, pane: str, data: bytes) -> None:
         live = self._by_pane.get(pane)
         if live is not None:
-            signals, live.unread = read_states(live.unread + data)
+            signals, live.upkeep.unread = read_states(live.upkeep.unread + data)
             for signal in signals:
                 self.signal(live, Source.STREAM, signal, self.now())
 
@@ -243,7 +151,7 @@ class Board:
                 self._end(live, None, "its tmux window is gone")
 
     def disconnected(self, reason: str) -> None:
-        LOGGER.warning("the connection to tmux ended (%s); reconnecting", reason)
+        logger.warning("the connection to tmux ended (%s); reconnecting", reason)
 
     def _see(self, live: LiveTerminal, screen: PaneScreen) -> None:
         now = self.now()
@@ -259,7 +167,6 @@ class Board:
         )
 
     def _end(self, live: LiveTerminal, exit_code: int | None, detail: str) -> None:
-        live.alive = False
         live.exit_code = exit_code
         live.track = tracker.observe_end(live.track, detail, self.now())
         self.refresh(live)
@@ -273,14 +180,15 @@ class Board:
         """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
         now = self.now()
         live.verdict = tracker.judge(live.track, now)
-        if live.decay:
-            live.decay.cancel()
-            live.decay = None
+        if live.upkeep.decay:
+            live.upkeep.decay.cancel()
+            live.upkeep.decay = None
         if live.verdict.until is not None:
             loop = asyncio.get_running_loop()
-            live.decay = loop.call_later(live.verdict.until - now + 0.001, self.refresh, live)
-        if live.told != (live.status, live.alive):
-            live.told = (live.status, live.alive)
+            wait = live.verdict.until - now + 0.001
+            live.upkeep.decay = loop.call_later(wait, self.refresh, live)
+        if live.upkeep.published != (live.status, live.alive):
+            live.upkeep.published = (live.status, live.alive)
             live.last_active = now
             if live.row.ready:
                 self.publish(live)

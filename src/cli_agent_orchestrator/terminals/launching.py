@@ -22,7 +22,8 @@ from cli_agent_orchestrator.providers.base import (
     Profile,
     Provider,
 )
-from cli_agent_orchestrator.terminals.board import LiveTerminal, wait_for_change
+from cli_agent_orchestrator.providers.versions import find_version
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.profiles import find_profile
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Command, Tmux
@@ -32,7 +33,7 @@ DIALOG_SECONDS = 3.0
 """After how long a start-up dialog that is still there is answered once more, or reported."""
 MAX_DIALOG_ANSWERS = 2
 
-NOT_INHERITED = re.compile(
+NOT_INHERITED_PATTERN = (
     r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$"
     r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
     r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
@@ -43,7 +44,9 @@ the server was started in: the agent's own terminal is another one, and tmux des
 
 def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of an agent: inherited, less what is not its business."""
-    kept = {name: value for name, value in environ.items() if not NOT_INHERITED.match(name)}
+    kept = {
+        name: value for name, value in environ.items() if not re.match(NOT_INHERITED_PATTERN, name)
+    }
     return {**kept, **own}
 
 
@@ -208,5 +211,4 @@ def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(rb"\d{1,9}(?:\.\d{1,9})+", answer.stdout)
-    return tuple(int(part) for part in found[0].split(b".")) if found else ()
+    return find_version(answer.stdout.decode("utf-8", "replace"))

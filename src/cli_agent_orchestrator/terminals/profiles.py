@@ -23,8 +23,8 @@ from cli_agent_orchestrator.providers.base import Profile
 
 PACKAGED = Path(__file__).parent.parent / "profiles"
 
-NAME = re.compile(r"[A-Za-z0-9_-]+")
-FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+NAME_PATTERN = r"[A-Za-z0-9_-]+"
+FRONT_MATTER_PATTERN = r"(?ms)---[ \t]*\n(.*?)^---[ \t]*$"
 MAX_BYTES = 100_000
 """A profile travels as one argument of a command; the system takes no more than 128 KiB."""
 
@@ -41,7 +41,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 def find_profile(name: str, folders: Sequence[Path]) -> Profile:
     """Return the profile of that name from the first folder that has it, the packaged ones last."""
-    if NAME.fullmatch(name):
+    if re.fullmatch(NAME_PATTERN, name):
         for folder in (*folders, PACKAGED):
             file = folder / f"{name}.md"
             if file.is_file():
@@ -53,13 +53,19 @@ def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
     """Return the names of all profiles there are, in alphabetical order."""
     files = [file for folder in (*folders, PACKAGED) for file in folder.glob("*.md")]
     return tuple(
-        sorted({file.stem for file in files if NAME.fullmatch(file.stem) and file.is_file()})
+        sorted(
+            {
+                file.stem
+                for file in files
+                if re.fullmatch(NAME_PATTERN, file.stem) and file.is_file()
+            }
+        )
     )
 
 
 def _read(name: str, file: Path) -> Profile:
     text = _text(file)
-    front = FRONT_MATTER.match(text)
+    front = re.match(FRONT_MATTER_PATTERN, text)
     if front is None:
         raise _bad(file, "does not begin with front matter: name and description between two '---'")
     fields = _fields(front[1], file)

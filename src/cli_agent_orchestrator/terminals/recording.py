@@ -12,7 +12,8 @@ from pathlib import Path
 
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers.base import SignalKind
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator.terminals.records import open_files
 from cli_agent_orchestrator.terminals.signals import SignalFiles
 from cli_agent_orchestrator.terminals.tracker import Source
@@ -66,9 +67,9 @@ class Recorder:
 
     def look(self, live: LiveTerminal) -> None:
         """Look for a record that is new, for a while."""
-        if not live.alive or live.transcript in live.records:
+        if not live.alive or live.heard.transcript in live.records:
             return
-        if not (live.transcript or live.provider.record_pattern):
+        if not (live.heard.transcript or live.provider.record_pattern):
             return
         running = self._searches.get(live.row.id)
         if running is not None:
@@ -93,7 +94,7 @@ class Recorder:
         """Follow a record; tell whether it is one of this agent's own sessions."""
         live.records.add(path)
         # What hooks have told is newer than the older part of a record they named.
-        return self._follow(live, path, Source.RECORD, only_new=live.transcript is not None)
+        return self._follow(live, path, Source.RECORD, only_new=live.heard.transcript is not None)
 
     def _follow(
         self, live: LiveTerminal, path: Path, source: Source, *, only_new: bool = False
@@ -123,6 +124,6 @@ class Recorder:
 
 def _records_of(live: LiveTerminal) -> list[Path]:
     """Return the records that an agent names, or else those it has open."""
-    if live.transcript is not None:
-        return [live.transcript] if live.transcript.is_file() else []
+    if live.heard.transcript is not None:
+        return [live.heard.transcript] if live.heard.transcript.is_file() else []
     return open_files(live.pid, live.provider.record_pattern) if live.pid is not None else []

@@ -44,10 +44,11 @@ from cli_agent_orchestrator.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals import processes, tracker
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
-from cli_agent_orchestrator.terminals.delivery import Courier, typeable
+from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.courier import Courier, typeable
 from cli_agent_orchestrator.terminals.launching import Launcher, check_folder
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.recording import Recorder
 from cli_agent_orchestrator.terminals.signals import (
     SignalFiles,
@@ -55,9 +56,9 @@ from cli_agent_orchestrator.terminals.signals import (
 )
 from cli_agent_orchestrator.terminals.steady_clock import SteadyClock
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Tmux
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Tmux, processes
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 START_ATTEMPTS = 2
 QUIT_SECONDS = 5.0
@@ -71,7 +72,7 @@ CLOSE_SECONDS = 10.0
 LEFTOVER_LOOK = 0.05
 """Seconds between looks for what has not ended with the agent."""
 
-SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SESSION_PATTERN = r"[A-Za-z0-9_-]{1,64}"
 
 KEYS = (
     *("Enter", "Escape", "Tab", "BTab", "Space", "BSpace", "DC"),
@@ -90,7 +91,7 @@ class TerminalService:
         self._config = config
         self._clock = clock
         self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
-        self._tmux = Tmux(config.tmux_socket, self._board, environ=config.environ)
+        self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = Recorder(self._board, self._signals)
@@ -112,10 +113,11 @@ class TerminalService:
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
-            self._courier = Courier(self._tmux, store, self._board, self._recorder.look)
+            courier = Courier(self._tmux, store, self._board, self._recorder.look)
+            self._courier = courier
             self._events.mkdir(mode=0o700, exist_ok=True)
             self._signals.start()
-            await self._adopt(store)
+            await self._adopt(store, courier)
             self._adopted = True
         except BaseException:
             await self.close()
@@ -151,7 +153,7 @@ class TerminalService:
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
         """Start an agent in a session of its own; its name gets the prefix `cao-`."""
         name = session_name or secrets.token_hex(4)
-        if not SESSION_NAME.fullmatch(name):
+        if not re.fullmatch(SESSION_PATTERN, name):
             raise UsageError(
                 f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
             )
@@ -254,8 +256,8 @@ class TerminalService:
             case OutputMode.FULL:
                 return await self._scrollback(live)
             case OutputMode.LAST:
-                if live.answer is not None:
-                    return live.answer
+                if live.heard.answer is not None:
+                    return live.heard.answer
                 return live.provider.last_answer(await self._scrollback(live))
 
     def explain(self, terminal_id: str) -> Explanation:
@@ -339,25 +341,24 @@ class TerminalService:
             )
             self._board.opened(live, pane)
             await self._launcher.wait_until_ready(live)
-            live.row = replace(row, ready=True)
-            await asyncio.to_thread(store.save, live.row)
+            await asyncio.to_thread(store.save, self._board.mark_ready(live))
             undo.pop_all()
         self._board.publish(live)
         return live.public()
 
-    async def _adopt(self, store: TerminalStore) -> None:
+    async def _adopt(self, store: TerminalStore, courier: Courier) -> None:
         """Put what the store knows on the board, connect, and sweep what is left over."""
         unfinished = []
         for row in store.terminals():
             try:
                 provider = get_provider(row.provider)
             except UnknownName:
-                LOGGER.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
                 unfinished.append(row.id)
                 continue
             if row.ready:
                 live = self._board.add(row, provider)
-                live.unsettled = live.leftover = await asyncio.to_thread(store.unsettled, row.id)
+                await courier.adopt(live)
                 self._recorder.follow_events(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
@@ -372,12 +373,12 @@ class TerminalService:
         """End what nobody waits for, and what is of no known terminal."""
         for live in self._board:
             if live.row.step:
-                LOGGER.warning("%s: nobody waits for its step any more; ended", live.row.id)
+                logger.warning("%s: nobody waits for its step any more; ended", live.row.id)
                 await self._discard(live)
         known = {live.row.id for live in self._board}
         for pane in await self._tmux.panes():
             if pane.tag not in known:
-                LOGGER.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
+                logger.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
                 await self._tmux.close_window(pane.pane)
         for file in self._events.glob("*.jsonl"):
             if file.stem not in known:

@@ -27,7 +27,7 @@ from watchdog.observers.api import ObservedWatch
 
 from cli_agent_orchestrator.clock import Clock
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PIECE = 1024 * 1024
 """Bytes that are read in one turn of the loop."""
@@ -149,7 +149,7 @@ class SignalFiles:
             try:
                 loop.call_soon_threadsafe(call, path)
             except RuntimeError:
-                LOGGER.debug("the loop ended before %s was read", path.name)
+                logger.debug("the loop ended before %s was read", path.name)
 
     def _read(self, path: Path) -> None:
         followed = self._files.get(path)
@@ -161,7 +161,7 @@ class SignalFiles:
             followed.caught_up = True
             return
         except OSError as error:
-            LOGGER.warning("%s cannot be read: %s", path.name, error.strerror)
+            logger.warning("%s cannot be read: %s", path.name, error.strerror)
             return
         now = self._clock.now()
         for line in followed.take(data):

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from cli_agent_orchestrator.config import check_state_folder
 from cli_agent_orchestrator.errors import ServerConflict, StoreError
-from cli_agent_orchestrator.models import Delivery
+from cli_agent_orchestrator.models import Delivery, TerminalFacts
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS terminals (
@@ -56,20 +56,12 @@ ADDED_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class TerminalRow:
+class TerminalRow(TerminalFacts):
     """What is remembered of a terminal; the fields are named as the table's columns."""
 
-    id: str
-    name: str
-    provider: str
-    session_name: str
-    agent_profile: str
-    working_directory: str
     created_at: float
     ready: bool = False
     """Has it ever been ready for work? What has not is swept after a crash."""
-    permissions: str | None = None
-    """What it may do without asking; None if an earlier version started it."""
     step: bool = False
     """Is it to end with a step? After a crash nobody waits for that any more."""
 
@@ -162,7 +154,7 @@ class TerminalStore:
             rows = cursor.execute(
                 f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
             ).fetchall()
-        found = [TerminalRow(*row) for row in rows]
+        found = [TerminalRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
         return [replace(row, ready=bool(row.ready), step=bool(row.step)) for row in found]
 
     def save(self, row: TerminalRow) -> None:

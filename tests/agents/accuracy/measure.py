@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError
 from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals import processes
+from cli_agent_orchestrator.terminals.tmux import processes
 from tests.agents.accuracy.score import Score, Told, Truth, score, score_all
 from tests.agents.accuracy.taking import (
     LOOK_SECONDS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError
-from tests.terminals.tmux_rig import Rig, running_tmux
+from tests.terminals.tmux.rig import Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 

@@ -12,11 +12,11 @@ from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError,
 from cli_agent_orchestrator.models import Delivery
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.delivery import Courier, as_text
-from cli_agent_orchestrator.terminals.panes import PaneInfo, PaneScreen
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.courier import Courier, as_text
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import Tmux
+from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
 from cli_agent_orchestrator.terminals.tracker import Source
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
@@ -26,7 +26,7 @@ class FailingTmux(Tmux):
     """An agent at rest; tmux fails once, at one of the steps."""
 
     def __init__(self, board: Board) -> None:
-        super().__init__("none", board)
+        super().__init__(Address("none", {}), board)
         self.draft = ""
         self.pastes = 0
         self.failures: dict[str, TmuxError] = {}
@@ -89,7 +89,7 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     desk.tmux.failures[step] = error
     with pytest.raises(type(error)):
         await desk.courier.deliver(live, "hello", "key")
-    assert not live.leftover
+    assert not live.box.leftover
     assert (await desk.courier.deliver(live, "hello", "key")).confirmed
     assert desk.tmux.pastes == 1
 
@@ -149,7 +149,7 @@ async def test_what_an_agent_told_before_does_not_settle_a_message(store: Termin
     first = await lose(desk, live, "paste")
     assert await desk.courier.deliver(live, "hello", "key") == first
     # Read again after a restart, all that it told looks new.
-    live.taken_at = desk.board.now()
+    live.heard = replace(live.heard, taken_at=desk.board.now())
     assert await desk.courier.deliver(live, "hello", "key") == first
 
 

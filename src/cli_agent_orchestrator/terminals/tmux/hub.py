@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cli_agent_orchestrator.errors import TmuxMissing
-from cli_agent_orchestrator.terminals.commands import option_lines, unset_lines
-from cli_agent_orchestrator.terminals.connection import Connection
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.commands import option_lines, unset_lines
+from cli_agent_orchestrator.terminals.tmux.connection import Connection
+from cli_agent_orchestrator.terminals.tmux.death import remind_of_children
+from cli_agent_orchestrator.terminals.tmux.panes import (
     HUB_SESSION,
     PaneInfo,
     Size,
@@ -22,7 +23,7 @@ from cli_agent_orchestrator.terminals.panes import (
     parse_panes,
     windows_outside_hub,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, command, parse_version
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command, parse_version
 
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
@@ -98,16 +99,6 @@ async def _list_settled(connection: Connection, server: int) -> list[PaneInfo]:
         remind_of_children(server)
         await asyncio.sleep(pause)
     return panes
-
-
-def remind_of_children(server: int) -> None:
-    """Make tmux collect the exit codes of programs that have ended.
-
-    tmux 3.3a now and then misses the signal of a child's end and then knows no exit code until
-    another child ends.
-    """
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(server, signal.SIGCHLD)
 
 
 def _end_stale_clients(listed: Answer, own: int) -> None:

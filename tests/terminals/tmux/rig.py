@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.tmux import Command, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux.connection import ANSWER_SECONDS
 
 PATIENCE = 60.0
 """How long a test waits for something that must happen; it never waits for something not to."""
@@ -139,9 +140,9 @@ class Rig:
         said, _ = await process.communicate()
         return said.decode()
 
-    def second_tmux(self, recorder: Recorder) -> Tmux:
+    def second_tmux(self, recorder: Recorder, patience: float = ANSWER_SECONDS) -> Tmux:
         """Return another engine for the same server, not yet started."""
-        return Tmux(self.socket, recorder, environ=self.environ)
+        return Tmux(Address(self.socket, self.environ, patience=patience), recorder)
 
 
 @asynccontextmanager
@@ -158,7 +159,7 @@ async def running_tmux(term: str | None = None) -> AsyncIterator[Rig]:
     if term is not None:
         environ["TERM"] = term
     recorder = Recorder()
-    tmux = Tmux("engine", recorder, environ=environ)
+    tmux = Tmux(Address("engine", environ), recorder)
     rig = Rig(tmux, recorder, "engine", environ, scratch)
     try:
         await rig.tmux.start()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from cli_agent_orchestrator.characters import CONTROLS, HALVES
 from cli_agent_orchestrator.errors import (
     BadMessage,
     InputRefused,
@@ -14,32 +15,30 @@ from cli_agent_orchestrator.errors import (
     TmuxCommandError,
     TmuxError,
 )
-from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.models import MESSAGE_LIMIT, Delivery, TerminalStatus
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import sending
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.sending import Look, Sending
 from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
 
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-
-CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""All but LF and TAB: an escape sequence in a message could end the paste and press keys."""
+UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 
 
 @dataclass(slots=True)
 class _Letter:
     """A message on its way."""
 
-    data: bytes
+    text: str
     typed: bool = False
     """May anything of it have reached the agent?"""
 
     @property
     def digest(self) -> str:
-        return sha256(self.data).hexdigest()
+        return sha256(self.text.encode()).hexdigest()
 
 
 def as_text(message: str, provider: Provider) -> str:
@@ -54,15 +53,15 @@ def as_text(message: str, provider: Provider) -> str:
     return guard + message + (" " if would_be_completed else "")
 
 
-def typeable(message: str) -> tuple[bytes, int]:
+def typeable(message: str) -> tuple[str, int]:
     """Return what can be typed of a message, and how many characters cannot be."""
-    text, removed = CONTROL_CHARACTERS.subn("", message)
-    data = text.encode()
+    text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
     if not text.strip():
         raise BadMessage("the message is empty")
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise MessageTooLarge(len(data), MAX_MESSAGE_BYTES)
-    return data, removed
+    size = len(text.encode())
+    if size > MESSAGE_LIMIT:
+        raise MessageTooLarge(size, MESSAGE_LIMIT)
+    return text, removed
 
 
 class Courier:
@@ -87,16 +86,21 @@ class Courier:
         if self._deliveries:
             await asyncio.wait(self._deliveries)
 
+    async def adopt(self, live: LiveTerminal) -> None:
+        """Learn what may still be in the input box of a terminal that was there before us."""
+        unsettled = await asyncio.to_thread(self._store.unsettled, live.row.id)
+        live.box.unsettled = live.box.leftover = unsettled
+
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken.
 
         A key that was seen before gets the first answer, or a better one if that was uncertain.
         """
-        data, removed = typeable(message)
+        text, removed = typeable(message)
         async with live.typing:
             self._board.get(live.row.id)  # or it was deleted meanwhile
             # Once typing has begun it is carried through, whatever becomes of the request.
-            typing = asyncio.create_task(self._once(live, _Letter(data), key))
+            typing = asyncio.create_task(self._once(live, _Letter(text), key))
             self._deliveries.add(typing)
             typing.add_done_callback(self._deliveries.discard)
             try:
@@ -114,14 +118,14 @@ class Courier:
             if begun.digest != letter.digest:
                 raise BadMessage(f"the idempotency key {key!r} was used for another message")
             return await self._settle(live, letter, key, begun)
-        if live.unsettled:
+        if live.box.unsettled:
             await asyncio.to_thread(self._store.outdate, live.row.id)
-            live.unsettled = False
+            live.box.unsettled = False
         return await self._type(live, letter) if key is None else await self._new(live, letter, key)
 
     async def _new(self, live: LiveTerminal, letter: _Letter, key: str) -> Delivery:
         """Type a message that was not sent before; note it before and after."""
-        mark = Mark(self._board.now(), live.heard)
+        mark = Mark(self._board.now(), live.heard.count)
         await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, letter.digest, mark)
         try:
             delivery = await self._type(live, letter)
@@ -132,7 +136,7 @@ class Courier:
 
     async def _note(self, live: LiveTerminal, key: str, delivery: Delivery) -> Delivery:
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
-        live.unsettled = not delivery.confirmed
+        live.box.unsettled = not delivery.confirmed
         return delivery
 
     async def _settle(
@@ -146,10 +150,11 @@ class Courier:
         known = begun.answer or Delivery(False, "the server ended while it typed this message")
         if known.confirmed or begun.mark is None:
             return known
-        if live.taken and live.heard > begun.mark.heard and live.taken_at >= begun.mark.at:
-            return await self._note(live, key, Delivery(True, live.taken.detail))
+        heard = live.heard
+        if heard.taken and heard.count > begun.mark.heard and heard.taken_at >= begun.mark.at:
+            return await self._note(live, key, Delivery(True, heard.taken.detail))
         look = await self._look(live, 0)
-        if look.draft and live.leftover:
+        if look.draft and live.box.leftover:
             return await self._note(live, key, await self._type(live, letter))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
@@ -167,9 +172,9 @@ class Courier:
     async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
         state = Sending(
             since=self._board.now(),
-            own_leftover=live.leftover,
-            message=as_text(letter.data.decode(), live.provider),
-            last_draft=live.last_draft,
+            own_leftover=live.box.leftover,
+            message=as_text(letter.text, live.provider),
+            last_draft=live.box.last_draft,
         )
         entered_at = 0.0
         while True:
@@ -185,13 +190,13 @@ class Courier:
                     await wait_for_change(changed, sending.ENTER_SECONDS)
                 case sending.PressEnter():
                     entered_at = entered_at or self._board.now()
-                    live.last_draft = look.draft or ""
+                    live.box.last_draft = look.draft or ""
                     await self._tmux.press(pane, ["Enter"])
                     self._entered(live)
                 case sending.LookAgain(within):
                     await wait_for_change(changed, within)
                 case sending.Confirmed(sign):
-                    live.leftover = False
+                    live.box.leftover = False
                     self._board.submitted(live, sign, entered_at)
                     return Delivery(True, sign, state.presses)
                 case sending.Unconfirmed(reason):
@@ -200,12 +205,12 @@ class Courier:
                     raise InputRefused(live.row.id, reason)
 
     async def _paste(self, live: LiveTerminal, letter: _Letter, text: str) -> None:
-        before = live.leftover
-        live.leftover = letter.typed = True
+        before = live.box.leftover
+        live.box.leftover = letter.typed = True
         try:
             await self._tmux.paste(live.pane or "", text.encode())
         except TmuxCommandError:
-            live.leftover, letter.typed = before, False
+            live.box.leftover, letter.typed = before, False
             raise
 
     async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
@@ -218,5 +223,6 @@ class Courier:
             now_seen = live.provider.detect_status(strip_escapes(screen))
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
-        taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+        heard = live.heard
+        taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
         return Look(self._board.now(), status, draft, taken, live.alive)

@@ -1,29 +1,28 @@
 """Watches the panes of one connection and tells the listener what happens in them.
 
-An observer lives as long as its connection. What it decides by is in `watch.py`.
+An observer lives as long as its connection. What it decides by is in `pacing.py`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.commands import flow_line
-from cli_agent_orchestrator.terminals.connection import Answers, Connection
-from cli_agent_orchestrator.terminals.death import death_watch
-from cli_agent_orchestrator.terminals.hub import remind_of_children
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.commands import flow_line
+from cli_agent_orchestrator.terminals.tmux.connection import Answers, Connection
+from cli_agent_orchestrator.terminals.tmux.death import death_watch, remind_of_children
+from cli_agent_orchestrator.terminals.tmux.pacing import Watch
+from cli_agent_orchestrator.terminals.tmux.panes import (
     Look,
     PaneInfo,
     PaneScreen,
     look_lines,
     parse_looks,
 )
-from cli_agent_orchestrator.terminals.protocol import Message, Notice, Output, unescape
-from cli_agent_orchestrator.terminals.watch import Watch
+from cli_agent_orchestrator.terminals.tmux.protocol import Message, Notice, Output, unescape
 
 EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
 """Pauses between looks for the exit code: tmux may not know it in the first moments."""
@@ -75,6 +74,18 @@ def tell(
         event(*args, **kwargs)
     except Exception:  # whatever a listener does wrong, the other panes must go on
         logger.exception("a listener failed")
+
+
+async def look_at(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
+    """Read panes once; `among` is how many there are in all."""
+    if not panes:
+        return {}
+    return parse_looks(panes, await connection.send(look_lines(panes, among)))
+
+
+def screens_of(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
+    """Return what was seen, by pane."""
+    return {pane: look.screen(pane) for pane, look in looks.items()}
 
 
 @dataclass(slots=True)
@@ -197,8 +208,6 @@ class Observer:
     def _in_window(self, window: str) -> list[str]:
         return [pane for pane, known in self._panes.items() if known.info.window == window]
 
-    # Looking
-
     def _wake(self, due: float | None) -> None:
         """Make sure that the timer fires by then."""
         if due is None or self._closed:
@@ -244,8 +253,6 @@ class Observer:
         tell(self._listener.screen_changed, look.screen(pane))
         return True
 
-    # Ends of programs
-
     def _ended(self, pane: str) -> None:
         """Take a sign that a program has ended, or that its window is gone."""
         known = self._panes.get(pane)
@@ -277,8 +284,7 @@ class Observer:
         look = None
         ended = False
         for number, pause in enumerate(EXIT_LOOKS):
-            answers = await self._connection.send(look_lines([pane], 1))
-            look = parse_looks([pane], answers).get(pane)
+            look = (await look_at(self._connection, [pane], among=1)).get(pane)
             if look is None:
                 return None
             if look.exit_code is not None and (ended or number >= LINGER_LOOKS):

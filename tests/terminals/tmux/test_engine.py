@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
-from cli_agent_orchestrator.terminals.tmux import Command, PaneScreen, Tmux
-from tests.terminals.tmux_rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
+from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneScreen, Tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 
@@ -216,7 +216,7 @@ async def test_raw_output_is_only_told_where_it_was_asked_for(rig: Rig) -> None:
 
 
 async def test_tmux_that_is_not_installed_is_said_with_advice(tmp_path: Path) -> None:
-    tmux = Tmux("nowhere", Recorder(), program=str(tmp_path / "tmux"))
+    tmux = Tmux(Address("nowhere", {}, str(tmp_path / "tmux")), Recorder())
     with pytest.raises(TmuxMissing, match="apt install tmux"):
         await tmux.start()
 
@@ -227,7 +227,7 @@ async def test_tmux_that_is_too_old_is_said_with_advice(tmp_path: Path, version:
     program.write_text(f"#!/bin/sh\necho {version}\n")
     program.chmod(0o755)
     with pytest.raises(TmuxMissing, match=r"too old.*brew install tmux"):
-        await Tmux("nowhere", Recorder(), program=str(program)).start()
+        await Tmux(Address("nowhere", {}, str(program)), Recorder()).start()
 
 
 async def test_screens_are_values(rig: Rig) -> None:

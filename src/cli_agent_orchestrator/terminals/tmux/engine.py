@@ -1,45 +1,34 @@
 """Terminals in tmux, over one control-mode connection to a server of our own.
 
-Nothing but this engine runs `tmux`, and it does so only to ask for the version and to connect.
+It runs `tmux` only to ask for the version and to connect; all else goes over that connection.
 """
 
 import asyncio
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
 
-from cli_agent_orchestrator.errors import TmuxCommandError, TmuxError, TmuxGone
-from cli_agent_orchestrator.terminals import commands, hub
-from cli_agent_orchestrator.terminals.connection import ANSWER_SECONDS, Answers, Connection
-from cli_agent_orchestrator.terminals.observer import Observer, TmuxListener, tell
-from cli_agent_orchestrator.terminals.panes import (
-    HUB_SESSION,
+from cli_agent_orchestrator.errors import TmuxCommandError, TmuxGone
+from cli_agent_orchestrator.terminals.tmux import commands, hub
+from cli_agent_orchestrator.terminals.tmux.connection import Answers, Connection
+from cli_agent_orchestrator.terminals.tmux.keeper import Address, Keeper
+from cli_agent_orchestrator.terminals.tmux.observer import TmuxListener, look_at, screens_of
+from cli_agent_orchestrator.terminals.tmux.panes import (
     Command,
-    Look,
     PaneInfo,
     PaneScreen,
-    Size,
     list_line,
-    look_lines,
-    parse_looks,
     parse_pane,
     parse_panes,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, Message, command
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command
 
-__all__ = ["HUB_SESSION", "Command", "PaneInfo", "PaneScreen", "Size", "Tmux", "TmuxListener"]
-
-DEFAULT_SIZE = Size(120, 40)
 REWRITING_VERSION = (3, 7)
 """From here on tmux rewrites what is pasted unless it is told not to."""
-FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Pauses between attempts to connect: a server that was just killed may be in the way."""
-LAST_RETRY = 2.0
 GOODBYE_TIMEOUT = 2.0
 
 
@@ -50,73 +39,39 @@ class Tmux:
     A connection that ends is replaced at once, with a new server if the old one is gone.
     """
 
-    def __init__(
-        self,
-        socket: str,
-        listener: TmuxListener,
-        *,
-        program: str = "tmux",
-        size: Size = DEFAULT_SIZE,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        """`environ` is where tmux's few variables and TMPDIR are taken from, None: our own."""
-        self.patience = ANSWER_SECONDS
-        """A server that answers nothing for so many seconds counts as gone."""
-        self._socket = socket
-        self._listener = listener
-        self._program = program
-        self._size = size
-        self._environ = environ
-        self._env: dict[str, str] = {}
+    def __init__(self, address: Address, listener: TmuxListener) -> None:
+        self._address = address
+        self._keeper = Keeper(address, listener)
         self._rewrites_pastes = False
-        self._scratch: str | None = None
-        self._connection: Connection | None = None
-        self._observer: Observer | None = None
-        self._lost = asyncio.Event()
-        self._restored = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[Answers]] = set()
-
-    # Life
 
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        environ = os.environ if self._environ is None else self._environ
-        self._lost.clear()
-        self._env = hub.server_environment(environ)
-        version = await hub.read_version(self._program, self._env)
+        version = await hub.read_version(self._address.program, self._address.env)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
-        self._scratch = environ.get("TMPDIR")
-        await self._connect_within(FIRST_RETRIES)
-        self._keeper = asyncio.create_task(self._keep_connected())
+        await self._keeper.start()
 
     async def close(self) -> None:
         """Disconnect; the programs go on."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._keeper
-            self._keeper = None
+        await self._keeper.stop()
         with suppress(TimeoutError):
             # Also what a change that was given up leads to: its undoing.
             async with asyncio.timeout(GOODBYE_TIMEOUT):
                 while self._changes:
                     await asyncio.wait(self._changes)
-        connection = self._drop()
+        connection = self._keeper.drop()
         if connection is not None:
             await connection.close()
         await asyncio.gather(*self._changes, return_exceptions=True)
 
     async def kill_server(self) -> None:
         """End the server and with it all terminals, and disconnect."""
-        if self._connection is None and self._keeper is not None:
-            # A server that is just being started would outlive us.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._restored.wait(), GOODBYE_TIMEOUT)
-        connection, _ = self._current()
-        self._drop()
+        # A server that is just being started would outlive us.
+        await self._keeper.wait_until_restored(GOODBYE_TIMEOUT)
+        connection, _ = self._keeper.current()
+        self._keeper.drop()
         with suppress(TmuxGone, TimeoutError):
             async with asyncio.timeout(GOODBYE_TIMEOUT):
                 where = command("display-message", "-p", "#{socket_path}")
@@ -128,8 +83,6 @@ class Tmux:
         await connection.close()
         await self.close()
 
-    # Terminals
-
     async def open_window(
         self, session: str, name: str, command: Command, tag: str, raw_output: bool = False
     ) -> PaneInfo:
@@ -137,9 +90,9 @@ class Tmux:
 
         The listener hears of the new pane only after this has returned to its caller.
         """
-        window = commands.Window(session, name, tag, command, raw_output, self._size)
+        window = commands.Window(session, name, tag, command, raw_output, self._address.size)
         commands.check_window(window)
-        connection, observer = self._current()
+        connection, observer = self._keeper.current()
         with observer.opening():
             change = self._change(connection, commands.open_lines(window))
             try:
@@ -162,9 +115,9 @@ class Tmux:
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
         """Return what these panes show; those that do not exist are left out."""
-        connection, observer = self._current()
-        looks = await _look(connection, list(dict.fromkeys(panes)), observer.followed)
-        return _screens(looks)
+        connection, observer = self._keeper.current()
+        looks = await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
+        return screens_of(looks)
 
     async def read_ansi(self, pane: str) -> str:
         """Return the visible screen with its colours and other attributes as escape sequences."""
@@ -181,11 +134,11 @@ class Tmux:
 
         TmuxCommandError means that nothing was pasted.
         """
-        connection, _ = self._current()
+        connection, _ = self._keeper.current()
         if not data:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
-        with _scratch_file(self._scratch, data) as path:
+        with _scratch_file(self._address.environ.get("TMPDIR"), data) as path:
             answers = await connection.send(
                 commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
                 answers=commands.PASTE_ANSWERS,
@@ -197,7 +150,7 @@ class Tmux:
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
         """Press keys by tmux's names for them: `Enter`, `C-c`, `Escape`."""
-        connection, _ = self._current()
+        connection, _ = self._keeper.current()
         if not keys:
             return
         answers = await connection.send(
@@ -207,13 +160,13 @@ class Tmux:
 
     async def close_window(self, pane: str) -> None:
         """Close a pane's window, whether its program lives or not; nothing more is told of it."""
-        connection, observer = self._current()
+        connection, observer = self._keeper.current()
         observer.forget(pane)
         await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
     async def close_session(self, session: str) -> None:
         """Close all windows of a session, and with them the session."""
-        connection, observer = self._current()
+        connection, observer = self._keeper.current()
         inside = [info for info in await self.panes() if info.session == session]
         for info in inside:
             observer.forget(info.pane)
@@ -254,84 +207,11 @@ class Tmux:
         if info is not None:
             self._change(connection, [_kill_window(info.window)])
 
-    # What the connection calls
-
-    def received(self, connection: Connection, messages: list[Message]) -> None:
-        if connection is self._connection and self._observer is not None:
-            self._observer.received(messages)
-
-    def lost(self, connection: Connection, reason: str) -> None:
-        if connection is self._connection:
-            self._drop()
-            self._lost.set()
-            tell(self._listener.disconnected, reason)
-
-    # Connecting
-
-    async def _keep_connected(self) -> None:
-        while True:
-            await self._lost.wait()
-            self._lost.clear()
-            await self._connect_within(chain(FIRST_RETRIES, repeat(LAST_RETRY)))
-
-    async def _connect_within(self, pauses: Iterable[float]) -> None:
-        for pause in pauses:
-            try:
-                return await self._connect()
-            except (TmuxError, OSError):
-                await asyncio.sleep(pause)
-        await self._connect()
-
-    async def _connect(self) -> None:
-        attach = commands.attach_words(self._size)
-        argv = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C", *attach)
-        connection = await Connection.open(argv, self._env, self, self.patience)
-        try:
-            server = await hub.take_over(connection, self._size)
-            panes = [info.pane for info in server.panes]
-            looks = await _look(connection, panes, len(panes))
-        except BaseException:
-            await connection.close()
-            raise
-        if not connection.is_open:
-            await connection.close()
-            raise TmuxGone("the connection to tmux ended while it was being set up")
-        self._connection = connection
-        self._restored.set()
-        self._observer = Observer(connection, server.pid, self._listener)
-        for info in server.panes:
-            if not info.dead:
-                self._observer.adopt(info, looks.get(info.pane))
-        tell(self._listener.connected, server.panes, _screens(looks))
-
-    def _drop(self) -> Connection | None:
-        """Let go of the connection, so that nothing old can touch a new one."""
-        if self._observer is not None:
-            self._observer.close()
-        connection, self._connection, self._observer = self._connection, None, None
-        self._restored.clear()
-        return connection
-
-    def _current(self) -> tuple[Connection, Observer]:
-        if self._connection is None or self._observer is None:
-            raise TmuxGone("there is no connection to tmux now; it is being restored")
-        return self._connection, self._observer
-
     async def _ask(self, subcommand: str, line: str) -> Answer:
-        [answer] = await self._current()[0].send([line])
+        [answer] = await self._keeper.current()[0].send([line])
         if not answer.ok:
             raise _refused(subcommand, answer)
         return answer
-
-
-async def _look(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
-    if not panes:
-        return {}
-    return parse_looks(panes, await connection.send(look_lines(panes, among)))
-
-
-def _screens(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
-    return {pane: look.screen(pane) for pane, look in looks.items()}
 
 
 def _kill_window(target: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.terminals.panes import (
+from cli_agent_orchestrator.terminals.tmux.panes import (
     HUB_SESSION,
     PANE_FORMAT,
     TAG_PATTERN,
@@ -14,7 +14,7 @@ from cli_agent_orchestrator.terminals.panes import (
     Size,
     parse_pane,
 )
-from cli_agent_orchestrator.terminals.protocol import Answer, command, literal
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command, literal
 
 SESSION_PATTERN = r"[A-Za-z0-9_-]+"
 """Names that tmux takes over unchanged and that are no special targets."""
@@ -137,7 +137,7 @@ def unset_lines(environment: Sequence[str]) -> list[str]:
 
 
 def open_lines(window: Window) -> list[str]:
-    """Return the commands that open a window; the answers are read by `Opening`.
+    """Return the commands that open a window; `opened_pane` reads the one to new-window.
 
     The window is made in the hub, so that not a byte of its output is missed, and linked into its
     session. It goes by a passing name until then: a command that follows a failed one finds

@@ -12,7 +12,7 @@ import uvloop
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxGone
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command
-from tests.terminals.tmux_rig import LONG_SLEEP, Recorder, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 
@@ -113,8 +113,7 @@ async def test_a_server_that_does_not_answer_is_given_up_and_found_again(rig: Ri
     await rig.recorder.until_shown(pane, "hello")
     await rig.tmux.close()
     recorder = Recorder()
-    tmux = rig.second_tmux(recorder)
-    tmux.patience = 2
+    tmux = rig.second_tmux(recorder, patience=2)
     await tmux.start()
     server = int(await rig.by_hand("display-message", "-p", "#{pid}"))
     os.kill(server, signal.SIGSTOP)

@@ -9,8 +9,10 @@ import asyncio
 import errno
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 LOOK_INTERVAL = 0.25
@@ -22,15 +24,15 @@ class DeathWatch(Protocol):
     """Calls back once, from the event loop and never from within `watch`, when a process ends."""
 
     def watch(self, key: str, pid: int) -> None:
-        """Start to watch; a process that is gone already is reported soon."""
+        """Start watching; a process that is gone already is reported soon."""
         ...
 
     def forget(self, key: str) -> None:
-        """Stop to watch."""
+        """Stop watching."""
         ...
 
     def close(self) -> None:
-        """Stop to watch all of them."""
+        """Stop watching all of them."""
         ...
 
 
@@ -41,6 +43,16 @@ def death_watch(ended: Ended) -> DeathWatch:
         return PidfdWatch(loop, ended) if _has_pidfd() else PollWatch(loop, ended)
     else:  # type checkers follow the platform through branches only
         return KqueueWatch(loop, ended)
+
+
+def remind_of_children(server: int) -> None:
+    """Make tmux collect the exit codes of programs that have ended.
+
+    tmux 3.3a now and then misses the signal of a child's end and then knows no exit code until
+    another child ends.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(server, signal.SIGCHLD)
 
 
 class PollWatch:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Protocol, cast
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.protocol import Answer, Message, Notice, Parser
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, Message, Notice, Parser
 
 CONNECT_TIMEOUT = 10.0
 ANSWER_SECONDS = 15.0
@@ -136,8 +136,6 @@ class Connection(asyncio.SubprocessProtocol):
         """Wait until the client is gone."""
         await asyncio.shield(self._ended)
 
-    # What asyncio calls
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
         self._input = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
@@ -163,8 +161,6 @@ class Connection(asyncio.SubprocessProtocol):
             self._transport.close()
         if not self._ended.done():
             self._ended.set_result(None)
-
-    # The conversation
 
     def _is_settled(self, message: Message) -> bool:
         match message:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command, Size, Tmux
-from tests.terminals.tmux_rig import LONG_SLEEP, REPORTER, Rig, running_tmux
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Command, Size, Tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
 
@@ -144,7 +144,7 @@ async def test_a_window_has_the_size_of_the_engine(rig: Rig) -> None:
 
 async def test_another_size_can_be_had(rig: Rig) -> None:
     await rig.tmux.close()
-    other = Tmux(rig.socket, rig.recorder, size=Size(200, 50), environ=rig.environ)
+    other = Tmux(Address(rig.socket, rig.environ, size=Size(200, 50)), rig.recorder)
     await other.start()
     command = Command(("sh", "-c", "stty size; sleep 1000"), "/", dict(os.environ))
     info = await other.open_window("work", "w", command, "t")

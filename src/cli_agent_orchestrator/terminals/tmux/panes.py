@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cli_agent_orchestrator.terminals.protocol import Answer, command
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command
 
 HUB_SESSION = "cao-hub"
 """The session that every terminal's window is linked into: tmux reports output of one alone."""
