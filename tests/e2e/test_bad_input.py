@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.cli.conduct import state_file_of
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.pipeline.state import from_json
+from cli_agent_orchestrator.run_config import RunConfig
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, replies_of, script, state_of
 
@@ -254,6 +258,18 @@ class TestSavedState:
         done = ready.cao("run", "task.md", "--resume")
         assert done.returncode == 3
         assert "set API" in done.stderr
+
+
+    def test_a_server_elsewhere_is_used_again_only_if_it_is_named_again(
+        self, ready: Machine
+    ) -> None:
+        elsewhere = "http://192.0.2.1:1"
+        state = from_json({**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": elsewhere})
+        config = RunConfig.from_env({"WD": str(ready.work)})
+        state_file_of(config, ready.env, SystemClock()).save_state(state)
+        done = ready.cao("run")
+        assert done.returncode == 3
+        assert f"used the server {elsewhere}: set API" in done.stderr
 
 
 def install(machine: Machine, text: str) -> None:
