@@ -259,7 +259,6 @@ class TestSavedState:
         assert done.returncode == 3
         assert "set API" in done.stderr
 
-
     def test_a_server_elsewhere_is_used_again_only_if_it_is_named_again(
         self, ready: Machine
     ) -> None:

@@ -150,7 +150,6 @@ class TestSaving:
         assert final.final_status is FinalStatus.PASS
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
 
-
     def test_a_verdict_that_cannot_be_saved_is_not_told_as_one(self, rig: Rig) -> None:
         class NoVerdicts(StateFile):
             def save_state(self, state: RunState) -> None:
