@@ -111,6 +111,17 @@ class TestSignals:
         assert "goes on" in done.stdout
         assert_five_turns_once(machine)
 
+    def test_a_new_run_that_stops_does_not_say_that_no_resume_goes_on_with_it(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("analyst", turn="1", misbehave='{ error = "usage limit" }')))
+        command = ("run", "task.md", "--no-resume")
+        stopped = machine.cao(*command)
+        assert stopped.returncode == 3, stopped.stdout + stopped.stderr
+        assert "with --resume instead of --no-resume goes on with it" in stopped.stdout
+        done = machine.cao(*command[:-1], "--resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_sigterm_ends_the_agents_if_that_is_wanted(self, machine: Machine) -> None:
         """Scenario: Cleanup exits terminals when enabled"""
         prepare(machine, script(rule("programmer", misbehave="{ hang = true }")))

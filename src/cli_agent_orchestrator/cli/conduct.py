@@ -68,7 +68,7 @@ EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
-CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
+CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ When you have filled in task.md, let five Codex agents work on it (--provider ch
   {cao} run task.md
 """
 
+STOPPED = "The demo was stopped. The same command begins it anew"
+
 
 @click.command()
 def demo() -> None:
@@ -90,7 +92,7 @@ def _run(project: Path, environ: Mapping[str, str]) -> int:
         "CLEANUP_ON_EXIT": "1",
     }
     order = Order(RunConfig.from_env(settings), environ)
-    return conduct(order, choose_view(project, as_json=False, report=""))
+    return conduct(order, choose_view(project, as_json=False, report="", unfinished=STOPPED))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ERASE_BLOCK = "\r\x1b[J"
 """Takes away what a live view shows at the cursor; it is drawn again below."""
 SHOW_CURSOR = "\x1b[?25h"
-STOPPING = "cao: stopping; what is saved can be resumed. Ctrl-C again ends at once.\n"
+STOPPING = "cao: stopping. Ctrl-C again ends at once.\n"
 
 
 class Interrupts:

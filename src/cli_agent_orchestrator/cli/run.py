@@ -96,6 +96,7 @@ def run(
     """
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import Order, conduct
+        from cli_agent_orchestrator.cli.narration import unfinished_words
         from cli_agent_orchestrator.cli.progress import choose_view
         from cli_agent_orchestrator.discovery import name_server
 
@@ -118,7 +119,8 @@ def run(
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
     )
-    view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
+    report = report_command(config, Path.cwd())
+    view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(order, view))
 
 
