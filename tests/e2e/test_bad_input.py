@@ -192,6 +192,20 @@ class TestSavedState:
         assert not state_path(ready).exists()
         assert_nothing_was_started(ready)
 
+    @pytest.mark.parametrize("field", ["prompt", "wd", "session_name", "feedback"])
+    def test_a_state_with_half_a_character_is_refused_and_left_alone(
+        self, ready: Machine, field: str
+    ) -> None:
+        content = json.dumps({**OLD_STATE, field: "x\ud800"})
+        state_path(ready).write_text(content, encoding="ascii")
+        for words in (["run", "task.md"], ["run", "--resume"], ["report"]):
+            done = ready.cao(*words)
+            assert done.returncode == 2, done.stderr
+            assert f"'{field}' holds half a character" in done.stderr
+            assert done.stderr.count("\n") == 1
+        assert state_path(ready).read_text(encoding="ascii") == content
+        assert_nothing_was_started(ready)
+
     @pytest.mark.tmux
     @pytest.mark.parametrize("objects", [False, True], ids=["plain ids", "objects"])
     def test_a_state_of_the_earlier_script_goes_on(self, ready: Machine, objects: bool) -> None:

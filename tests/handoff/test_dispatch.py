@@ -207,6 +207,13 @@ class TestServerAway:
         stage.agents.output_refusals = [AWAY, AWAY]
         assert wait(stage) == "what the screen says"
 
+    def test_half_a_character_in_the_last_output_is_replaced(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, replace(RULES, strict=False))
+        stage.status(0, PROCESSING)
+        stage.status(2, IDLE)
+        stage.agents.output = "half \ud83d"
+        assert wait(stage) == "half ?"
+
     def test_a_last_output_that_no_state_could_hold_is_refused(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, replace(RULES, strict=False))
         stage.status(0, PROCESSING)
