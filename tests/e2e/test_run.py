@@ -135,7 +135,7 @@ class TestSignals:
         assert state_of(machine)["final_status"] == "RUNNING"
         assert agents_left(machine) == set()
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])
     def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
         self, machine: Machine, number: int, shared: bool
@@ -152,6 +152,17 @@ class TestSignals:
             assert agents_left(machine) == set()
         assert "are ended again" in run.told("warning")[-1]["text"]
         assert not (machine.work / ".tmp" / "orchestrator-loop-state.json").exists()
+
+    def test_a_run_that_is_to_outlive_its_terminal_does(self, machine: Machine) -> None:
+        prepare(machine, script())
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            with running(machine, "task.md") as run:
+                run.until(at("turn_began", "analyst"))
+                run.interrupt(signal.SIGHUP)
+                assert run.end() == 0
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def test_a_second_ctrl_c_ends_at_once(self, machine: Machine) -> None:
         prepare(machine, "start_delay = 600\n")

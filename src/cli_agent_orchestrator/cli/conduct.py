@@ -105,6 +105,9 @@ def conduct(order: Order, view: View) -> int:
                 click.echo(CLOSED, err=True)
             raise
         except OSError as error:
+            if interrupts.noted is not None:
+                # A terminal that was closed takes with it the place where things are told.
+                return interrupts.exit_code
             conductor.end(EXIT_ERROR, str(error))
             kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
             raise RunError(f"{error}; {kept}") from error

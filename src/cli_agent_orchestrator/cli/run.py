@@ -92,7 +92,7 @@ def run(
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
-    130 and 143 ended by a signal, 141 when nobody reads its output any more.
+    129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import Order, conduct
