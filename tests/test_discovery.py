@@ -222,6 +222,13 @@ class TestFound:
         found = look(environ, ours.port).found
         assert found == Found(ours.url, TOKEN, "at the usual port", proved=True)
 
+    def test_one_of_the_state_folder_is_found_whatever_other_token_the_user_gave(
+        self, environ: dict[str, str], state: Path, ours: RunningApi
+    ) -> None:
+        announce(state, ours.url)
+        environ["CAO_TOKEN"] = "of another server"
+        assert look(environ).found == Found(ours.url, TOKEN, "of your state folder", proved=True)
+
     def test_where_any_port_will_do_there_is_no_usual_one(
         self, environ: dict[str, str], ours: RunningApi
     ) -> None:
@@ -273,6 +280,19 @@ class TestStrangers:
             assert look(environ, theirs.port).found is None
         with running_api(token=None) as without_any:
             assert look(environ, without_any.port).found is None
+
+    def test_an_answer_that_was_heard_before_proves_nothing(self, environ: dict[str, str]) -> None:
+        heard: list[bytes] = []
+
+        def listen(connection: socket.socket) -> None:
+            heard.append(connection.recv(1000).partition(b" HTTP")[0])
+
+        with listening(listen) as port:
+            look(environ, port)
+            look(environ, port)
+        first, second = heard
+        assert b"challenge=" in first
+        assert first != second
 
     def test_an_answer_that_was_fetched_from_our_server_proves_nothing(
         self, environ: dict[str, str], ours: RunningApi

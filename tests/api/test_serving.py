@@ -6,14 +6,22 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.app import create_app
-from cli_agent_orchestrator.api.serving import BackgroundServer, bind, run, serve
+from cli_agent_orchestrator.api.serving import (
+    MOST_CONNECTIONS,
+    BackgroundServer,
+    bind,
+    run,
+    serve,
+)
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from cli_agent_orchestrator.models import TerminalStatus
 from tests.api.running import RunningApi, running_api
 from tests.fakes import FakeService
 
@@ -57,6 +65,35 @@ async def test_an_address_that_is_not_ours_is_a_usage_error() -> None:
 async def test_a_name_that_does_not_exist_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no-such-host"):
         await bind("no-such-host.invalid", 0)
+
+
+def test_who_opens_connections_without_end_takes_no_files_from_the_others(api: RunningApi) -> None:
+    api.service.add()
+    with ExitStack() as opened, api.client() as client, client.stream("GET", "/events") as stream:
+        lines = stream.iter_lines()
+        assert "event: snapshot" in lines
+        connections = []
+        for _ in range(3 * MOST_CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", api.port), 60)
+            connections.append(opened.enter_context(connection))
+            connection.sendall(b"GET /health HTTP/1.1\r\n")
+        assert client.get("/sessions").status_code == 200
+        api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
+        assert "event: status" in lines
+        ended = [one for one in connections if _is_ended(one)]
+        assert len(connections) - len(ended) <= MOST_CONNECTIONS
+        assert connections[0] in ended
+        assert connections[-1] not in ended
+
+
+def _is_ended(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> None:

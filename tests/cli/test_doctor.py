@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.doctor import Finding, State, examine, is_run_possible
+from cli_agent_orchestrator.cli.doctor import Finding, State, conclude, examine, is_run_possible
 from cli_agent_orchestrator.config import ServerConfig
 from tests.e2e.runs import free_port
 from tests.third_party import third_party
@@ -42,6 +42,9 @@ class Desk:
     def findings(self) -> dict[str, Finding]:
         config = ServerConfig.from_env(self.environ)
         return {finding.subject: finding for finding in examine(config, self.environ)}
+
+    def conclusion(self) -> str:
+        return conclude(list(self.findings().values()), "cao")
 
     def is_ready(self) -> bool:
         return is_run_possible(list(self.findings().values()))
@@ -90,6 +93,29 @@ def test_an_agent_that_is_not_logged_in_is_noted(desk: Desk) -> None:
     desk.install("codex", '[ "$1" = login ] && exit 1', "echo 0.166.0")
     assert desk.findings()["agent codex"].state is State.NOTE
     assert "log in" in desk.findings()["agent codex"].advice
+
+
+LOGGED_OUT = ('[ "$1" = --version ] || exit 1', "echo 2.1.325")
+
+
+def test_the_command_for_a_run_names_the_agent_if_it_is_not_the_usual_one(desk: Desk) -> None:
+    desk.install_tmux()
+    desk.install("claude", "echo 2.1.325")
+    assert desk.conclusion().endswith("cao run task.md --provider claude_code")
+    desk.install("codex", "echo 0.166.0")
+    assert desk.conclusion() == "A run is possible: cao init, then cao run task.md"
+
+
+def test_the_command_for_a_run_names_no_agent_that_is_not_logged_in(desk: Desk) -> None:
+    desk.install_tmux()
+    desk.install("codex", *LOGGED_OUT)
+    once = "A run is possible once codex is logged in: cao init, then cao run task.md"
+    assert desk.conclusion() == once
+    desk.install("claude", *LOGGED_OUT)
+    assert desk.conclusion() == once
+    desk.install("claude", "echo 2.1.325")
+    assert desk.conclusion().startswith("A run is possible: ")
+    assert desk.conclusion().endswith("cao run task.md --provider claude_code")
 
 
 def test_an_agent_that_is_logged_in_is_said_to_be(desk: Desk) -> None:

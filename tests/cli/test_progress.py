@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from cli_agent_orchestrator.cli.live import LiveView
-from cli_agent_orchestrator.cli.narration import Narration, Tone
+from cli_agent_orchestrator.cli.narration import Narration, Tone, unfinished_words
 from cli_agent_orchestrator.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
@@ -211,6 +211,25 @@ class TestWords:
         assert line is not None
         assert line.text == "PASS after 2 rounds (cao report --wd /p says more)"
         assert told(event) == "PASS after 2 rounds"
+
+    @pytest.mark.parametrize(
+        ("resume", "words"),
+        [
+            (None, "The same command goes on with it"),
+            (True, "The same command goes on with it"),
+            (False, "The same command with --resume instead of --no-resume goes on with it"),
+        ],
+    )
+    def test_a_run_that_was_stopped_names_the_command_that_really_goes_on(
+        self, resume: bool | None, words: str
+    ) -> None:
+        assert unfinished_words(resume) == f"The run is saved. {words}"
+
+    def test_a_run_without_a_verdict_ends_with_the_words_that_were_given_for_it(self) -> None:
+        event = RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal")
+        line = Narration(Path("/p"), unfinished="It is over").tell(event)
+        assert line is not None
+        assert line.text == "It is over"
 
 
 class FakeScreens:

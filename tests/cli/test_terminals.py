@@ -47,28 +47,34 @@ class Shell:
 
     def typed(self, answer: str, *words: str) -> str:
         """Run a command in a terminal, type an answer, and return all that was shown."""
-        env = {**os.environ, **{name: text for name, text in self.env.items() if text is not None}}
-        for name, text in self.env.items():
-            if text is None:
-                env.pop(name, None)
         person, device = pty.openpty()
         try:
             os.write(person, answer.encode())
-            done = subprocess.run(
-                [*CAO, *words],
-                stdin=device,
-                capture_output=True,
-                text=True,
-                env=env,
-                cwd=self._folder,
-                timeout=60,
-                check=False,
-            )
+            done = self.start(*words, stdin=device)
         finally:
             os.close(person)
             os.close(device)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def start(
+        self, *words: str, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as a process of its own."""
+        env = {**os.environ, **{name: text for name, text in self.env.items() if text is not None}}
+        for name, text in self.env.items():
+            if text is None:
+                env.pop(name, None)
+        return subprocess.run(
+            [*CAO, *words],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=self._folder,
+            timeout=60,
+            check=False,
+        )
 
 
 @pytest.fixture
@@ -178,6 +184,16 @@ def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None
     lines = shell.run("ls").output.splitlines()
     assert lines[0].split()[-2] == "PERMISSIONS"
     assert lines[1].split()[-2] == "ask"
+
+
+def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    done = shell.start("attach", "1111")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "cao: attach needs a terminal, for input and output; "
+        "`cao output 11111111 --screen` prints what it shows\n"
+    )
 
 
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.pipeline.state import from_json
+from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.conductor import state_file_of
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, replies_of, script, state_of
 
@@ -188,6 +193,20 @@ class TestSavedState:
         assert not state_path(ready).exists()
         assert_nothing_was_started(ready)
 
+    @pytest.mark.parametrize("field", ["prompt", "wd", "session_name", "feedback"])
+    def test_a_state_with_half_a_character_is_refused_and_left_alone(
+        self, ready: Machine, field: str
+    ) -> None:
+        content = json.dumps({**OLD_STATE, field: "x\ud800"})
+        state_path(ready).write_text(content, encoding="ascii")
+        for words in (["run", "task.md"], ["run", "--resume"], ["report"]):
+            done = ready.cao(*words)
+            assert done.returncode == 2, done.stderr
+            assert f"'{field}' holds half a character" in done.stderr
+            assert done.stderr.count("\n") == 1
+        assert state_path(ready).read_text(encoding="ascii") == content
+        assert_nothing_was_started(ready)
+
     @pytest.mark.tmux
     @pytest.mark.parametrize("objects", [False, True], ids=["plain ids", "objects"])
     def test_a_state_of_the_earlier_script_goes_on(self, ready: Machine, objects: bool) -> None:
@@ -254,6 +273,17 @@ class TestSavedState:
         done = ready.cao("run", "task.md", "--resume")
         assert done.returncode == 3
         assert "set API" in done.stderr
+
+    def test_a_server_elsewhere_is_used_again_only_if_it_is_named_again(
+        self, ready: Machine
+    ) -> None:
+        elsewhere = "http://192.0.2.1:1"
+        state = from_json({**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": elsewhere})
+        config = RunConfig.from_env({"WD": str(ready.work)})
+        state_file_of(config, state_folder(ready.env), SystemClock()).save_state(state)
+        done = ready.cao("run")
+        assert done.returncode == 3
+        assert f"used the server {elsewhere}: set API" in done.stderr
 
 
 def install(machine: Machine, text: str) -> None:

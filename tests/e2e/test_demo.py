@@ -84,8 +84,10 @@ def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
             if "cycle 2, analyst" in line:
                 process.send_signal(signal.SIGINT)
                 break
-        process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert said.endswith("The demo was stopped. The same command begins it anew\n")
+    assert "saved" not in said
     assert not tmux_answers(visitor)
 
 

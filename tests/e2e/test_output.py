@@ -65,7 +65,7 @@ def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words:
         errors = process.stderr.read()
     assert process.wait(60) == 141
     assert errors.splitlines() == [
-        "cao: nobody reads the output any more; what is saved can be resumed by the same command"
+        "cao: nobody reads the output any more; what is saved can be resumed"
     ]
     assert state_of(machine)["final_status"] == "RUNNING"
     done = machine.cao("run")

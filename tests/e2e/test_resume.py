@@ -263,6 +263,19 @@ class TestWhichRunIsMeant:
         assert state_of(unfinished) == before
         done = unfinished.cao("run", "task.md", "--resume")
         assert done.returncode == 0, done.stdout + done.stderr
+        # Nor does it then go by settings that somebody else may have chosen.
+        tester = archive_of(unfinished) / "005-tester-prompt.md"
+        assert "make special-check" not in tester.read_text()
+
+    def test_a_new_run_leaves_the_agents_alone_that_a_state_of_another_machine_names(
+        self, unfinished: Machine
+    ) -> None:
+        named = set(state_of(unfinished)["terminals"].values())
+        (unfinished.home / "state" / "run.key").unlink()
+        with running(unfinished, "task.md", "--no-resume") as run:
+            run.until(at("turn_began", "analyst"))
+            assert named <= set(unfinished.tmux("list-panes", "-a", "-F", "#{@cao_id}").split())
+            assert not set(state_of(unfinished)["terminals"].values()) & named
 
     def test_a_project_cannot_say_that_its_state_is_meant(self, unfinished: Machine) -> None:
         (unfinished.work / "cao.toml").write_text("resume = true\n", encoding="utf-8")

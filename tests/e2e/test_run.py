@@ -111,6 +111,17 @@ class TestSignals:
         assert "goes on" in done.stdout
         assert_five_turns_once(machine)
 
+    def test_a_new_run_that_stops_does_not_say_that_no_resume_goes_on_with_it(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("analyst", turn="1", misbehave='{ error = "usage limit" }')))
+        command = ("run", "task.md", "--no-resume")
+        stopped = machine.cao(*command)
+        assert stopped.returncode == 3, stopped.stdout + stopped.stderr
+        assert "with --resume instead of --no-resume goes on with it" in stopped.stdout
+        done = machine.cao(*command[:-1], "--resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_sigterm_ends_the_agents_if_that_is_wanted(self, machine: Machine) -> None:
         """Scenario: Cleanup exits terminals when enabled"""
         prepare(machine, script(rule("programmer", misbehave="{ hang = true }")))
@@ -124,7 +135,7 @@ class TestSignals:
         assert state_of(machine)["final_status"] == "RUNNING"
         assert agents_left(machine) == set()
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])
     def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
         self, machine: Machine, number: int, shared: bool
@@ -141,6 +152,17 @@ class TestSignals:
             assert agents_left(machine) == set()
         assert "are ended again" in run.told("warning")[-1]["text"]
         assert not (machine.work / ".tmp" / "orchestrator-loop-state.json").exists()
+
+    def test_a_run_that_is_to_outlive_its_terminal_does(self, machine: Machine) -> None:
+        prepare(machine, script())
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            with running(machine, "task.md") as run:
+                run.until(at("turn_began", "analyst"))
+                run.interrupt(signal.SIGHUP)
+                assert run.end() == 0
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def test_a_second_ctrl_c_ends_at_once(self, machine: Machine) -> None:
         prepare(machine, "start_delay = 600\n")

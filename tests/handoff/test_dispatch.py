@@ -1,5 +1,7 @@
 """A turn from the prompt to the reply, with time that is moved."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -7,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError, NoResponseFile
-from cli_agent_orchestrator.handoff.mailbox import Change, StatusSignal, WakeSignal
+from cli_agent_orchestrator.handoff.dispatch import Handoff, World
+from cli_agent_orchestrator.handoff.mailbox import Change, Post, StatusSignal, WakeSignal
 from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
@@ -204,6 +207,13 @@ class TestServerAway:
         stage.agents.output_refusals = [AWAY, AWAY]
         assert wait(stage) == "what the screen says"
 
+    def test_half_a_character_in_the_last_output_is_replaced(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, replace(RULES, strict=False))
+        stage.status(0, PROCESSING)
+        stage.status(2, IDLE)
+        stage.agents.output = "half \ud83d"
+        assert wait(stage) == "half ?"
+
     def test_a_last_output_that_no_state_could_hold_is_refused(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, replace(RULES, strict=False))
         stage.status(0, PROCESSING)
@@ -269,6 +279,22 @@ def test_turns_follow_each_other(stage: Stage) -> None:
         assert send(stage) == f"reply {number}"
     names = sorted(path.name for path in stage.files.archive_folder.iterdir())
     assert names == ["001-analyst.md", "002-analyst.md", "003-analyst.md"]
+
+
+def test_each_turn_of_an_agent_is_watched_over_anew(stage: Stage) -> None:
+    watched: list[Path] = []
+
+    @contextmanager
+    def watch(path: Path, post: Post) -> Iterator[None]:
+        watched.append(path)
+        yield
+
+    world = World(stage.clock, stage.mailbox, watch)
+    with Handoff(stage.agents, stage.files, RULES, world=world) as handoff:
+        for text in ("first", "second"):
+            stage.agents.on_send = partial(stage.write, text)
+            assert handoff.send_and_wait(TERMINAL, stage.role, "do it").text == text
+    assert watched == [stage.path, stage.path]
 
 
 def test_a_handoff_can_be_opened_and_closed_without_a_turn(stage: Stage) -> None:

@@ -27,7 +27,7 @@ from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState, Turn
 from cli_agent_orchestrator.pipeline.task import Task, parse_task
-from cli_agent_orchestrator.terminals.delivery import typeable
+from cli_agent_orchestrator.terminals.courier import typeable
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
     PROGRAMMER_SUMMARY,
@@ -347,7 +347,7 @@ def test_nor_can_it_by_characters_that_are_not_typed_or_not_seen(text: str) -> N
     state = replace(state, outputs={**state.outputs, Role.ANALYST: Output(text)})
     prompt = build_prompt(Turn(Role.ANALYST_REVIEW, 1, 1), state, BRIEFING)
     typed, _ = typeable(prompt)
-    assert typed.decode() == prompt
+    assert typed == prompt
     assert [line.strip() for line in prompt.splitlines()].count(
         "=== end of ANALYST_SUMMARY ==="
     ) == 1

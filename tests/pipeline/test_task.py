@@ -64,3 +64,8 @@ def test_another_form_is_refused_and_the_expected_one_shown(text: str, reason: s
 
 def test_the_form_that_is_shown_is_a_task() -> None:
     assert parse_task(EXPECTED_FORM).scenario_test
+
+
+def test_a_task_that_no_agent_could_be_told_is_refused() -> None:
+    with pytest.raises(PromptError, match="at most 2097152"):
+        parse_task(f"{EXPLORE}\n{'é' * 1_100_000}\n{SCENARIO}\nrun\n")

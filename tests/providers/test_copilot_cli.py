@@ -204,8 +204,18 @@ def test_the_folder_is_trusted_for_this_session_alone() -> None:
     assert "remember the folder" in other.advice
 
 
+def test_an_agent_that_is_not_signed_in_is_not_started() -> None:
+    file = SCREENS / "idle" / "1.0.102-signed_out.txt"
+    found = copilot_cli.startup_dialog(file.read_text(encoding="utf-8"))
+    assert found is not None
+    assert (found.name, found.keys) == ("sign in", ())
+    assert "/login" in found.advice
+
+
 def test_a_question_of_a_turn_is_no_startup_question() -> None:
     assert copilot_cli.startup_dialog(DIALOG) is None
+    quoted = f"{TABS} ❯ Do it    12:30\n\n ● Please use /login to sign in to use Copilot\n{AT_REST}"
+    assert copilot_cli.startup_dialog(quoted) is None
 
 
 def test_the_last_answer_is_what_was_said_last_and_no_more() -> None:

@@ -311,6 +311,18 @@ class TestReplacement:
         with pytest.raises(ApiRefused, match="could not be started"):
             replace_terminals(rig.server, state, {Role.TESTER: "codex"})
 
+    def test_a_session_that_refuses_an_agent_for_now_is_not_given_up(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        class Full(FakeServer):
+            def create_terminal(self, *_: object, **__: object) -> dict[str, Any]:
+                raise ApiRefused("POST", "/sessions/cao-1/terminals", 503, "too many")
+
+        full = Full()
+        with pytest.raises(ApiRefused, match="too many"):
+            replace_terminals(full, state, {Role.TESTER: "codex"})
+        assert full.sessions == []
+
 
 class TestExit:
     def test_all_five_agents_are_asked_to_quit(self, rig: Rig) -> None:

@@ -24,3 +24,12 @@ def test_a_turn_with_a_byte_that_is_no_text_is_still_a_turn(tmp_path: Path) -> N
     journal.write(FIRST)
     journal.path.write_bytes(journal.path.read_bytes().replace(b"done", b"d\xffne"))
     assert journal.read() == [replace(FIRST, outcome="d\ufffdne")]
+
+
+def test_half_a_line_that_a_full_disk_left_spoils_no_other(tmp_path: Path) -> None:
+    journal = Journal(Folder(tmp_path))
+    journal.write(FIRST)
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole + whole[:20])
+    journal.write(SECOND)
+    assert journal.read() == [FIRST, SECOND]

@@ -11,12 +11,13 @@ from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, Revie
 from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, HandoffTimeout, StateError
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.resuming import AGAIN
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.roles import Phase, Role
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
@@ -149,6 +150,29 @@ class TestSaving:
         assert final.final_status is FinalStatus.PASS
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
 
+    def test_a_verdict_that_cannot_be_saved_is_not_told_as_one(self, rig: Rig) -> None:
+        class NoVerdicts(StateFile):
+            def save_state(self, state: RunState) -> None:
+                if state.final_status is not FinalStatus.RUNNING:
+                    raise StateError("the state cannot be saved: No space left on device")
+                super().save_state(state)
+
+        state = rig.begin()
+        rig.rules = SHORT
+        rig.state_file = NoVerdicts(rig.state_file.path, rig.clock)
+        with rig.runner(state) as runner:
+            with pytest.raises(StateError):
+                runner.run(state)
+            assert runner.state.final_status is FinalStatus.RUNNING
+
+    def test_why_a_run_ends_is_told_though_its_time_cannot_be_saved(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.answer = lambda asked: None
+        rig.server.statuses[state.terminal_of(Role.ANALYST)] = TerminalStatus.PROCESSING
+        rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=3)
+        with pytest.raises(HandoffTimeout):
+            rig.run(state)
+
 
 class TestStopping:
     def test_a_stop_leaves_a_saved_run_that_goes_on_at_the_same_turn(self, rig: Rig) -> None:
@@ -241,6 +265,8 @@ class TestResuming:
             state = rig.run(rig.saved())
             assert state.final_status is FinalStatus.PASS
             assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
+            journal = Journal(rig.files(state).kept).read()
+            assert [turn.role for turn in journal] == [str(role) for role in FIVE_TURNS]
 
     def test_the_words_of_a_turn_in_flight_stay_the_same_under_other_settings(
         self, rig: Rig
@@ -282,6 +308,48 @@ class TestResuming:
         with rig.runner(rig.saved()) as runner:
             assert runner.settle(rig.saved()) == rig.saved()
 
+    def test_one_that_was_to_be_asked_again_when_the_run_was_killed_still_is(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        rig.server.answer = lambda asked: None
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
+        analyst = state.terminal_of(Role.ANALYST)
+        rig.server.statuses[analyst] = TerminalStatus.ERROR
+        with pytest.raises(Killed):
+            rig.run(rig.saved(), kill_at(lambda event: is_kind(event, EventKind.ASKED_AGAIN)))
+        rig.server.statuses.clear()
+        rig.server.answer = agree
+        assert rig.run(rig.saved()).final_status is FinalStatus.PASS
+        first, again = rig.server.prompts_to(Role.ANALYST)[:2]
+        assert again == AGAIN + first
+
+    @pytest.mark.parametrize(
+        ("saved", "archived", "number"), [(0, 0, 1), (7, 0, 8), (0, 7, 8), (7, 9, 10)]
+    )
+    def test_a_turn_gets_a_number_that_none_had_before(
+        self, rig: Rig, saved: int, archived: int, number: int
+    ) -> None:
+        """An agent may have emptied the archive; a state that was put back may be older than it."""
+        state = rig.begin()
+        state = replace(state, progress=replace(state.progress, sequence=saved))
+        if archived:
+            rig.files(state).archive_text("analyst-prompt", archived, "of another turn")
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: isinstance(event, TurnBegan)))
+        in_flight = rig.saved().progress.in_flight
+        assert in_flight is not None
+        assert in_flight.sequence == number
+
+    def test_a_reply_to_another_turn_is_not_settled(self, rig: Rig) -> None:
+        state = rig.begin()
+        of_round_two = Dispatch(Turn(Role.ANALYST, 2, 1), "key", 3, 0.0)
+        state = replace(state, progress=replace(state.progress, in_flight=of_round_two))
+        rig.files(state).archive_text("analyst", 3, agree(Asked("", Role.ANALYST, "", None)))
+        with rig.runner(state) as runner:
+            assert runner.settle(state) is state
+
     def test_a_replaced_agent_is_told_everything_again(self, rig: Rig) -> None:
         state = rig.begin()
 
@@ -302,6 +370,20 @@ class TestResuming:
         assert "Make the parser accept empty lines." in first
         assert "Make the parser accept empty lines." in again
         assert "Change `parse` in parser.py." in again
+
+
+class TestTheEnd:
+    def test_the_status_stream_is_closed(self, rig: Rig) -> None:
+        closed: list[bool] = []
+
+        class Telling(FakeServer):
+            def close_events(self) -> None:
+                closed.append(True)
+
+        rig.server = Telling(features_named=frozenset({"events", "input-body"}))
+        rig.rules = SHORT
+        assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+        assert closed
 
 
 class TestBadDays:
@@ -331,6 +413,20 @@ class TestBadDays:
         rig.server.statuses.clear()
         assert rig.run(rig.saved()).final_status is FinalStatus.PASS
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    def test_a_failed_turn_is_asked_again_though_its_error_is_gone_from_the_screen(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        rig.server.statuses["tester-1"] = TerminalStatus.ERROR
+        rig.server.answer = lambda asked: None if asked.role is Role.TESTER else agree(asked)
+        with pytest.raises(HandoffError, match="error state"):
+            rig.run(state)
+        rig.server.statuses.clear()
+        rig.server.answer = agree
+        assert rig.run(rig.saved()).final_status is FinalStatus.PASS
+        first, again = rig.server.prompts_to(Role.TESTER)
+        assert again == AGAIN + first
 
     @pytest.mark.parametrize(
         "verdict",

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
+from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
@@ -45,7 +46,7 @@ def names(folder: Path) -> list[str]:
 def test_a_saved_state_is_loaded_as_it_was(state_file: StateFile) -> None:
     """Scenario: State roundtrip"""
     outputs = {**new_state().outputs, Role.ANALYST: Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
-    state = replace(new_state(), outputs=outputs, wd="/not utf-8: \udcff")
+    state = replace(new_state(), outputs=outputs)
     state_file.save_state(state)
     assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
 
@@ -286,3 +287,43 @@ def test_a_task_that_no_state_could_hold_is_refused(tmp_path: Path, text: str) -
     (tmp_path / "task.md").write_text(text, encoding="utf-8")
     with pytest.raises(PromptError, match="more than 4 MB"):
         read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path / "task.md")))
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ({"prompt": "\ud800"}, "prompt"),
+        ({"outputs": {"analyst": "x\udfff"}}, "outputs.analyst"),
+        ({"progress": {"briefed": ["a", "\ud83d"]}}, "progress.briefed.1"),
+        ({"progress": {"\udcff": 1}}, "progress"),
+    ],
+)
+@pytest.mark.parametrize("file", ["state.json", "state"])
+def test_a_state_with_half_a_character_is_refused_and_left_alone(
+    tmp_path: Path, content: dict[str, object], name: str, file: str
+) -> None:
+    path = tmp_path / file
+    text = json.dumps({"version": 1, "final_status": "RUNNING", **content})
+    path.write_text(text, encoding="ascii")
+    with pytest.raises(UsageError, match=f"'{re.escape(name)}' holds half a character") as caught:
+        StateFile(path, Noon()).load_state()
+    assert str(path) in str(caught.value)
+    assert names(tmp_path) == [file]
+
+
+def test_whole_characters_may_be_written_in_two_halves(state_file: StateFile) -> None:
+    state_file.path.write_text(
+        r'{"version": 1, "final_status": "RUNNING", "prompt": "\ud83d\ude00"}', encoding="ascii"
+    )
+    state = state_file.load_state()
+    assert state is not None
+    assert state.prompt == "\N{GRINNING FACE}"
+
+
+def test_a_state_with_half_a_character_is_not_saved(state_file: StateFile) -> None:
+    state_file.save_state(new_state())
+    settings = {"PROJECT_TEST_CMD": "make \udcff"}
+    halved = replace(new_state(), progress=Progress(settings=settings))
+    with pytest.raises(UsageError, match=r"progress\.settings\.PROJECT_TEST_CMD' holds half"):
+        state_file.save_state(halved)
+    assert state_file.load_state() is not None

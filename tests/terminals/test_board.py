@@ -167,7 +167,7 @@ async def test_a_session_that_was_cleared_has_no_answer() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE, AgentSignal(SignalKind.CLEARED, "/clear")):
         board.signal(live, Source.RECORD, signal, at=5)
-    assert live.answer is None
+    assert live.heard.answer is None
 
 
 async def test_a_terminal_that_was_removed_is_not_judged_any_more() -> None:
@@ -175,6 +175,6 @@ async def test_a_terminal_that_was_removed_is_not_judged_any_more() -> None:
     board.opened(live, PANE)
     for text in (QUESTION, "a frame that is half drawn"):
         board.screen_changed(PaneScreen("%1", text, "", in_mode=False))
-    assert live.decay is not None
+    assert live.upkeep.decay is not None
     board.remove(live)
-    assert live.decay.cancelled()
+    assert live.upkeep.decay.cancelled()

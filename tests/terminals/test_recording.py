@@ -208,3 +208,38 @@ async def test_a_record_that_an_agent_names_anew_is_followed_too(agent: Agent) -
         record.writes("task_complete", last_agent_message=name)
         await agent.reaches(COMPLETED)
     assert agent.live.heard.answer == "2"
+
+
+async def test_the_search_goes_on_after_the_record_of_a_sub_agent(agent: Agent) -> None:
+    agent.begins("0", {"subagent": {"thread_spawn": {}}})
+    await agent.finds("0")
+    agent.begins("1").writes("task_started")
+    await agent.reaches(PROCESSING)
+
+
+async def test_what_stands_in_a_record_before_an_agent_names_it_is_no_answer(agent: Agent) -> None:
+    agent.begins("1").writes("task_complete", last_agent_message="to an earlier message")
+    agent.live.heard = replace(agent.live.heard, transcript=agent.folder / "rollout-1.jsonl")
+    await agent.finds("1")
+    assert agent.live.heard.answer is None
+
+
+async def test_the_records_of_an_agent_that_is_forgotten_tell_nothing_any_more(
+    agent: Agent,
+) -> None:
+    record = agent.begins("1")
+    record.writes("task_complete", last_agent_message="done")
+    await agent.finds("1")
+    await agent.reaches(COMPLETED)
+    other = agent.board.add(replace(agent.live.row, id="t2"), agent.live.provider)
+    marker = agent.folder / "events.jsonl"
+    agent.recorder.follow_events(other, marker)
+    agent.recorder.forget(agent.live)
+    record.writes("task_started")
+    with marker.open("a", buffering=1) as file:
+        Record(file).writes("task_started")
+    async with asyncio.timeout(60):
+        while other.status is not PROCESSING:
+            await other.changed.wait()
+    assert agent.live.status is COMPLETED
+    agent.board.remove(other)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import (
     BadFolder,
     BadMessage,
@@ -18,6 +19,7 @@ from cli_agent_orchestrator.errors import (
     MessageTooLarge,
     NotFound,
     StartError,
+    TmuxError,
     UnknownName,
     UsageError,
 )
@@ -348,6 +350,17 @@ async def test_a_restart_finds_every_terminal_with_its_right_status(ground: Grou
         again = await service.send(terminals["do"].id, "do", "key-do")
         assert again.confirmed
         assert "turn 2" not in await service.output(terminals["do"].id, OutputMode.FULL)
+
+
+async def test_a_service_that_cannot_start_lets_go_of_its_folder(ground: Ground) -> None:
+    usual = ground.config
+    ground.config = replace(usual, environ={**usual.environ, "PATH": "/nonexistent"})
+    service = TerminalService(ground.config, SystemClock())
+    with pytest.raises(TmuxError):
+        await service.start()
+    ground.config = usual
+    async with ground.service() as second:
+        assert second.sessions() == []
 
 
 async def test_windows_of_no_known_terminal_are_swept_at_the_start(ground: Ground) -> None:

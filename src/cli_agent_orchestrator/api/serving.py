@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from http.client import HTTPConnection, HTTPException
+from itertools import count
 from typing import Any, TypeVar
 
 import uvicorn
@@ -28,6 +29,8 @@ HEAD_LIMIT = 1024 * 1024
 """Bytes of request line and headers, roughly: the parser itself would take any number."""
 DATE_SECONDS = 1.0
 """How exact the time in answers is."""
+MOST_CONNECTIONS = 100
+"""Each takes a file of this process, which may have to do with 256, and anybody may connect."""
 PROBE_SECONDS = 2.0
 PROBE_LIMIT = 64 * 1024
 
@@ -37,9 +40,26 @@ Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's HTTP, which gives up on a request whose head does not end."""
+    """uvicorn's HTTP, which gives up on a request whose head does not end.
+
+    Nor does it keep any number of connections on which nothing is asked: the oldest have to go.
+    """
 
     _head = 0
+    _numbers = count()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._number = next(self._numbers)
+        super().connection_made(transport)
+        held = [other for other in self.connections if not other.transport.is_closing()]
+        if len(held) > MOST_CONNECTIONS:
+            unused = (one for one in held if isinstance(one, BoundedHttp) and one.is_unused)
+            min(unused, key=lambda one: one._number).transport.abort()
+
+    @property
+    def is_unused(self) -> bool:
+        """Is no request in progress?"""
+        return self.cycle is None or self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)

@@ -16,6 +16,8 @@ def completion(shell: str) -> None:
     bash: cao completion bash > ~/.local/share/bash-completion/completions/cao
     zsh:  cao completion zsh > a folder of your $fpath, as _cao
     fish: cao completion fish > ~/.config/fish/completions/cao.fish
+
+    If the folder is not there yet, make it first: mkdir -p FOLDER
     """
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)

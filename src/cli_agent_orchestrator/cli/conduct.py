@@ -25,7 +25,7 @@ from cli_agent_orchestrator.runs.view import View
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
 EXIT_USAGE, EXIT_ERROR = 2, 3
-CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
+CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 
 
 def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.environ) -> int:
@@ -54,6 +54,9 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
                 click.echo(CLOSED, err=True)
             raise
         except OSError as error:
+            if interrupts.noted is not None:
+                # A terminal that was closed takes with it the place where things are told.
+                return interrupts.exit_code
             _end(conductor, EXIT_ERROR, str(error))
             kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
             raise RunError(f"{error}; {kept}") from error

@@ -60,6 +60,8 @@ When you have filled in task.md, let five Codex agents work on it (--provider ch
   {cao} run task.md
 """
 
+STOPPED = "The demo was stopped. The same command begins it anew"
+
 
 @click.command()
 def demo() -> None:
@@ -91,7 +93,8 @@ def _run(project: Path, environ: Mapping[str, str]) -> int:
         "CLEANUP_ON_EXIT": "1",
     }
     request = RunRequest(RunConfig.from_env(settings))
-    return conduct(request, choose_view(project, as_json=False, report=""), environ)
+    view = choose_view(project, as_json=False, report="", unfinished=STOPPED)
+    return conduct(request, view, environ)
 
 
 @contextmanager

@@ -31,11 +31,13 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.versions import find_version
+from cli_agent_orchestrator.settings import BY_NAME
 from cli_agent_orchestrator.terminals.tmux import read_version
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 BUILT_IN = "scripted"
+AGENT = "agent "
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -59,6 +61,8 @@ class Finding:
     """What to do about it, one thing a line."""
     needed: bool = False
     """Is a run impossible without it?"""
+    logged_out: bool = False
+    """Is it an agent that says that nobody is logged in?"""
 
 
 @click.command()
@@ -78,7 +82,7 @@ def doctor(as_json: bool) -> None:
         for finding in findings:
             click.echo(printable(_line(finding)))
         cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-        click.echo("\n" + _conclusion(possible, findings, cao))
+        click.echo("\n" + conclude(findings, cao))
     sys.exit(0 if possible else EXIT_MISSING)
 
 
@@ -97,10 +101,40 @@ def examine(
 
 def is_run_possible(findings: Sequence[Finding]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
-    lacking = any(finding.needed and finding.state is State.MISSING for finding in findings)
-    agents = [finding for finding in findings if finding.subject.startswith("agent ")]
-    real = [finding for finding in agents if finding.subject != f"agent {BUILT_IN}"]
-    return not lacking and any(finding.state is not State.MISSING for finding in real)
+    return not _lacking(findings) and bool(_agents(findings))
+
+
+def conclude(findings: Sequence[Finding], cao: str) -> str:
+    """Say what can be typed next; `cao` is how the command is called here."""
+    lacking = _lacking(findings)
+    if lacking:
+        return f"A run is not possible without: {', '.join(lacking)}"
+    # False comes first, and so does the usual agent.
+    agents = sorted(_agents(findings).items(), key=lambda agent: agent[1].logged_out)
+    if not agents:
+        return (
+            "No real agent is installed: see above how to get one. Without one these work:\n"
+            f"  {cao} demo\n"
+            f"  {cao} run task.md --provider {BUILT_IN}"
+        )
+    name, agent = agents[0]
+    once = f" once {name} is logged in" if agent.logged_out else ""
+    option = "" if name == BY_NAME["PROVIDER"].default else f" --provider {name}"
+    return f"A run is possible{once}: {cao} init, then {cao} run task.md{option}"
+
+
+def _lacking(findings: Sequence[Finding]) -> list[str]:
+    return [f.subject for f in findings if f.needed and f.state is State.MISSING]
+
+
+def _agents(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """Return the real agents that are installed, by name."""
+    names = {f.subject.removeprefix(AGENT): f for f in findings if f.subject.startswith(AGENT)}
+    return {
+        name: finding
+        for name, finding in names.items()
+        if name != BUILT_IN and finding.state is not State.MISSING
+    }
 
 
 def _python() -> Finding:
@@ -118,7 +152,7 @@ def _tmux(environ: Mapping[str, str]) -> Finding:
 
 
 def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Finding:
-    subject = f"agent {provider.name}"
+    subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Finding(subject, State.OK, "built in, for the demo and dry runs")
     wanted = config.provider(provider.name).command or provider.program
@@ -139,10 +173,11 @@ def describe_agent(provider: Provider, found: Program) -> Finding:
     ]
     advice = [remark.advice for remark in remarks if remark.advice]
     return Finding(
-        f"agent {provider.name}",
+        f"{AGENT}{provider.name}",
         State.NOTE if advice else State.OK,
         ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
         "\n".join(advice),
+        logged_out=found.logged_in is False,
     )
 
 
@@ -235,16 +270,3 @@ def _line(finding: Finding) -> str:
         mark = "MISSING" if finding.needed else "no"
     advice = [f"\n{'':9}{'':20}→ {line}" for line in finding.advice.splitlines()]
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"
-
-
-def _conclusion(possible: bool, findings: Sequence[Finding], cao: str) -> str:
-    if possible:
-        return f"A run is possible: {cao} init, then {cao} run task.md"
-    lacking = [f.subject for f in findings if f.needed and f.state is State.MISSING]
-    if lacking:
-        return f"A run is not possible without: {', '.join(lacking)}"
-    return (
-        "No real agent is installed: see above how to get one. Without one these work:\n"
-        f"  {cao} demo\n"
-        f"  {cao} run task.md --provider scripted"
-    )

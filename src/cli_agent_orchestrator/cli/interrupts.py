@@ -9,17 +9,18 @@ from typing import Any
 
 from cli_agent_orchestrator.handoff.vigil import Stopped
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ERASE_BLOCK = "\r\x1b[J"
 """Takes away what a live view shows at the cursor; it is drawn again below."""
 SHOW_CURSOR = "\x1b[?25h"
-STOPPING = "cao: stopping; what is saved can be resumed. Ctrl-C again ends at once.\n"
+STOPPING = "cao: stopping. Ctrl-C again ends at once.\n"
 
 
 class Interrupts:
-    """Notes SIGINT and SIGTERM while the context lasts; a second SIGINT ends the process at once.
+    """Notes the signals that end a run while the context lasts; a second SIGINT ends it at once.
 
-    Enter it in the main thread.
+    Who has let SIGHUP be ignored (`nohup`) wants to outlive the terminal. Enter it in the main
+    thread.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,9 @@ class Interrupts:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupts":
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        noted = (number for number in SIGNALS if number != signal.SIGHUP or not outlives)
+        self._before = {number: signal.signal(number, self._note) for number in noted}
         return self
 
     def __exit__(self, *_: object) -> None:

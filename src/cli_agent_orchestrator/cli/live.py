@@ -21,7 +21,13 @@ from rich.console import Console
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
-from cli_agent_orchestrator.cli.narration import Narration, Tone, agents_in_words, place
+from cli_agent_orchestrator.cli.narration import (
+    UNFINISHED,
+    Narration,
+    Tone,
+    agents_in_words,
+    place,
+)
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
@@ -79,10 +85,11 @@ class LiveView:
         console: Console | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
         report: str = "",
+        unfinished: str = UNFINISHED,
     ) -> None:
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
-        self._narration = Narration(base, report)
+        self._narration = Narration(base, report, unfinished)
         self._server: Screens | None = None
         self._starting: dict[str, str] = {}
         """Who is being started: the agents by the names of their terminals."""

@@ -1,7 +1,7 @@
 """The `cao` command: finds the subcommand, runs it, turns errors into a message and an exit code.
 
 Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configuration or task,
-3 stopped by an error, 130 and 143 ended by SIGINT and SIGTERM, 141 nobody read the output any more.
+3 stopped by an error, 129, 130 and 143 ended by a signal, 141 nobody read the output any more.
 """
 
 import gc

@@ -74,14 +74,27 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 """What is told of events that need nothing but their own text."""
 
 
+def unfinished_words(resume: bool | None) -> str:
+    """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
+    changed = " with --resume instead of --no-resume" if resume is False else ""
+    return f"The run is saved. The same command{changed} goes on with it"
+
+
+UNFINISHED = unfinished_words(None)
+
+
 class Narration:
     """Puts the events of one run into words; it remembers whose turn it is."""
 
-    def __init__(self, base: Path, report: str = "") -> None:
-        """Paths below `base` are told from there; `report` is the command that tells the rest."""
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        """Paths below `base` are told from there; `report` is the command that tells the rest.
+
+        `unfinished` is what is said of a run that has begun and ends without a verdict.
+        """
         self.attach_prefix = ""
         """What goes before `cao`."""
         self._report = report
+        self._unfinished = unfinished
         self._base = base
         self._turn: Turn | None = None
         self._waiting = False
@@ -160,8 +173,7 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status is FinalStatus.RUNNING:
-            saved = "The run is saved. The same command goes on with it"
-            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
+            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""

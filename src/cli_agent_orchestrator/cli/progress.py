@@ -9,7 +9,7 @@ from typing import Self
 
 import click
 
-from cli_agent_orchestrator.cli.narration import Narration, fields_of
+from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration, fields_of
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.runs.events import RunEvent
 from cli_agent_orchestrator.runs.view import Screens, View
@@ -18,8 +18,8 @@ from cli_agent_orchestrator.runs.view import Screens, View
 class PlainView:
     """Shows a run as lines, each with the time."""
 
-    def __init__(self, base: Path, report: str = "") -> None:
-        self._narration = Narration(base, report)
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        self._narration = Narration(base, report, unfinished)
 
     def __enter__(self) -> Self:
         return self
@@ -58,12 +58,15 @@ class JsonView:
         click.echo(json.dumps(fields_of(event)))
 
 
-def choose_view(base: Path, as_json: bool, report: str) -> View:
-    """Return the view that suits where the output goes; `report` is the command that says more."""
+def choose_view(base: Path, as_json: bool, report: str, unfinished: str = UNFINISHED) -> View:
+    """Return the view that suits where the output goes; `report` is the command that says more.
+
+    `unfinished` is what is said of a run that ends without a verdict.
+    """
     if as_json:
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from cli_agent_orchestrator.cli.live import LiveView  # rich is heavy
 
-        return LiveView(base, report=report)
-    return PlainView(base, report)
+        return LiveView(base, report=report, unfinished=unfinished)
+    return PlainView(base, report, unfinished)

@@ -18,12 +18,17 @@ from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
 from cli_agent_orchestrator.pipeline.machine import next_turn
 from cli_agent_orchestrator.pipeline.roles import Role, name_of
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, from_json
+from cli_agent_orchestrator.pipeline.state import (
+    FinalStatus,
+    RunState,
+    find_half_character,
+    from_json,
+)
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.plain_files import folder_of
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
+from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 
 EXCERPT_LINES = 30
 TASK_CHARACTERS = 200
@@ -76,13 +81,16 @@ def read_state(config: RunConfig) -> RunState:
     path = config.state_file
     try:
         data = folder_of(path, config.wd).read(path.name, LARGEST_STATE)
-        return from_json(json.loads(data.decode("utf-8-sig")))
+        content = json.loads(data.decode("utf-8-sig"))
+        state, half = from_json(content), find_half_character(content)
     except FileNotFoundError:
         raise RunError(f"there is no saved run in {path}; `cao run` makes one") from None
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error.strerror}") from error
     except (StateError, ValueError, RecursionError) as error:
         raise StateError(f"{path} is not the state of a run: {error}") from error
+    check_text(path, half, "mend it")
+    return state
 
 
 def build_report(state: RunState, config: RunConfig) -> Report:

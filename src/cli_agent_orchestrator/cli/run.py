@@ -92,10 +92,11 @@ def run(
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
-    130 and 143 ended by a signal, 141 when nobody reads its output any more.
+    129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
+        from cli_agent_orchestrator.cli.narration import unfinished_words
         from cli_agent_orchestrator.cli.progress import choose_view
         from cli_agent_orchestrator.discovery import name_server
         from cli_agent_orchestrator.runs.conductor import RunRequest
@@ -118,7 +119,8 @@ def run(
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
     )
-    view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
+    report = report_command(config, Path.cwd())
+    view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
 
 

@@ -67,6 +67,11 @@ def attach(terminal: str, api: str | None) -> None:
         found = find_terminal(client, terminal)
     if NOT_TOLD in (found.session, found.name):
         raise OrchestratorError(f"the server does not say in which window of tmux {found.id} is")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "attach needs a terminal, for input and output; "
+            f"`cao output {found.id} --screen` prints what it shows"
+        )
     socket = read_server_config(os.environ).tmux_socket
     target = f"={found.session}:={found.name}"
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}

@@ -298,6 +298,8 @@ class Handoff:
 
     def _take_output(self, vigil: Vigil, sequence: int) -> Reply:
         text = vigil.ask(lambda: self._agents.get_last_output(vigil.subject.terminal_id))
+        # A server can send half a character, which is no text.
+        text = text.encode(errors="replace").decode()
         check_size(text, f"the last output of {vigil}")
         vigil.narrator.warn("there is no response file; the agent's last output is taken instead")
         archive = self._files.archive_text(vigil.subject.role, sequence, text)

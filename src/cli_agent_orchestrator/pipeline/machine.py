@@ -24,7 +24,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_review_notes,
     extract_test_evidence,
 )
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator.pipeline.review import (
     EVIDENCE,
     ReviewVerdict,
@@ -164,8 +164,8 @@ def record_reply(state: RunState, turn: Turn, reply: Output, rules: LoopRules) -
     """Return the state after a turn; the turn must be the one that is due."""
     if turn != next_turn(state):
         raise ValueError(f"{turn} is not due")
-    kept = replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY)
-    outcome = judge_reply(turn, kept.text, rules)
+    outcome = judge_reply(turn, reply.text, rules)
+    kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
     state = _keep(_settle(state), turn, kept)
     match outcome:
         case Delivered():

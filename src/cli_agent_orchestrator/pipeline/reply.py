@@ -10,12 +10,14 @@ Everything here takes time in proportion to the length of the text.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # "- ```python", "~~~": a fence may stand in a list item
 FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
 # "```": nothing but space after it
 FENCE_CLOSE_PATTERN = r"\s*(?P<fence>`{3,}|~{3,})\s*$"
+LONGEST_REPLY = 512 * 1024
+"""Bytes that are kept of a reply to be handed on; the archive has the whole of it."""
 COMMENT_OPEN, COMMENT_CLOSE = "<!--", "-->"
 # "## ", "- **", "1. __": what may stand before a label
 MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
@@ -86,6 +88,18 @@ def split_lines(text: str) -> list[str]:
         (index for index in range(len(lines), first, -1) if lines[index - 1].strip()), first
     )
     return lines[first:last]
+
+
+def shorten(reply: Output) -> Output:
+    """Return a reply that can be handed on: of one that is too long its two ends."""
+    data = reply.text.encode("utf-8", "replace")
+    if len(data) <= LONGEST_REPLY:
+        return reply
+    half = LONGEST_REPLY // 2
+    head, tail = (part.decode("utf-8", "ignore") for part in (data[:half], data[-half:]))
+    where = f"; the whole reply is in {reply.archive}" if reply.archive else ""
+    cut = f"({len(data) - 2 * half} bytes were left out here{where})"
+    return replace(reply, text=f"{head}\n{cut}\n{tail}")
 
 
 def unfenced(lines: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -12,10 +12,11 @@ what an exact resume needs. Reading mends what is missing or damaged:
 
 A finished run is always in the phase `done`, and a running one never is. Refused are another
 `version`, a `final_status` that is not RUNNING, PASS or FAIL (nobody knows whether such a run is
-to go on), and what is no object at all.
+to go on), and what is no object at all; half a character anywhere is neither saved nor loaded.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from cli_agent_orchestrator.settings import KEPT_NAMES
 VERSION = 1
 # later than any clock; keeps infinity and numbers too large for a float out
 MAX_SECONDS = 1e12
+HALF_PATTERN = r"[\ud800-\udfff]"
 NO_FEEDBACK = Excerpt("None yet.")
 FEEDBACKS = ("feedback", "analyst_feedback", "programmer_feedback")
 
@@ -236,6 +238,29 @@ def from_json(data: object) -> RunState:
         updated_at=_text(data, "updated_at"),
         **{name: _feedback(_text(data, name), _table(left_out, name)) for name in FEEDBACKS},
     )
+
+
+def find_half_character(data: object) -> str | None:
+    r"""Return which part of JSON data holds half a character (`"\ud800"`), which is no text.
+
+    For example `outputs.analyst`; None if there is none.
+    """
+    halves = (name for name, text in _texts(data) if re.search(HALF_PATTERN, text))
+    return next(halves, None)
+
+
+def _texts(data: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text in JSON data with its place; the place of a key is that of its table."""
+    match data:
+        case str():
+            yield name, data
+        case dict():
+            for key, value in data.items():
+                yield name, key
+                yield from _texts(value, f"{name}.{key}" if name else key)
+        case list():
+            for number, value in enumerate(data):
+                yield from _texts(value, f"{name}.{number}")
 
 
 def _where(data: Mapping[str, Any]) -> tuple[Phase, FinalStatus]:

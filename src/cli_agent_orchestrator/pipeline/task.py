@@ -7,6 +7,8 @@ from cli_agent_orchestrator.pipeline.reply import clean_text
 
 EXPLORE_HEADER = "*** ORIGINAL EXPLORE SUMMARY ***"
 SCENARIO_HEADER = "*** SCENARIO TEST ***"
+LARGEST_TASK = 2 * 1024 * 1024
+"""Bytes; with the replies that go with it, it must fit into one message."""
 EXPECTED_FORM = f"""\
 {EXPLORE_HEADER}
 What is to be done, and what is known about the project.
@@ -30,6 +32,12 @@ class Task:
 
 def parse_task(text: str) -> Task:
     """Split a task at its two headers; what stands before the first is for people only."""
+    size = len(text.encode("utf-8", "replace"))
+    if size > LARGEST_TASK:
+        raise PromptError(
+            f"the task has {size} bytes; agents can be told at most {LARGEST_TASK}: put the rest "
+            "into a file of the project and name it in the task"
+        )
     lines = clean_text(text).split("\n")
     explore = _only_line(lines, EXPLORE_HEADER)
     scenario = _only_line(lines, SCENARIO_HEADER)

@@ -136,8 +136,7 @@ def is_dialog(lines: Sequence[str]) -> bool:
 
 def _last_rows(lines: Sequence[str]) -> list[str]:
     """Return the hint at the end of the screen, which a narrow window breaks into a few rows."""
-    last = blocks(lines)[-1:]
-    rows = last[0] if last else []
+    rows = next(reversed(blocks(lines)), [])
     return rows if len(rows) <= MOST_HINT_ROWS else rows[-1:]
 
 

@@ -95,7 +95,11 @@ TRUST_PATTERN = r"^│ Do you trust the files in this folder\?"
 # │ ❯ 1. Yes
 TRUST_ONCE_PATTERN = r"^│ +❯ 1\. Yes +│$"
 
+# Please use /login to sign in to use Copilot
+SIGN_IN_PATTERN = r"^Please use /login to sign in"
+
 TRUST_ADVICE = "Run copilot once by hand in this folder and let it remember the folder."
+SIGN_IN = Dialog("sign in", (), "Run copilot once by hand and type /login.")
 QUESTIONS = ("permission_prompt", "elicitation_dialog")
 """Notifications that a person has to answer."""
 
@@ -226,13 +230,23 @@ def _has_banner(cells: Sequence[Cell]) -> bool:
 def startup_dialog(screen: str) -> Dialog | None:
     """Return the start-up question on the screen, if there is one.
 
-    To trust the folder for this session alone is the safe answer.
+    To trust the folder for this session alone is the safe answer. One who is not signed in gets an
+    input box all the same, and a row above it that says so.
     """
-    text = "\n".join(last_dialog(screen_lines(screen)))
+    lines = screen_lines(screen)
+    if is_signed_out(lines):
+        return SIGN_IN
+    text = "\n".join(last_dialog(lines))
     if not find(TRUST_PATTERN, text):
         return None
     keys = ("1",) if find(TRUST_ONCE_PATTERN, text) else ()
     return Dialog("trust this folder", keys, TRUST_ADVICE)
+
+
+def is_signed_out(lines: Sequence[str]) -> bool:
+    """Does the row above the folder's row and the input box say that nobody is signed in?"""
+    box = find_box(lines)
+    return box is not None and box.row > 2 and bool(find(SIGN_IN_PATTERN, lines[box.row - 3]))
 
 
 def draft(ansi_screen: str) -> str | None:

@@ -45,8 +45,9 @@ class Journal:
         self.path = folder.path / JOURNAL_FILE
 
     def write(self, record: TurnRecord) -> None:
-        """Add a turn."""
-        line = json.dumps(asdict(record)).encode() + b"\n"
+        """Add a turn, on a line of its own: a full disk may have cut off the one before."""
+        start = b"" if self._text()[-1:] in ("", "\n") else b"\n"
+        line = start + json.dumps(asdict(record)).encode() + b"\n"
         try:
             with self._folder.append(JOURNAL_FILE) as file:
                 file.write(line)

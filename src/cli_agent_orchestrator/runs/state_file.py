@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
-from cli_agent_orchestrator.pipeline.state import RunState, from_json, to_json
+from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
+from cli_agent_orchestrator.pipeline.state import (
+    RunState,
+    find_half_character,
+    from_json,
+    to_json,
+)
 from cli_agent_orchestrator.plain_files import (
     LARGEST_FILE,
     LARGEST_TEXT,
@@ -65,6 +70,7 @@ class StateFile:
         """Write the state; when that fails, what was saved before is still there."""
         stamped = replace(state, updated_at=f"{self._now():%Y-%m-%dT%H:%M:%SZ}")
         content = to_json(stamped)
+        check_text(self.path, find_half_character(content), "nothing is saved")
         if self._seals is not None:
             content["seal"] = self._seals.make(self.path, _plain(content))
         data = json.dumps(content, indent=2).encode()
@@ -96,7 +102,7 @@ class StateFile:
         try:
             content = json.loads(data.decode("utf-8-sig"))
             self.own = self._is_own(content)
-            return from_json(content)
+            state, half = from_json(content), find_half_character(content)
         except (StateError, ValueError, RecursionError) as error:
             if self.path.suffix != ".json":
                 raise ConfigError(
@@ -107,6 +113,8 @@ class StateFile:
                 f"the state file {self.path} cannot be used: {error}. It was moved to {aside}; "
                 "start again for a new run, or mend it and move it back"
             ) from error
+        check_text(self.path, half, "mend it, or move it away")
+        return state
 
     def move_aside(self, label: str) -> Path:
         """Rename the state file, for example to `state.json.unreadable-20250131-120000`."""
@@ -133,6 +141,14 @@ class StateFile:
 def _plain(content: Mapping[str, Any]) -> bytes:
     """Return content in the one form that is sealed."""
     return json.dumps(content, sort_keys=True).encode()
+
+
+def check_text(path: Path, half: str | None, advice: str) -> None:
+    """Raise if half a character was found in a part of a state."""
+    if half is not None:
+        raise UsageError(
+            f"{path}: {half!a} holds half a character (a surrogate), which is no text; {advice}"
+        )
 
 
 def read_task_text(config: RunConfig) -> str:

@@ -1,0 +1,46 @@
+"""One run in a folder at a time, and who holds it."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import RunLocked, StateError
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.lock import OWNER_FILE, run_lock
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path, (".tmp",))
+    folder.make()
+    return folder
+
+
+def test_the_note_of_its_owner_goes_with_the_lock(folder: Folder) -> None:
+    with run_lock(folder, SystemClock()):
+        assert folder.names() == [OWNER_FILE]
+    assert folder.names() == []
+    with run_lock(folder, SystemClock()):
+        pass
+
+
+@pytest.mark.parametrize("note", [b"", b"[]", b"{}", b'{"pid": "x", "since": 1e99}', b"\xff"])
+def test_a_damaged_note_does_not_hide_that_the_folder_is_taken(folder: Folder, note: bytes) -> None:
+    with run_lock(folder, SystemClock()):
+        folder.replace(OWNER_FILE, note)
+        with (
+            pytest.raises(RunLocked, match="its process is not known"),
+            run_lock(folder, SystemClock()),
+        ):
+            pass
+
+
+def test_a_note_that_cannot_be_written_is_said_and_the_lock_given_back(folder: Folder) -> None:
+    (folder.path / OWNER_FILE).mkdir()
+    said = f"{OWNER_FILE} cannot be written"
+    with pytest.raises(StateError, match=said), run_lock(folder, SystemClock()):
+        pass
+    (folder.path / OWNER_FILE).rmdir()
+    with run_lock(folder, SystemClock()):
+        pass

@@ -1,0 +1,89 @@
+"""How agents are started: which dialogs are passed, and which version is asked for."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.board import Board
+from cli_agent_orchestrator.terminals.launching import Launcher
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
+from tests.providers.test_codex_session import CONFIRM, KEEP, NUDGE, dialog
+
+NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
+PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)
+
+
+class Keyboard(Tmux):
+    """A tmux that only notes which keys it is to press."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(Address("none", {}), board)
+        self.pressed: list[str] = []
+
+    async def press(self, pane: str, keys: Sequence[str]) -> None:
+        self.pressed += keys
+
+
+class Desk:
+    """A launcher with one Codex that is at work already."""
+
+    def __init__(self, folder: Path) -> None:
+        self.board = Board(SystemClock(), start_id="1")
+        self.keyboard = Keyboard(self.board)
+        config = ServerConfig.from_env({"CAO_STATE_DIR": str(folder), "PATH": os.environ["PATH"]})
+        self.launcher = Launcher(config, self.keyboard, SystemClock())
+
+    def shows(self, text: str) -> LiveTerminal:
+        row = TerminalRow("t1", "tester-1", "codex", "cao-s", "tester", "/", 1.0, ready=True)
+        live = self.board.add(row, get_provider("codex"))
+        self.board.opened(live, PANE)
+        self.board.screen_changed(PaneScreen("%1", text, "", in_mode=False))
+        return live
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+async def test_a_notice_is_passed_at_any_time(desk: Desk) -> None:
+    await desk.launcher.pass_dialog(desk.shows(NOTICE))
+    assert desk.keyboard.pressed
+
+
+async def test_a_start_up_dialog_is_left_to_a_person_later(desk: Desk) -> None:
+    await desk.launcher.pass_dialog(desk.shows(dialog("0.166.0", "trust_dialog")))
+    assert desk.keyboard.pressed == []
+
+
+async def test_a_notice_is_not_answered_in_the_middle_of_a_message(desk: Desk) -> None:
+    live = desk.shows(NOTICE)
+    async with live.typing:
+        passing = asyncio.create_task(desk.launcher.pass_dialog(live))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert desk.keyboard.pressed == []
+        desk.board.screen_changed(PaneScreen("%1", "it is gone", "", in_mode=False))
+    await passing
+    assert desk.keyboard.pressed == []
+
+
+async def test_a_program_that_was_updated_is_asked_for_its_version_again(
+    desk: Desk, tmp_path: Path
+) -> None:
+    program = tmp_path / "agent"
+    found = []
+    for number in (1, 2):
+        program.write_text(f"#!/bin/sh\necho agent 1.{number}.0\n", encoding="utf-8")
+        program.chmod(0o755)
+        os.utime(program, (number, number))
+        found.append(await desk.launcher._version(str(program), os.environ))
+    assert found == [(1, 1, 0), (1, 2, 0)]
