@@ -114,7 +114,7 @@ def id_of(answer: Answer) -> str:
     """Return the id of the terminal that was started."""
     terminal_id = answer.get("id")
     if not isinstance(terminal_id, str) or not terminal_id:
-        raise RunError("the server started an agent and did not tell its id; is it a cao server?")
+        raise RunError("the server started an agent and returned no id; is it a cao server?")
     return terminal_id
 
 
@@ -122,7 +122,7 @@ def session_of(answer: Answer) -> str:
     """Return the session of the terminal that was started."""
     session = answer.get("session_name")
     if not isinstance(session, str) or not session:
-        raise RunError("the server did not tell the name of the session; is it a cao server?")
+        raise RunError("the server returned no name of the session; is it a cao server?")
     return session
 
 
