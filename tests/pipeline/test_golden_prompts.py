@@ -12,12 +12,12 @@ import pytest
 from cli_agent_orchestrator.config import Condensation
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import OpenNotes, RunState, Turn
 from cli_agent_orchestrator.pipeline.task import parse_task
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
     PROGRAMMER_SUMMARY,
+    ROLES,
     TASK_TEXT,
     TERMINALS,
     approval,
@@ -33,23 +33,22 @@ CONDENSATIONS = {
     "four lines": Condensation(max_cross_phase_lines=4),
     "nothing condensed": Condensation(False, False, 30, False, False, 40),
 }
-ROLES = ("analyst", "analyst_review", "programmer", "programmer_review", "tester")
 OPEN_NOTES = [
-    OpenNotes(Role("programmer_review"), 1, Excerpt("old program point", 3, "/archive/4.md")),
-    OpenNotes(Role("analyst_review"), 1, Excerpt("old analysis point")),
-    OpenNotes(Role("analyst_review"), 2, Excerpt("open analysis point\n=== end ===")),
-    OpenNotes(Role("programmer_review"), 2, Excerpt("open program point", 1)),
+    OpenNotes("programmer_review", 1, Excerpt("old program point", 3, "/archive/4.md")),
+    OpenNotes("analyst_review", 1, Excerpt("old analysis point")),
+    OpenNotes("analyst_review", 2, Excerpt("open analysis point\n=== end ===")),
+    OpenNotes("programmer_review", 2, Excerpt("open program point", 1)),
 ]
 
 
-def outputs() -> Iterator[dict[Role, Output]]:
-    yield {Role(role): Output("") for role in ROLES}
+def outputs() -> Iterator[dict[str, Output]]:
+    yield {}
     yield {
-        Role("analyst"): Output(ANALYST_SUMMARY, "/archive/001-analyst.md"),
-        Role("analyst_review"): Output(approval(Role("analyst_review")), "/archive/002.md"),
-        Role("programmer"): Output(PROGRAMMER_SUMMARY, "/archive/003-programmer.md"),
-        Role("programmer_review"): Output(approval(Role("programmer_review"))),
-        Role("tester"): Output("RESULT: FAIL\nEVIDENCE:\n- $context"),
+        "analyst": Output(ANALYST_SUMMARY, "/archive/001-analyst.md"),
+        "analyst_review": Output(approval("analyst_review"), "/archive/002.md"),
+        "programmer": Output(PROGRAMMER_SUMMARY, "/archive/003-programmer.md"),
+        "programmer_review": Output(approval("programmer_review")),
+        "tester": Output("RESULT: FAIL\nEVIDENCE:\n- $context"),
     }
 
 
@@ -59,8 +58,10 @@ def states() -> Iterator[RunState]:
     noted = replace(
         begun,
         feedback=Excerpt("the tester's evidence", 7, "/archive/009-tester.md"),
-        analyst_feedback=Excerpt("the analyst's notes"),
-        programmer_feedback=Excerpt("the programmer's notes", 2),
+        notes={
+            "analyst_review": Excerpt("the analyst's notes"),
+            "programmer_review": Excerpt("the programmer's notes", 2),
+        },
     )
     everybody = frozenset(TERMINALS.values())
     for state, made, briefed, opened in product(
@@ -77,7 +78,7 @@ def digest(role: str, condensation: Condensation) -> str:
     for state, command in product(states(), ("", "make $test")):
         briefing = Briefing(parse_task(TASK_TEXT), folder, condensation, command)
         for number, cycle in product((1, 2, 3), (1, 2, 3)):
-            prompt = build_prompt(Turn(Role(role), number, cycle), state, briefing)
+            prompt = build_prompt(Turn(role, number, cycle), state, briefing)
             words.update(prompt.encode() + b"\0")
     return words.hexdigest()
 

@@ -12,7 +12,6 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError
 from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from tests.pipeline.samples import TASK_TEXT, new_state
@@ -42,7 +41,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_saved_state_is_loaded_as_it_was(state_file: StateFile) -> None:
     """Scenario: State roundtrip"""
-    outputs = {**new_state().outputs, Role.ANALYST: Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
+    outputs = {**new_state().outputs, "analyst": Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
     state = replace(new_state(), outputs=outputs, wd="/not utf-8: \udcff")
     state_file.save_state(state)
     assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")

@@ -1,4 +1,4 @@
-"""How a run gets its agents: five new ones, or those of a saved run (see `resuming.py`).
+"""How a run gets its agents: a new one for each role, or those of a saved run (see `resuming.py`).
 
 A saved run goes on only if every one of its agents is still there, or may be replaced; a terminal
 in another session is none of them. Agents are started side by side, all of them or none: if one
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, RunError
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.plain_files import Folder
@@ -28,18 +28,28 @@ from cli_agent_orchestrator.run_config import RunConfig
 logger = logging.getLogger(__name__)
 
 GONE = 404
-OTHERS: tuple[Role, ...] = (
-    Role.ANALYST_REVIEW,
-    Role.PROGRAMMER,
-    Role.PROGRAMMER_REVIEW,
-    Role.TESTER,
-)
-"""Who joins the analyst's session."""
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
-OnStarted = Callable[[Role, str], None]
+OnStarted = Callable[[str, str], None]
 """Takes whose agent has been started, and the id of its terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a new run is made of."""
+
+    config: RunConfig
+    flow: Flow
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What is started for a role."""
+
+    profile: str
+    provider: str
 
 
 class Terminals(Protocol):
@@ -58,54 +68,43 @@ class Terminals(Protocol):
     def exit_terminal(self, terminal_id: str) -> None: ...
 
 
-def tell_nobody(role: Role, terminal_id: str) -> None:
+def tell_nobody(role: str, terminal_id: str) -> None:
     """Take that an agent has been started and do nothing about it."""
 
 
 def init_new_run(
-    terminals: Terminals,
-    config: RunConfig,
-    task: Task,
-    clock: Clock,
-    on_started: OnStarted = tell_nobody,
+    terminals: Terminals, new: NewRun, clock: Clock, on_started: OnStarted = tell_nobody
 ) -> RunState:
-    """Start five agents in a session of their own and return the state of a run that begins."""
-    with ExitStack() as undo:
-        first = terminals.create_session(
-            Role.ANALYST.profile, provider=config.providers[Role.ANALYST]
-        )
-        analyst = _id_of(first)
-        undo.callback(_exit_quietly, terminals, analyst)
-        session = _session_of(first)
-        on_started(Role.ANALYST, analyst)
-        others = {role: config.providers[role] for role in OTHERS}
-        ids = {Role.ANALYST: analyst, **_start_in_session(terminals, session, others, on_started)}
-        undo.pop_all()
+    """Start an agent for each role, in a session of their own, and return how the run begins."""
+    config = new.config
+    providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
+    session, ids = _start_session(terminals, _agents(new.flow, providers), on_started)
     return RunState(
         api=config.api if config.api_given else DEFAULT_API,
         provider=config.provider,
         wd=str(config.wd),
-        prompt=task.text,
+        prompt=new.task.text,
         session_name=session,
-        terminals={role.terminal: ids[role] for role in Role},
+        flow=new.flow,
+        terminals={role: ids[role] for role in providers},
+        phase=new.flow.first.name,
         progress=Progress(
-            archive=new_archive_name(config, clock),
-            providers={role.terminal: config.providers[role] for role in Role},
-            settings=config.settings,
+            archive=new_archive_name(config, clock), providers=providers, settings=config.settings
         ),
     )
 
 
 def find_lost_terminals(
     terminals: Terminals, state: RunState, *, also_failed: bool = False
-) -> Mapping[Role, str]:
+) -> Mapping[str, str]:
     """Return the roles whose agent is not there any more, each with what is known about it.
 
     One that is in the error state can still be asked; it counts only if that is wanted.
     """
-    with ThreadPoolExecutor(len(Role)) as pool:
-        fates = pool.map(lambda role: _fate(terminals, state, role, also_failed), Role)
-    return {role: fate for role, fate in zip(Role, fates, strict=True) if fate}
+    roles = [role.name for role in state.flow.roles]
+    with ThreadPoolExecutor(len(roles)) as pool:
+        fates = pool.map(lambda role: _fate(terminals, state, role, also_failed), roles)
+    return {role: fate for role, fate in zip(roles, fates, strict=True) if fate}
 
 
 def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
@@ -125,7 +124,7 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
 def replace_terminals(
     terminals: Terminals,
     state: RunState,
-    providers: Mapping[Role, str],
+    providers: Mapping[str, str],
     on_started: OnStarted = tell_nobody,
 ) -> RunState:
     """Start new agents for some roles and return the state in which they have their place.
@@ -138,24 +137,26 @@ def replace_terminals(
     for role in providers:
         if state.terminal_of(role):
             _exit_quietly(terminals, state.terminal_of(role), of=state)
-    session, ids = _start_again(terminals, state.session_name, providers, on_started)
+    agents = _agents(state.flow, providers)
+    session, ids = _start_again(terminals, state.session_name, agents, on_started)
     progress = state.progress
     in_flight = progress.in_flight
     if in_flight is not None and in_flight.turn.role in ids:
         in_flight = None
-    agents = {role.terminal: provider for role, provider in providers.items()}
     return replace(
         state,
         session_name=session,
-        terminals={**state.terminals, **{role.terminal: ids[role] for role in ids}},
-        progress=replace(progress, in_flight=in_flight, providers={**progress.providers, **agents}),
+        terminals={**state.terminals, **ids},
+        progress=replace(
+            progress, in_flight=in_flight, providers={**progress.providers, **providers}
+        ),
     )
 
 
 def exit_terminals(terminals: Terminals, state: RunState) -> None:
     """Ask all agents of a run to quit; one that cannot be asked does not keep the others."""
     ids = [terminal_id for terminal_id in state.terminals.values() if terminal_id]
-    with ThreadPoolExecutor(len(Role)) as pool:
+    with ThreadPoolExecutor(max(len(ids), 1)) as pool:
         list(pool.map(lambda terminal_id: _exit_quietly(terminals, terminal_id), ids))
 
 
@@ -183,7 +184,7 @@ def new_archive_name(config: RunConfig, clock: Clock) -> str:
     return Folder(config.wd, (".tmp",)).free_name(name)
 
 
-def _tell_as_they_start(starting: Mapping[Role, Future[str]], on_started: OnStarted) -> None:
+def _tell_as_they_start(starting: Mapping[str, Future[str]], on_started: OnStarted) -> None:
     """Tell of agents that are started by other threads, in this one."""
     roles = {started: role for role, started in starting.items()}
     for started in as_completed(roles):
@@ -191,18 +192,29 @@ def _tell_as_they_start(starting: Mapping[Role, Future[str]], on_started: OnStar
             on_started(roles[started], started.result())
 
 
+def _agents(flow: Flow, providers: Mapping[str, str]) -> Mapping[str, Agent]:
+    return {role: Agent(flow.role(role).profile, agent) for role, agent in providers.items()}
+
+
 def _start_again(
-    terminals: Terminals, session: str, providers: Mapping[Role, str], on_started: OnStarted
-) -> tuple[str, Mapping[Role, str]]:
+    terminals: Terminals, session: str, agents: Mapping[str, Agent], on_started: OnStarted
+) -> tuple[str, Mapping[str, str]]:
     try:
         if session:
-            return session, _start_in_session(terminals, session, providers, on_started)
+            return session, _start_in_session(terminals, session, agents, on_started)
     except ApiRefused as error:
         if error.status_code != GONE:
             raise
-    (first, provider), *others = providers.items()
+    return _start_session(terminals, agents, on_started)
+
+
+def _start_session(
+    terminals: Terminals, agents: Mapping[str, Agent], on_started: OnStarted
+) -> tuple[str, Mapping[str, str]]:
+    """Start the first agent in a session of its own, and then the others in it."""
+    (first, agent), *others = agents.items()
     with ExitStack() as undo:
-        answer = terminals.create_session(first.profile, provider=provider)
+        answer = terminals.create_session(agent.profile, provider=agent.provider)
         undo.callback(_exit_quietly, terminals, _id_of(answer))
         session = _session_of(answer)
         on_started(first, _id_of(answer))
@@ -212,26 +224,26 @@ def _start_again(
 
 
 def _start_in_session(
-    terminals: Terminals, session: str, providers: Mapping[Role, str], on_started: OnStarted
-) -> dict[Role, str]:
+    terminals: Terminals, session: str, agents: Mapping[str, Agent], on_started: OnStarted
+) -> dict[str, str]:
     """Start agents side by side; if one cannot be started, end the others and raise why."""
 
-    def start(role: Role) -> str:
-        answer = terminals.create_terminal(session, role.profile, provider=providers[role])
+    def start(agent: Agent) -> str:
+        answer = terminals.create_terminal(session, agent.profile, provider=agent.provider)
         terminal_id = _id_of(answer)
         undo.callback(_exit_quietly, terminals, terminal_id)
         return terminal_id
 
     with ExitStack() as undo:
-        with ThreadPoolExecutor(len(Role)) as pool:
-            starting = {role: pool.submit(start, role) for role in providers}
+        with ThreadPoolExecutor(max(len(agents), 1)) as pool:
+            starting = {role: pool.submit(start, agent) for role, agent in agents.items()}
             _tell_as_they_start(starting, on_started)
         ids = {role: started.result() for role, started in starting.items()}
         undo.pop_all()
     return ids
 
 
-def _fate(terminals: Terminals, state: RunState, role: Role, also_failed: bool) -> str:
+def _fate(terminals: Terminals, state: RunState, role: str, also_failed: bool) -> str:
     """Return what became of a terminal, in words; nothing if it is there and alive."""
     terminal_id = state.terminal_of(role)
     if not terminal_id:
