@@ -1,5 +1,7 @@
 """The loop, with agents that answer at once."""
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,16 +10,31 @@ import pytest
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, HandoffTimeout, StateError
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+    HandoffError,
+    HandoffTimeout,
+    RunError,
+    StateError,
+)
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
+from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed, unpause
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import replace_terminals
-from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.runs.events import (
+    CheckBegan,
+    CheckEnded,
+    Paused,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+)
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import FAIL, PASS, ROLES
@@ -478,3 +495,129 @@ class TestTime:
         rig.mailbox.at(1030, finish)
         rig.run(rig.saved())
         assert 25 <= self.first_turn(rig, state).worked <= 40
+
+
+class TestGates:
+    """Flows in which a command decides."""
+
+    @pytest.fixture
+    def solo(self, rig: Rig) -> Rig:
+        rig.flow = packaged_flow("solo")
+        return rig
+
+    def test_a_passing_command_ends_the_run(self, solo: Rig) -> None:
+        solo.gate = "echo 3 passed"
+        state = solo.run(solo.begin())
+        assert state.final_status is FinalStatus.PASS
+        assert [role for role, _ in solo.server.turns()] == ["programmer"]
+        assert solo.archived(state)["002-gate.md"] == (
+            "RESULT: PASS\nCOMMAND: echo 3 passed\nEXIT_CODE: 0\nEVIDENCE:\n3 passed\n"
+        )
+        last = Journal(solo.files(state).kept).read()[-1]
+        assert (last.role, last.provider, last.outcome) == ("gate", "command", "PASS")
+        began, ended = (e for e in solo.events if isinstance(e, CheckBegan | CheckEnded))
+        assert isinstance(began, CheckBegan)
+        assert isinstance(ended, CheckEnded)
+        assert (began.command, ended.outcome) == ("echo 3 passed", Passed())
+        assert solo.saved().final_status is FinalStatus.PASS
+
+    def test_a_failing_command_is_the_next_rounds_evidence(self, solo: Rig) -> None:
+        solo.gate = "echo 1 failed; test -e mended"
+
+        def mend(asked: Asked) -> str:
+            if "ROUND: 2" in asked.message:
+                (solo.folder / "mended").touch()
+            return agree(asked)
+
+        solo.server.answer = mend
+        state = solo.run(solo.begin())
+        assert (state.final_status, state.round) == (FinalStatus.PASS, 2)
+        assert "It wrote:\n1 failed\n=== end of WHY" in solo.server.prompts_to("programmer")[1]
+
+    def test_a_command_that_never_passes_fails_the_run(self, solo: Rig) -> None:
+        solo.gate = "exit 4"
+        state = solo.run(solo.begin())
+        assert (state.final_status, state.round) == (FinalStatus.FAIL, 3)
+
+    def test_a_stopped_command_is_run_again(self, solo: Rig) -> None:
+        solo.gate = "echo begun > begun; test -e go || sleep 600"
+        os.mkfifo(solo.folder / "begun")
+        state = solo.begin()
+        with solo.runner(state) as runner:
+
+            def stop() -> None:
+                (solo.folder / "begun").read_text(encoding="utf-8")
+                runner.stop()
+
+            stopper = threading.Thread(target=stop)
+            stopper.start()
+            with pytest.raises(Stopped):
+                runner.run(state)
+            stopper.join()
+        (solo.folder / "begun").unlink()
+        (solo.folder / "go").touch()
+        assert solo.run(solo.saved()).final_status is FinalStatus.PASS
+        assert len(solo.server.asked) == 1
+
+    def test_without_a_command_the_run_stops_and_can_be_resumed(self, solo: Rig) -> None:
+        state = solo.begin()
+        with pytest.raises(RunError, match="has a gate, gate, and there is no command"):
+            solo.run(state)
+        solo.gate = "true"
+        assert solo.run(solo.saved()).final_status is FinalStatus.PASS
+
+    def test_a_pair_has_its_review_before_the_gate(self, rig: Rig) -> None:
+        rig.flow = packaged_flow("pair")
+        rig.gate = "true"
+        assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == ["programmer", "programmer_review"] * 2
+
+
+class TestPauses:
+    def test_a_pause_holds_after_the_present_turn_until_it_is_lifted(self, rig: Rig) -> None:
+        state = rig.begin()
+        asked_when_paused: list[int] = []
+
+        def hear(event: RunEvent) -> None:
+            rig.events.append(event)
+            if isinstance(event, TurnBegan) and event.turn == Turn("analyst", 1, 1):
+                runner.pause()
+                runner.pause()
+            if isinstance(event, Paused):
+                asked_when_paused.append(len(rig.server.asked))
+                assert rig.saved().progress.paused
+                runner.unpause()
+
+        with rig.runner(state, hear) as runner:
+            final = runner.run(state)
+        assert final.final_status is FinalStatus.PASS
+        assert asked_when_paused == [1]
+        assert sum(isinstance(event, Unpaused) for event in rig.events) == 1
+        assert not rig.saved().progress.paused
+
+    def test_a_paused_run_can_be_stopped_and_stays_paused(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, Paused):
+                runner.stop()
+
+        with rig.runner(state, hear) as runner:
+            runner.pause()
+            with pytest.raises(Stopped):
+                runner.run(state)
+        assert rig.server.asked == []
+        assert rig.saved().progress.paused
+        assert rig.run(unpause(rig.saved())).final_status is FinalStatus.PASS
+
+
+class TestKeeping:
+    """That a prompt was sent is saved by the run itself, whoever listens."""
+
+    def test_a_listener_that_fails_does_not_keep_it_from_being_saved(self, rig: Rig) -> None:
+        state = rig.begin()
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
+        in_flight = rig.saved().progress.in_flight
+        assert in_flight is not None
+        assert in_flight.sent is Sent.YES
