@@ -44,9 +44,9 @@ def die() -> None:
 def checkpoint_of(event: RunEvent, role: str) -> str:
     """Name the point that an event of a role's turn stands for."""
     match event:
-        case TurnBegan() if event.turn.role is role:
+        case TurnBegan() if event.turn.role == role:
             return "before dispatch"
-        case TurnEnded() if event.turn.role is role:
+        case TurnEnded() if event.turn.role == role:
             return "after saving"
         case HandoffEvent(kind=EventKind.DISPATCHED) if event.role == role:
             return "after dispatch"
