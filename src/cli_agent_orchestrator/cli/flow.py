@@ -16,11 +16,13 @@ from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.config import config_folder
 from cli_agent_orchestrator.pipeline.flow import Flow, Role, StageKind
 from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
+from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.flows import Flows
 
 TASK = f"{EXPLORE_HEADER}\nTry the flow.\n\n{SCENARIO_HEADER}\nIt runs to its end.\n"
-NO_AGENT = "cao: the flow is well-formed, but it did not run to its end"
+PROFILES = (".cao", "profiles")
+NOT_TO_ITS_END = "cao: the flow is well-formed, but it did not run to its end"
 
 where_option = click.option(
     "--wd", metavar="PATH", default=".", help="The project's folder.  [default: here]"
@@ -66,8 +68,8 @@ def check(name: str, wd: str) -> None:
     """
     found = _flows(wd).find(name)
     click.echo(f"{found.name}: {' → '.join(who(stage) for stage in found.stages)}")
-    code = try_flow(found)
-    click.echo("It runs to its end." if code == 0 else NO_AGENT, err=code != 0)
+    code = try_flow(found, Path(wd).expanduser().absolute())
+    click.echo("It runs to its end." if code == 0 else NOT_TO_ITS_END, err=code != 0)
     sys.exit(code)
 
 
@@ -75,8 +77,8 @@ def _flows(wd: str) -> Flows:
     return Flows(Path(wd).expanduser().absolute(), config_folder(os.environ))
 
 
-def try_flow(found: Flow) -> int:
-    """Run a flow once in a folder of its own and return the exit code of the run."""
+def try_flow(found: Flow, of: Path) -> int:
+    """Run a flow of a project once, in a folder of its own, and return the run's exit code."""
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import PlainView
@@ -86,6 +88,7 @@ def try_flow(found: Flow) -> int:
         folder = Path(name)
         project = folder / "project"
         project.mkdir()
+        copy_profiles(of, project)
         script = folder / "script.toml"
         script.write_text(script_for(found), encoding="utf-8")
         settings = {
@@ -101,6 +104,14 @@ def try_flow(found: Flow) -> int:
             environ["CAO_SCRIPTED_ARGS"] = shlex.join(["--script", str(script)])
             request = RunRequest(RunConfig.from_env(settings), settings)
             return conduct(request, PlainView(project), environ)
+
+
+def copy_profiles(project: Path, to: Path) -> None:
+    """Give another project the profiles that a project has of its own."""
+    theirs, ours = (Folder(folder, PROFILES) for folder in (project, to))
+    for name in theirs.names():
+        if name.endswith(".md"):
+            ours.create(name, theirs.read(name))
 
 
 def write_flow(found: Flow, folder: Path) -> Path:
