@@ -1,5 +1,6 @@
 """Flows as people see them."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -12,12 +13,27 @@ from cli_agent_orchestrator.cli.flow import flow as command
 from cli_agent_orchestrator.cli.flow import script_for, write_flow
 from cli_agent_orchestrator.cli.flow_drawing import as_svg, as_text
 from cli_agent_orchestrator.errors import FlowError
-from cli_agent_orchestrator.pipeline.flow import Flow, FlowSource
-from cli_agent_orchestrator.pipeline.flow_file import read_flow
+from cli_agent_orchestrator.pipeline.flow import (
+    Amount,
+    Flow,
+    FlowSource,
+    Repeat,
+    Source,
+    StageKind,
+)
+from cli_agent_orchestrator.pipeline.flow_file import (
+    BLOCK_KEYS,
+    PLACEHOLDERS,
+    ROLE_KEYS,
+    STAGE_KEYS,
+    read_flow,
+)
 from cli_agent_orchestrator.pipeline.packaged import PACKAGED, packaged_flow
 from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.scripted_agent.script import parse_script
-from tests.pipeline.test_flow_file import TEMPLATES, TEXT
+from tests.pipeline.test_flow_file import PROMPT, TEMPLATES, TEXT
+
+DOCUMENTATION = Path(__file__).parent.parent.parent / "docs" / "flows.md"
 
 MINE = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "mine.toml")
 FLOWS = [*map(packaged_flow, PACKAGED), MINE]
@@ -104,3 +120,12 @@ def test_the_script_for_a_flow_has_a_rule_for_each_role(flow: Flow) -> None:
     assert [rule.conditions.contains for rule in script.rules] == [
         f"/{role.response_file}" for role in flow.roles
     ]
+
+
+def test_the_flow_in_the_documentation_is_a_good_one() -> None:
+    page = DOCUMENTATION.read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    flow = read_flow(FlowSource(text, dict.fromkeys(("designer", "critic"), PROMPT)), "x", "x")
+    assert [stage.kind for stage in flow.stages] == [StageKind.WORK, StageKind.GATE]
+    for word in (*STAGE_KEYS, *ROLE_KEYS, *BLOCK_KEYS, *Source, *Amount, *Repeat, *PLACEHOLDERS):
+        assert re.search(rf"\b{word}\b", page), word
