@@ -136,7 +136,12 @@ FAULTS = [
     ('name = "trying"', "", 8, "`name` is ''; expected a name"),
     ('tester = "user"', "", 8, "has none of author, tester, gate; expected one of: author"),
     ('tester = "user"', 'tester = "user"\ngate = true', 8, "`trying` has tester and gate"),
-    ('tester = "user"', 'tester = "user"\nreviewer = "critic"', 11, "a tester with a reviewer"),
+    (
+        'tester = "user"',
+        'tester = "user"\nreviewer = "critic"',
+        11,
+        "a tester with a reviewer; expected no reviewer",
+    ),
     ("gate = true", "gate = 1", 14, "`gate` is not true; expected gate = true"),
     ("gate = true", 'gate = "make test"', 14, "`gate` is not true"),
     ("gate = true", 'gate = true\nthen = "writing"', 15, "never ends; expected a later stage"),
@@ -161,13 +166,23 @@ FAULTS = [
     ('repeat = "refer"', 'repeat = "never"', 18, "`repeat` is 'never'; expected one of show"),
     ('repeat = "refer"', 'of = "critic"', 18, "`of` for task; expected none"),
     ('repeat = "refer"', 'amount = "whole"', 18, "an amount of task; expected show"),
-    ('show = "notes", of = "critic"', 'show = "notes", of = "user"', 19, "`of` names 'user'; ex"),
+    (
+        'show = "notes", of = "critic"',
+        'show = "notes", of = "user"',
+        19,
+        "`of` names 'user'; expected one role of reviewers: critic",
+    ),
     ('show = "notes", of = "critic"', 'show = "notes"', 19, "notes without `of`"),
     ('of = ["critic"]', 'of = ["critic", "x"]', 20, "`of` names 'x'; expected roles of reviewers"),
     ('of = ["critic"]', "of = 5", 20, "open_notes without `of`, or of too many"),
     ('of = ["critic"]', 'of = "critic", title = "X"', 20, "open notes with a title"),
     ('of = ["critic"]', 'of = "critic", repeat = "refer"', 20, "open notes cannot be referred to"),
-    ('of = "writer", amount = "changes"', 'of = ["writer", "user"]', 27, "of too many"),
+    (
+        'of = "writer", amount = "changes"',
+        'of = ["writer", "user"]',
+        27,
+        "of too many; expected one role of the flow: w",
+    ),
     ('amount = "changes"', 'amount = "half"', 27, "`amount` is 'half'; expected one of whole"),
     ('sees = [\n    { title = "TEXT"', 'x = [\n    { title = "TEXT"', 26, "unknown key `x`"),
     ("[roles.critic.evidence]", "[roles.user.evidence]", 30, "a role that does not review"),
@@ -300,6 +315,35 @@ def test_the_flow_of_the_specification_has_its_roles() -> None:
         ("programmer", "tester"),
         ("tester", "done"),
     ]
+
+
+def test_a_project_cannot_start_any_number_of_agents() -> None:
+    names = [f"r{number}" for number in range(17)]
+    stages = "".join(f'[[stages]]\nname = "{name}"\ntester = "{name}"\n' for name in names)
+    roles = "".join(f"[roles.{name}]\n" for name in names)
+    prompts = dict.fromkeys(names, PROMPT)
+    with pytest.raises(FlowError, match="line 68: 17 roles; expected at most 16"):
+        read(stages + roles, prompts)
+    fewer = stages.replace('[[stages]]\nname = "r16"\ntester = "r16"\n', "")
+    assert len(read(fewer + roles.replace("[roles.r16]\n", ""), prompts).roles) == 16
+
+
+@pytest.mark.parametrize("title", ["A", "Ä b", "x" * 100])
+def test_a_title_is_a_line(title: str) -> None:
+    assert read(TEXT.replace("THE CRITIC", title)).role("critic").title == title
+
+
+@pytest.mark.parametrize(
+    "title", ["", " a", "a ", "x" * 101, "a=b", "a\\nb", "a\\u2028b", "\\u0085"]
+)
+def test_what_is_more_or_less_than_a_line_is_no_title(title: str) -> None:
+    with pytest.raises(FlowError, match="line 25: `title` is"):
+        read(TEXT.replace("THE CRITIC", title))
+
+
+def test_prompts_are_not_shown_by_accident() -> None:
+    assert "It costs" not in repr(read())
+    assert "next word" not in repr(read())
 
 
 def test_who_names_another_packaged_flow_is_told_which_there_are() -> None:

@@ -151,7 +151,7 @@ def _back(number: int, right: int, order: int) -> str:
     start, end = _top(number) + BOX_HEIGHT // 2, _top(0) + BOX_HEIGHT // 2
     out = right + 46 + STEP * order
     return (
-        f'<path class="line" d="M{right} {start}H{out}V{end + STEP * order}H{right + 3}"/>'
+        f'<path class="line" d="M{right} {start}H{out}V{end + STEP * min(order, 2)}H{right + 3}"/>'
         f"{_text(right + 6, start - 6, 'FAIL', 'quiet')}"
     )
 

@@ -51,10 +51,13 @@ FILE_FORM = "the plain name of a file, such as `summary.md`"
 PROFILE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 PROFILE_FORM = "the name of a profile, such as `programmer`"
 # "EXPLORE SUMMARY": it stands between two marks on a line
-TITLE_PATTERN = r"[^\s=\x00-\x1f\x7f](?:[^=\x00-\x1f\x7f]{0,98}[^\s=\x00-\x1f\x7f])?"
+TITLE_PATTERN = r"(?=\S)[^=\x00-\x1f\x7f-\x9f\u2028\u2029]{1,100}(?<=\S)"
 TITLE_FORM = "a line of text without `=`"
 # (at line 3, column 7)
 PLACE_PATTERN = r"at line (\d+)"
+
+MOST_ROLES = 16
+"""Each has an agent, and all of them run at once."""
 
 PLACEHOLDERS = ("round", "cycle", "context", "response_file")
 NEEDED_PLACEHOLDERS = ("context", "response_file")
@@ -245,6 +248,9 @@ class _Reader:
 
     def _roles(self, tables: Table, reviewers: list[str]) -> tuple[Role, ...]:
         found = []
+        if len(tables) > MOST_ROLES:
+            path: Path = ("roles", list(tables)[MOST_ROLES])
+            raise self._fault(path, f"{len(tables)} roles", f"at most {MOST_ROLES}")
         for name, value in tables.items():
             if not re.fullmatch(NAME_PATTERN, name):
                 raise self._fault(("roles", name), f"a role cannot be named {name!r}", NAME_FORM)

@@ -4,7 +4,6 @@ The text must be good TOML. What is not found gets the line of what it would be 
 """
 
 import re
-from collections.abc import Mapping
 
 Path = tuple[str | int, ...]
 """The way to a value: `("roles", "tester", "sees", 2, "title")`."""
@@ -139,8 +138,3 @@ def _tokens(text: str) -> list[tuple[str, int]]:
             found.append((token, line))
         line += token.count("\n")
     return found
-
-
-def lines_of(text: str) -> Mapping[Path, int]:
-    """Return the line of everything in a text."""
-    return _Scan(text).lines
