@@ -44,7 +44,7 @@ def test_the_defaults_are_those_of_the_shell_script(tmp_path: Path) -> None:
     assert (config.prompt, config.prompt_file, config.project_test_cmd) == ("", None, "")
     assert config.resume is None
     assert not config.cleanup_on_exit
-    assert config.warnings() == ()
+    assert config.warnings(4) == ()
 
 
 def test_the_defaults_of_the_parts_are_those_of_the_table(tmp_path: Path) -> None:
@@ -196,18 +196,33 @@ def test_every_role_can_have_an_agent_of_its_own(tmp_path: Path) -> None:
     roles = ("analyst", "analyst_review", "programmer", "programmer_review", "tester")
     for own in roles:
         config = read(tmp_path, PROVIDER="claude_code", **{f"{own.upper()}_PROVIDER": "q_cli"})
-        assert config.providers == {
+        assert {role: config.provider_of(role) for role in roles} == {
             role: "q_cli" if role == own else "claude_code" for role in roles
         }
 
 
+def test_roles_of_any_flow_can_have_an_agent_of_their_own(tmp_path: Path) -> None:
+    config = read(
+        tmp_path, ROLE_PROVIDERS="designer = kiro_cli, tester=q_cli,", TESTER_PROVIDER="codex"
+    )
+    assert config.providers == {"designer": "kiro_cli", "tester": "codex"}
+    assert config.provider_of("critic") == "codex"
+
+
+@pytest.mark.parametrize("text", ["designer", "=codex", "designer=", "a=b=c", "a=../b"])
+def test_agents_of_roles_that_cannot_be_read_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"ROLE_PROVIDERS .* expected NAME=AGENT"):
+        read(tmp_path, ROLE_PROVIDERS=text)
+
+
 def test_rules_under_which_no_approval_counts_are_warned_of(tmp_path: Path) -> None:
     config = read(tmp_path, MIN_REVIEW_CYCLES_BEFORE_APPROVAL="4", REVIEW_EVIDENCE_MIN_MATCH="5")
-    first, second = config.warnings()
+    first, second = config.warnings(4)
     assert "MIN_REVIEW_CYCLES_BEFORE_APPROVAL (4) is above MAX_REVIEW_CYCLES (3)" in first
     assert "REVIEW_EVIDENCE_MIN_MATCH (5)" in second
     relaxed = read(tmp_path, REVIEW_EVIDENCE_MIN_MATCH="5", REQUIRE_REVIEW_EVIDENCE="0")
-    assert relaxed.warnings() == ()
+    assert relaxed.warnings(4) == ()
+    assert len(config.warnings(None)) == 1
 
 
 def test_the_task_is_not_shown_by_accident(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
     │   ├── ConfigError                 a setting has a bad value
     │   ├── ResumeChoice                the saved run may not be the one that is meant
     │   ├── PromptError                 the task file has not the expected form
+    │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── BadFolder                   a working directory that cannot be used
     │   ├── BadMessage                  a message that cannot be typed
@@ -59,6 +60,17 @@ class ConfigError(UsageError):
 
 class PromptError(UsageError):
     """The task file has not the expected form."""
+
+
+class FlowError(UsageError):
+    """A flow file, or a prompt template of it, has a fault."""
+
+    def __init__(self, where: str, line: int, fault: str, expected: str) -> None:
+        super().__init__(f"{where}, line {line}: {fault}; expected {expected}")
+        self.where = where
+        self.line = line
+        self.fault = fault
+        self.expected = expected
 
 
 class ResumeChoice(UsageError):

@@ -22,8 +22,8 @@ from typing import BinaryIO
 
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_TEXT = 4 * 1024 * 1024
-"""Bytes of a task or a reply, as JSON. The state of a run holds up to 13 of them, or of what is
-taken from them, and is no larger than a file may be: what can be saved can be read again."""
+"""Bytes of a task or a reply, as JSON. The state of a usual run holds up to 13 of them, or of what
+is taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC

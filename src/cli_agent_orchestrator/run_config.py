@@ -25,12 +25,12 @@ from cli_agent_orchestrator.config import (
 from cli_agent_orchestrator.errors import ConfigError
 from cli_agent_orchestrator.settings import (
     BY_NAME,
-    EVIDENCE_GROUPS,
     KEPT_NAMES,
-    ROLE_PROVIDERS,
     canonical,
     expand_path,
     given,
+    read_role_providers,
+    read_word,
 )
 
 STATE_FILE = ".tmp/orchestrator-loop-state.json"
@@ -51,7 +51,13 @@ class RunConfig:
     provider: str = "codex"
     """The agent for roles that name no other (PROVIDER)."""
     providers: Mapping[str, str] = field(default_factory=dict)
-    """The agent of each role, by the role's name (ANALYST_PROVIDER and so on)."""
+    """The agents of those roles that name one (ANALYST_PROVIDER and so on, ROLE_PROVIDERS)."""
+    flow: str = "loop"
+    """The flow, by its name or as the path of its file (FLOW)."""
+    gate: str = ""
+    """The command that decides where a flow has a gate (GATE)."""
+    gate_timeout: float = 1800
+    """How long that command may take (GATE_TIMEOUT)."""
     permissions: str = ""
     """What agents may do without asking; empty: what the server says (AGENT_PERMISSIONS)."""
     prompt: str = field(default="", repr=False)
@@ -77,16 +83,17 @@ class RunConfig:
         """
         texts = given(values)
         wd = _read_folder(texts, "WD")
-        provider = _read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default
+        provider = read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default
         return cls(
             wd=wd,
             state_file=wd / _read_path(texts, "STATE_FILE", STATE_FILE),
             api=_read_url(texts, "API", api_named_by),
             api_named_by=api_named_by if "API" in texts else "",
             provider=provider,
-            providers={
-                role: _read_word(texts, name) or provider for role, name in ROLE_PROVIDERS.items()
-            },
+            providers=read_role_providers(texts),
+            flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
+            gate=texts.get("GATE", "").strip(),
+            gate_timeout=_read_duration(texts, "GATE_TIMEOUT"),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
             prompt_file=(
@@ -108,8 +115,15 @@ class RunConfig:
         """Was an address given? Only then a server that is not there is an error."""
         return bool(self.api_named_by)
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return what is allowed but surely not meant, a line each."""
+    def provider_of(self, role: str) -> str:
+        """Return the agent of a role."""
+        return self.providers.get(role, self.provider)
+
+    def warnings(self, evidence_groups: int | None) -> tuple[str, ...]:
+        """Return what is allowed but surely not meant, a line each.
+
+        `evidence_groups` is the least that a reviewer has; None if there is none.
+        """
         review, limits = self.rules.review, self.rules.limits
         lines = []
         if review.min_cycles > limits.max_review_cycles:
@@ -117,10 +131,11 @@ class RunConfig:
                 f"MIN_REVIEW_CYCLES_BEFORE_APPROVAL ({review.min_cycles}) is above "
                 f"MAX_REVIEW_CYCLES ({limits.max_review_cycles}): no approval can count."
             )
-        if review.require_evidence and review.evidence_min_match > EVIDENCE_GROUPS:
+        groups = review.evidence_min_match if evidence_groups is None else evidence_groups
+        if review.require_evidence and review.evidence_min_match > groups:
             lines.append(
                 f"REVIEW_EVIDENCE_MIN_MATCH ({review.evidence_min_match}) is above the number of "
-                f"evidence groups ({EVIDENCE_GROUPS}): no approval can count."
+                f"evidence groups ({groups}): no approval can count."
             )
         return tuple(lines)
 
@@ -171,13 +186,6 @@ def _read_duration(texts: Mapping[str, str], name: str) -> float:
 
 def _read_choice(texts: Mapping[str, str], name: str) -> str:
     return read_choice(texts, name, "", BY_NAME[name].choices) if name in texts else ""
-
-
-def _read_word(texts: Mapping[str, str], name: str) -> str:
-    word = texts.get(name, "").strip()
-    if word and not word.replace("_", "").replace("-", "").isalnum():
-        raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
-    return word
 
 
 def _read_url(texts: Mapping[str, str], name: str, named_by: str) -> str:

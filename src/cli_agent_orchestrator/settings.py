@@ -26,7 +26,6 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
-EVIDENCE_GROUPS = 4
 LARGEST_SETTINGS = 1024 * 1024
 
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
@@ -87,6 +86,22 @@ SETTINGS = (
     Setting("PROGRAMMER_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the programmer."),
     Setting("TESTER_PROVIDER", Kind.TEXT, "", "The agent of the tester."),
     Setting(
+        "ROLE_PROVIDERS",
+        Kind.TEXT,
+        "",
+        "The agents of further roles of a flow: NAME=AGENT, separated by commas.",
+    ),
+    Setting(
+        "FLOW", Kind.TEXT, "loop", "The flow: who works in which order; a name or a TOML file."
+    ),
+    Setting(
+        "GATE",
+        Kind.TEXT,
+        "",
+        "The command that decides in a flow with a gate; a settings file cannot name it.",
+    ),
+    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long that command may take."),
+    Setting(
         "AGENT_PERMISSIONS",
         Kind.CHOICE,
         "",
@@ -116,7 +131,7 @@ SETTINGS = (
         "REVIEW_EVIDENCE_MIN_MATCH",
         Kind.COUNT,
         "3",
-        f"How many of the {EVIDENCE_GROUPS} evidence groups the notes must touch.",
+        "How many of the reviewer's evidence groups the notes must touch.",
     ),
     Setting(
         "RESUME",
@@ -185,25 +200,19 @@ SETTINGS = (
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
-ROLE_PROVIDERS = {
-    "analyst": "ANALYST_PROVIDER",
-    "analyst_review": "ANALYST_REVIEW_PROVIDER",
-    "programmer": "PROGRAMMER_PROVIDER",
-    "programmer_review": "PROGRAMMER_REVIEW_PROVIDER",
-    "tester": "TESTER_PROVIDER",
-}
+PROVIDER_SUFFIX = "_PROVIDER"
+ROLE_SETTINGS = (*(name for name in BY_NAME if name.endswith(PROVIDER_SUFFIX)), "ROLE_PROVIDERS")
+"""What names the agent of some role."""
 
-NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVIDER")
-KEPT_NAMES = tuple(
-    name for name in BY_NAME if name not in NOT_KEPT and name not in ROLE_PROVIDERS.values()
-)
-"""What a run goes on with when it is resumed; the task, the server and the agents are kept too."""
+NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVIDER", "FLOW")
+KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
+"""What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
 
 LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
 
-OUT_OF_PROJECT = ("RESUME",)
-"""What a project's own file cannot say: it is about one run, on one machine."""
+OUT_OF_PROJECT = ("RESUME", "GATE")
+"""What a project's own file cannot say: it is about one run, or would run a command."""
 
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 
@@ -211,7 +220,7 @@ OVERRULED = {
     # a name that is set at one level silences these at the levels below it
     "PROMPT": ("PROMPT_FILE",),
     "PROMPT_FILE": ("PROMPT",),
-    "PROVIDER": tuple(ROLE_PROVIDERS.values()),
+    "PROVIDER": ROLE_SETTINGS,
 }
 
 
@@ -240,6 +249,38 @@ def given(level: Mapping[str, str | None]) -> dict[str, str]:
         if BY_NAME[name].kind is Kind.PATH:
             check_path(name, text)
     return texts
+
+
+def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent of each role for which one is named.
+
+    `{"TESTER_PROVIDER": "codex", "ROLE_PROVIDERS": "designer=kiro_cli"}` becomes
+    `{"designer": "kiro_cli", "tester": "codex"}`.
+    """
+    found: dict[str, str] = {}
+    text = texts.get("ROLE_PROVIDERS", "")
+    for item in filter(str.strip, text.split(",")):
+        role, equals, agent = (part.strip() for part in item.partition("="))
+        if not equals or not role or not is_word(agent):
+            raise ConfigError("ROLE_PROVIDERS", text, "NAME=AGENT, separated by commas")
+        found[role] = agent
+    for name in ROLE_SETTINGS:
+        if name.endswith(PROVIDER_SUFFIX) and texts.get(name, "").strip():
+            found[name.removesuffix(PROVIDER_SUFFIX).lower()] = read_word(texts, name)
+    return found
+
+
+def read_word(texts: Mapping[str, str], name: str) -> str:
+    """Return the name of an agent, empty if none is given."""
+    word = texts.get(name, "").strip()
+    if word and not is_word(word):
+        raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
+    return word
+
+
+def is_word(text: str) -> bool:
+    """Could it be the name of an agent?"""
+    return text.replace("_", "").replace("-", "").isalnum()
 
 
 def check_path(name: str, text: str) -> None:

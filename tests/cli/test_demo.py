@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.demo import INTRODUCTION, NEXT_STEPS, wrapped
+from cli_agent_orchestrator.cli.demo import INTRODUCTION, NEXT_STEPS, WHO, wrapped
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.runs.journal import TurnRecord
 
@@ -15,7 +15,7 @@ WIDEST_WORD = max(len(word) for word in (INTRODUCTION + NEXT_STEPS).split())
 
 @given(st.integers(WIDEST_WORD, 200))
 def test_words_are_never_broken_and_only_what_is_to_be_copied_is_wider(width: int) -> None:
-    for text in (INTRODUCTION.format(project=PATH), NEXT_STEPS.format(cao=PATH)):
+    for text in (INTRODUCTION.format(project=PATH, who=WHO["loop"]), NEXT_STEPS.format(cao=PATH)):
         lines = wrapped(text, width).split("\n")
         assert " ".join(lines).split() == text.split()
         assert all(len(line) <= width for line in lines if not line.startswith("  "))

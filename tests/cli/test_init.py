@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from cli_agent_orchestrator.cli.init import init, project_above
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.settings import SETTINGS
+from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS
 
 
 def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_settings_file_explains_every_setting_and_sets_none(tmp_path: Path) 
     assert tomllib.loads(text) == {}
     for setting in SETTINGS:
         explained = f"# {setting.help}\n# {setting.key} = " in text
-        assert explained == (setting.name != "RESUME")
+        assert explained == (setting.name not in OUT_OF_PROJECT)
 
 
 def test_existing_files_stay_as_they_are(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ import pytest
 
 from cli_agent_orchestrator.cli.run import (
     check_project_file,
-    chosen_providers,
     read_all_settings,
     report_command,
     run,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.conductor import RunRequest
 from cli_agent_orchestrator.settings import SETTINGS, Kind, Setting
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
@@ -157,11 +156,31 @@ def test_the_command_that_reports_on_a_run_is_one_that_works_from_here(tmp_path:
     )
 
 
-def test_agents_are_chosen_for_all_roles_or_for_some() -> None:
-    assert chosen_providers({}) == {}
-    assert chosen_providers({"TESTER_PROVIDER": "codex"}) == {Role.TESTER: "codex"}
-    both = chosen_providers({"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"})
-    assert both == {**dict.fromkeys(Role, "scripted"), Role.ANALYST: "codex"}
+def test_agents_are_chosen_for_all_roles_or_for_some(tmp_path: Path) -> None:
+    def chosen(role: str, **settings: str) -> str:
+        config = RunConfig.from_env({"WD": str(tmp_path), **settings})
+        return RunRequest(config, settings).chosen_provider(role)
+
+    assert chosen("tester") == ""
+    assert chosen("tester", TESTER_PROVIDER="codex") == "codex"
+    assert chosen("analyst", TESTER_PROVIDER="codex") == ""
+    both = {"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"}
+    assert (chosen("analyst", **both), chosen("designer", **both)) == ("codex", "scripted")
+
+
+@pytest.mark.parametrize("file", ["cao.toml", "mine.toml"])
+def test_no_file_can_name_the_command_of_a_gate(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_text('gate = "rm -rf /"\n', encoding="utf-8")
+    named = str(tmp_path / file) if file == "mine.toml" else None
+    with pytest.raises(ConfigError, match=r"gate in .*--gate"):
+        read_all_settings({"WD": str(tmp_path)}, {}, named)
+
+
+@pytest.mark.parametrize("flow", ["/tmp/mine.toml", "../mine.toml", "mine.toml", "~/x/y"])
+def test_a_project_names_a_flow_only_by_its_name(tmp_path: Path, flow: str) -> None:
+    (tmp_path / "cao.toml").write_text(f'flow = "{flow}"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"flow in cao\.toml .*the name of a flow"):
+        read_all_settings({"WD": str(tmp_path)}, {}, None)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -36,7 +36,6 @@ from cli_agent_orchestrator.pipeline.review import (
     TestVerdict,
     TooEarly,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 from cli_agent_orchestrator.runs.events import (
     AgentsStarting,
@@ -51,7 +50,7 @@ from cli_agent_orchestrator.runs.events import (
 
 PREFIX = "CAO_API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0
-TURN = Turn(Role.ANALYST_REVIEW, 1, 2)
+TURN = Turn("analyst_review", 1, 2)
 BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
 STARTING = AgentsStarting(NOON, {"analyst": "codex", "tester": "claude_code"})
 STARTED = AgentStarted(NOON, "tester", "t1")
@@ -88,10 +87,10 @@ class TestWords:
     def test_agents_that_are_started_again_are_counted_anew(self) -> None:
         assert told(STARTING, STARTED, STARTING, STARTED) == "tester has started, 1 of 2"
 
-    def test_agents_are_named_by_their_roles_whatever_their_terminals_are_called(self) -> None:
-        starting = AgentsStarting(NOON, {"peer_analyst": "codex", "another": "codex"})
-        started = AgentStarted(NOON, "peer_analyst", "t1")
-        replaced = replace(RUN_BEGAN, resumed=True, replaced=("peer_programmer",))
+    def test_agents_are_named_by_their_roles(self) -> None:
+        starting = AgentsStarting(NOON, {"analyst_review": "codex", "another": "codex"})
+        started = AgentStarted(NOON, "analyst_review", "t1")
+        replaced = replace(RUN_BEGAN, resumed=True, replaced=("programmer_review",))
         assert told(starting) == "Starting analyst_review (codex), another (codex) ..."
         assert told(starting, started) == "analyst_review has started, 1 of 2"
         assert "new agents: programmer_review" in told(replaced)
@@ -111,13 +110,13 @@ class TestWords:
 
     def test_the_beginning_says_who_and_where(self) -> None:
         assert told(RUN_BEGAN) == (
-            "The run begins with five agents (codex) in session cao-1. "
+            "The run begins with one agent (codex) in session cao-1. "
             "Everything is kept in .tmp/20250131-120000"
         )
 
     def test_the_beginning_says_what_the_agents_may_do(self) -> None:
         began = replace(RUN_BEGAN, permissions="full")
-        assert "five agents (codex; permissions: full) in session" in told(began)
+        assert "one agent (codex; permissions: full) in session" in told(began)
 
     def test_a_resumed_run_says_which_agents_are_new(self) -> None:
         resumed = RunBegan(NOON, "s", {}, {"t": "codex"}, "/x", resumed=True, replaced=("tester",))
@@ -128,7 +127,7 @@ class TestWords:
         assert told(BEGAN) == "Round 1, cycle 2, analyst_review begins (codex)"
 
     def test_a_tester_has_no_cycle(self) -> None:
-        turn = TurnBegan(NOON, Turn(Role.TESTER, 3, 1), 9, "t1", "codex")
+        turn = TurnBegan(NOON, Turn("tester", 3, 1, reviewed=False), 9, "t1", "codex")
         assert told(turn) == "Round 3, tester begins (codex)"
 
     def test_the_reason_why_an_approval_does_not_count_is_told(self) -> None:

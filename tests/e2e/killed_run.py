@@ -15,11 +15,11 @@ from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
 from cli_agent_orchestrator.runs.conductor import response_files, state_file_of
 from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.runs.journal import Journal
@@ -41,12 +41,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def checkpoint_of(event: RunEvent, role: Role) -> str:
+def checkpoint_of(event: RunEvent, role: str) -> str:
     """Name the point that an event of a role's turn stands for."""
     match event:
-        case TurnBegan() if event.turn.role is role:
+        case TurnBegan() if event.turn.role == role:
             return "before dispatch"
-        case TurnEnded() if event.turn.role is role:
+        case TurnEnded() if event.turn.role == role:
             return "after saving"
         case HandoffEvent(kind=EventKind.DISPATCHED) if event.role == role:
             return "after dispatch"
@@ -73,16 +73,16 @@ class MortalClient(ApiClient):
         return delivery
 
 
-def main(checkpoint: str, role: Role) -> None:
+def main(checkpoint: str, role: str) -> None:
     config = RunConfig.from_env({**os.environ, "PROMPT_FILE": "task.md"})
     clock = SystemClock()
     task = parse_task(read_task_text(config))
     with own_server(os.environ) as own:
         client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
-        state = init_new_run(client, config, task, clock)
+        state = init_new_run(client, NewRun(config, packaged_flow("loop"), task), clock)
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)
-        files = response_files(config.wd, state.progress.archive)
+        files = response_files(config.wd, state.progress.archive, state.flow)
         files.ensure_response_dir()
         plan = Plan(
             Briefing(task, Path(files.folder), config.rules.condensation),
@@ -102,4 +102,4 @@ def main(checkpoint: str, role: Role) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Role(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2])

@@ -148,3 +148,11 @@ def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.parametrize(("flow", "gate"), [("pair", "010-gate.md"), ("solo", "004-gate.md")])
+def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
+    done = visitor.cao("demo", "--flow", flow)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in ("Round 1, gate: FAIL", "PASS after 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
+        assert text in done.stdout

@@ -22,7 +22,7 @@ def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None
     names = [event["event"] for event in run.events]
     assert names[:8] == ["agents_starting", "server", *["agent_started"] * 5, "run_began"]
     starting, _, *started = run.events[:7]
-    assert starting["providers"]["peer_analyst"] == "scripted"
+    assert starting["providers"]["analyst_review"] == "scripted"
     assert {event["name"] for event in started} == set(starting["providers"])
 
 

@@ -15,9 +15,9 @@ from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, Post, Sig
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 
-NAMES = {role.value: role.response_file for role in Role}
+NAMES = {role.name: role.response_file for role in packaged_flow("loop").roles}
 TERMINAL = "a1b2c3d4"
 RULES = HandoffRules(
     poll_seconds=2, response_timeout=1800, idle_grace=30, strict=True, max_reminders=0
@@ -153,9 +153,7 @@ def no_watch(path: Path, post: Post) -> AbstractContextManager[None]:
 class Stage:
     """Everything a handoff needs, with a script instead of an agent."""
 
-    def __init__(
-        self, folder: Path, rules: HandoffRules = RULES, role: str = Role.ANALYST.value
-    ) -> None:
+    def __init__(self, folder: Path, rules: HandoffRules = RULES, role: str = "analyst") -> None:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox(self.clock)
         self.agents = FakeAgents(self.clock)

@@ -35,13 +35,16 @@ LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|k
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
     "pipeline/condense.py": "pipeline/test_condense.py",
-    "pipeline/machine.py": "pipeline/test_machine.py",
-    "pipeline/prompts.py": "pipeline/test_prompts.py",
+    "pipeline/machine.py": "pipeline/test_machine.py pipeline/test_flows_in_machine.py",
+    "pipeline/prompts.py": "pipeline/test_prompts.py pipeline/test_golden_prompts.py",
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
-    "pipeline/roles.py": "pipeline/test_roles.py",
-    "pipeline/state.py": "pipeline/test_state.py",
+    "pipeline/check.py": "pipeline/test_check.py",
+    "pipeline/flow.py": "pipeline/test_flow_file.py pipeline/test_flows_in_machine.py",
+    "pipeline/flow_file.py": "pipeline/test_flow_file.py",
+    "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
+    "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
     "pipeline/task.py": "pipeline/test_task.py",
     "handoff/resuming.py": "handoff/test_resuming.py",
@@ -81,6 +84,7 @@ NOT_TRIED = {
     "pipeline/__init__.py": "a sentence and no code",
     "providers/base.py": "the contract: it has no behaviour",
     "providers/__init__.py": "the table of providers and a look into it",
+    "pipeline/packaged.py": "where the files of the package are",
     "terminals/tmux/commands.py": "lines for tmux, which alone can judge them",
 }
 

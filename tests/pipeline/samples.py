@@ -1,7 +1,10 @@
 """Replies and states as they occur in a run."""
 
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.state import RunState
+
+LOOP = packaged_flow("loop")
+ROLES = tuple(role.name for role in LOOP.roles)
 
 TASK_TEXT = """\
 *** ORIGINAL EXPLORE SUMMARY ***
@@ -55,16 +58,16 @@ PROGRAMMER_NOTES = """\
 - risk: no regression found
 - defects: no issue left"""
 
-NOTES = {Role.ANALYST_REVIEW: ANALYST_NOTES, Role.PROGRAMMER_REVIEW: PROGRAMMER_NOTES}
+NOTES = {"analyst_review": ANALYST_NOTES, "programmer_review": PROGRAMMER_NOTES}
 
 PASS = "RESULT: PASS\nEVIDENCE:\n- exit code 0"
 FAIL = "RESULT: FAIL\nEVIDENCE:\n- exit code 1"
 
 TERMINALS = {
     "analyst": "a1",
-    "peer_analyst": "a2",
+    "analyst_review": "a2",
     "programmer": "p1",
-    "peer_programmer": "p2",
+    "programmer_review": "p2",
     "tester": "t1",
 }
 
@@ -73,7 +76,7 @@ def review(answer: str, notes: str) -> str:
     return f"REVIEW_RESULT: {answer}\nREVIEW_NOTES:\n{notes}"
 
 
-def approval(role: Role) -> str:
+def approval(role: str) -> str:
     """Return an approval with all the evidence that could be asked for."""
     return review("APPROVED", NOTES[role])
 
@@ -86,4 +89,5 @@ def new_state() -> RunState:
         prompt=TASK_TEXT,
         session_name="cao-run",
         terminals=TERMINALS,
+        phase="analyst",
     )

@@ -14,23 +14,19 @@ from cli_agent_orchestrator.pipeline.prompts import (
     EXPLORE_REFERENCE,
     UPSTREAM_REFERENCE,
     Briefing,
-    build_analyst_prompt,
-    build_analyst_review_prompt,
-    build_programmer_prompt,
-    build_programmer_review_prompt,
     build_prompt,
-    build_tester_prompt,
     explore_block_for,
     response_file_instruction,
 )
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState, Turn
 from cli_agent_orchestrator.pipeline.task import Task, parse_task
 from cli_agent_orchestrator.terminals.courier import typeable
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
+    LOOP,
     PROGRAMMER_SUMMARY,
+    ROLES,
     TASK_TEXT,
     TERMINALS,
     new_state,
@@ -49,28 +45,30 @@ def full_state(briefed: frozenset[str] = ALL_BRIEFED) -> RunState:
         new_state(),
         round=2,
         feedback=Excerpt("the tester's evidence"),
-        analyst_feedback=Excerpt("the peer analyst's notes"),
-        programmer_feedback=Excerpt("the peer programmer's notes"),
+        notes={
+            "analyst_review": Excerpt("the peer analyst's notes"),
+            "programmer_review": Excerpt("the peer programmer's notes"),
+        },
         outputs={
-            Role.ANALYST: Output(ANALYST_SUMMARY, "/archive/001-analyst.md"),
-            Role.ANALYST_REVIEW: Output("the analyst review"),
-            Role.PROGRAMMER: Output(PROGRAMMER_SUMMARY, "/archive/003-programmer.md"),
-            Role.PROGRAMMER_REVIEW: Output("the programmer review"),
-            Role.TESTER: Output(""),
+            "analyst": Output(ANALYST_SUMMARY, "/archive/001-analyst.md"),
+            "analyst_review": Output("the analyst review"),
+            "programmer": Output(PROGRAMMER_SUMMARY, "/archive/003-programmer.md"),
+            "programmer_review": Output("the programmer review"),
+            "tester": Output(""),
         },
         progress=Progress(
             briefed=briefed,
             open_notes=(
-                OpenNotes(Role.ANALYST_REVIEW, 1, Excerpt("old analysis point")),
-                OpenNotes(Role.PROGRAMMER_REVIEW, 1, Excerpt("old program point")),
-                OpenNotes(Role.ANALYST_REVIEW, 2, Excerpt("open analysis point")),
-                OpenNotes(Role.PROGRAMMER_REVIEW, 2, Excerpt("open program point")),
+                OpenNotes("analyst_review", 1, Excerpt("old analysis point")),
+                OpenNotes("programmer_review", 1, Excerpt("old program point")),
+                OpenNotes("analyst_review", 2, Excerpt("open analysis point")),
+                OpenNotes("programmer_review", 2, Excerpt("open program point")),
             ),
         ),
     )
 
 
-def built(role: Role, cycle: int = 1, briefed: frozenset[str] = ALL_BRIEFED) -> str:
+def built(role: str, cycle: int = 1, briefed: frozenset[str] = ALL_BRIEFED) -> str:
     return build_prompt(Turn(role, 2, cycle), full_state(briefed), BRIEFING)
 
 
@@ -83,7 +81,7 @@ def block(prompt: str, title: str) -> str:
 
 def test_the_analyst_prompt_has_everything() -> None:
     """Scenario: Analyst prompt structure"""
-    prompt = build_analyst_prompt(Turn(Role.ANALYST, 2, 1), full_state(frozenset()), BRIEFING)
+    prompt = build_prompt(Turn("analyst", 2, 1), full_state(frozenset()), BRIEFING)
     lines = prompt.split("\n")
     assert lines[:2] == ["ROUND: 2", "CYCLE: 1"]
     assert block(prompt, "EXPLORE SUMMARY") == EXPLORE
@@ -104,7 +102,7 @@ def test_the_analyst_prompt_has_everything() -> None:
 
 def test_the_analyst_prompt_names_its_response_file() -> None:
     """Scenario: Analyst prompt includes file instruction"""
-    prompt = build_analyst_prompt(Turn(Role.ANALYST, 1, 1), new_state(), BRIEFING)
+    prompt = build_prompt(Turn("analyst", 1, 1), new_state(), BRIEFING)
     instruction = prompt[prompt.index("RESPONSE FILE INSTRUCTION") :]
     assert "/project/.tmp/agent-responses/analyst_summary.md" in instruction
 
@@ -112,14 +110,14 @@ def test_the_analyst_prompt_names_its_response_file() -> None:
 @pytest.mark.parametrize(
     ("role", "file"),
     [
-        (Role.ANALYST, "analyst_summary.md"),
-        (Role.ANALYST_REVIEW, "analyst_review.md"),
-        (Role.PROGRAMMER, "programmer_summary.md"),
-        (Role.PROGRAMMER_REVIEW, "programmer_review.md"),
-        (Role.TESTER, "test_result.md"),
+        ("analyst", "analyst_summary.md"),
+        ("analyst_review", "analyst_review.md"),
+        ("programmer", "programmer_summary.md"),
+        ("programmer_review", "programmer_review.md"),
+        ("tester", "test_result.md"),
     ],
 )
-def test_every_prompt_ends_with_its_file_instruction(role: Role, file: str) -> None:
+def test_every_prompt_ends_with_its_file_instruction(role: str, file: str) -> None:
     """Scenario: All five agent roles have file instructions"""
     prompt = built(role)
     assert prompt.endswith(response_file_instruction(FOLDER / file))
@@ -153,8 +151,8 @@ def test_the_explore_summary_is_repeated_if_it_is_not_condensed() -> None:
     assert explore_block_for("a1", EXPLORE, {"a1"}, condense=False) == EXPLORE
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_every_prompt_has_round_cycle_and_explore_block(role: Role) -> None:
+@pytest.mark.parametrize("role", list(ROLES))
+def test_every_prompt_has_round_cycle_and_explore_block(role: str) -> None:
     for briefed, expected in ((ALL_BRIEFED, EXPLORE_REFERENCE), (frozenset(), EXPLORE)):
         prompt = built(role, cycle=2, briefed=briefed)
         assert prompt.startswith("ROUND: 2\nCYCLE: 2\n")
@@ -164,14 +162,14 @@ def test_every_prompt_has_round_cycle_and_explore_block(role: Role) -> None:
     assert block(prompt, "EXPLORE SUMMARY") == EXPLORE
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_only_the_tester_gets_the_scenario(role: Role) -> None:
+@pytest.mark.parametrize("role", list(ROLES))
+def test_only_the_tester_gets_the_scenario(role: str) -> None:
     prompt = built(role, briefed=frozenset())
-    assert (TASK.scenario_test in prompt) == (role is Role.TESTER)
+    assert (TASK.scenario_test in prompt) == (role == "tester")
 
 
 def test_the_programmer_gets_the_handoff_of_the_analysis() -> None:
-    prompt = built(Role.PROGRAMMER)
+    prompt = built("programmer")
     handoff = block(prompt, "ANALYST_SUMMARY")
     assert "## 5. Explicit handoff" in handoff
     assert "## 3. Phased coverage" not in handoff
@@ -183,7 +181,7 @@ def test_the_programmer_gets_the_handoff_of_the_analysis() -> None:
 
 def test_the_programmer_is_referred_back_to_the_analysis() -> None:
     """Scenario: Programmer prompt condenses upstream on repeat"""
-    prompt = build_programmer_prompt(Turn(Role.PROGRAMMER, 2, 2), full_state(), BRIEFING)
+    prompt = build_prompt(Turn("programmer", 2, 2), full_state(), BRIEFING)
     assert block(prompt, "ANALYST_SUMMARY") == UPSTREAM_REFERENCE
     assert "refer to your conversation history" in UPSTREAM_REFERENCE
     assert "Explicit handoff" not in prompt
@@ -194,43 +192,38 @@ def test_the_programmer_is_referred_back_to_the_analysis() -> None:
 
 def test_the_analysis_is_repeated_if_it_is_not_condensed() -> None:
     briefing = replace(BRIEFING, condensation=Condensation(upstream_on_repeat=False))
-    for build, role in (
-        (build_programmer_prompt, Role.PROGRAMMER),
-        (build_programmer_review_prompt, Role.PROGRAMMER_REVIEW),
-    ):
-        prompt = build(Turn(role, 2, 2), full_state(), briefing)
+    for role in ("programmer", "programmer_review"):
+        prompt = build_prompt(Turn(role, 2, 2), full_state(), briefing)
         assert "## 5. Explicit handoff" in block(prompt, "ANALYST_SUMMARY")
 
 
 def test_whole_summaries_go_to_the_next_phase_if_they_are_not_condensed() -> None:
     briefing = replace(BRIEFING, condensation=Condensation(cross_phase=False))
-    prompt = build_programmer_prompt(Turn(Role.PROGRAMMER, 2, 1), full_state(), briefing)
+    prompt = build_prompt(Turn("programmer", 2, 1), full_state(), briefing)
     assert block(prompt, "ANALYST_SUMMARY") == ANALYST_SUMMARY
-    prompt = build_tester_prompt(Turn(Role.TESTER, 2, 1), full_state(), briefing)
+    prompt = build_prompt(Turn("tester", 2, 1), full_state(), briefing)
     assert block(prompt, "PROGRAMMER_SUMMARY") == PROGRAMMER_SUMMARY
     assert "left out" not in prompt
 
 
 def test_reviewers_get_whole_summaries() -> None:
-    prompt = build_analyst_review_prompt(Turn(Role.ANALYST_REVIEW, 2, 2), full_state(), BRIEFING)
+    prompt = build_prompt(Turn("analyst_review", 2, 2), full_state(), BRIEFING)
     assert block(prompt, "ANALYST_SUMMARY") == ANALYST_SUMMARY
     assert "Only review." in prompt
-    prompt = build_programmer_review_prompt(
-        Turn(Role.PROGRAMMER_REVIEW, 2, 1), full_state(), BRIEFING
-    )
+    prompt = build_prompt(Turn("programmer_review", 2, 1), full_state(), BRIEFING)
     assert block(prompt, "ANALYST_SUMMARY") == ANALYST_SUMMARY
     assert block(prompt, "PROGRAMMER_SUMMARY") == PROGRAMMER_SUMMARY
     assert "Only review." in prompt
 
 
 def test_the_programmers_reviewer_is_referred_back_to_the_analysis_only() -> None:
-    prompt = built(Role.PROGRAMMER_REVIEW, cycle=2)
+    prompt = built("programmer_review", cycle=2)
     assert block(prompt, "ANALYST_SUMMARY") == UPSTREAM_REFERENCE
     assert block(prompt, "PROGRAMMER_SUMMARY") == PROGRAMMER_SUMMARY
 
 
 def test_the_tester_gets_files_and_behavior() -> None:
-    prompt = built(Role.TESTER)
+    prompt = built("tester")
     summary = block(prompt, "PROGRAMMER_SUMMARY")
     assert "## Files changed" in summary
     assert "## Behavior implemented" in summary
@@ -248,26 +241,26 @@ def test_open_notes_go_to_the_next_phase_and_the_next_rounds_analyst() -> None:
         "open program point",
     }
     expected = {
-        Role.ANALYST: {"old analysis point", "old program point"},
-        Role.ANALYST_REVIEW: set(),
-        Role.PROGRAMMER: {"open analysis point"},
-        Role.PROGRAMMER_REVIEW: set(),
-        Role.TESTER: {"open program point"},
+        "analyst": {"old analysis point", "old program point"},
+        "analyst_review": set(),
+        "programmer": {"open analysis point"},
+        "programmer_review": set(),
+        "tester": {"open program point"},
     }
     for role, points in expected.items():
         prompt = built(role)
         assert {note for note in notes if note in prompt} == points
-    prompt = built(Role.TESTER)
+    prompt = built("tester")
     assert block(prompt, r"OPEN NOTES OF THE PEER PROGRAMMER \(round 2\)") == "open program point"
-    prompt = built(Role.PROGRAMMER)
+    prompt = built("programmer")
     assert block(prompt, r"OPEN NOTES OF THE PEER ANALYST \(round 2\)") == "open analysis point"
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_the_test_command_is_told_to_those_who_may_use_it(role: Role) -> None:
+@pytest.mark.parametrize("role", list(ROLES))
+def test_the_test_command_is_told_to_those_who_may_use_it(role: str) -> None:
     briefing = replace(BRIEFING, project_test_cmd="make $test && echo {done}")
     prompt = build_prompt(Turn(role, 1, 1), full_state(), briefing)
-    told = role in (Role.PROGRAMMER, Role.PROGRAMMER_REVIEW, Role.TESTER)
+    told = role in ("programmer", "programmer_review", "tester")
     assert ("make $test && echo {done}" in prompt) == told
     if told:
         assert block(prompt, "PROJECT TEST COMMAND") == "make $test && echo {done}"
@@ -277,37 +270,37 @@ def test_the_test_command_is_told_to_those_who_may_use_it(role: Role) -> None:
 @pytest.mark.parametrize(
     ("role", "title", "text"),
     [
-        (Role.ANALYST, "SUMMARY OF THE LAST CYCLE", ANALYST_SUMMARY),
-        (Role.ANALYST_REVIEW, "NOTES OF THE LAST CYCLE", "the peer analyst's notes"),
-        (Role.PROGRAMMER, "SUMMARY OF THE LAST CYCLE", PROGRAMMER_SUMMARY),
-        (Role.PROGRAMMER_REVIEW, "NOTES OF THE LAST CYCLE", "the peer programmer's notes"),
+        ("analyst", "SUMMARY OF THE LAST CYCLE", ANALYST_SUMMARY),
+        ("analyst_review", "NOTES OF THE LAST CYCLE", "the peer analyst's notes"),
+        ("programmer", "SUMMARY OF THE LAST CYCLE", PROGRAMMER_SUMMARY),
+        ("programmer_review", "NOTES OF THE LAST CYCLE", "the peer programmer's notes"),
     ],
 )
 def test_an_agent_that_takes_anothers_place_gets_the_last_cycle(
-    role: Role, title: str, text: str
+    role: str, title: str, text: str
 ) -> None:
-    replaced = ALL_BRIEFED - {TERMINALS[role.terminal]}
+    replaced = ALL_BRIEFED - {TERMINALS[role]}
     assert block(built(role, cycle=2, briefed=replaced), title) == text
     assert title not in built(role, cycle=2)
     assert title not in built(role, cycle=1, briefed=replaced)
 
 
 def test_a_programmer_that_takes_anothers_place_gets_the_handoff() -> None:
-    prompt = built(Role.PROGRAMMER, cycle=2, briefed=frozenset())
+    prompt = built("programmer", cycle=2, briefed=frozenset())
     assert "## 5. Explicit handoff" in block(prompt, "ANALYST_SUMMARY")
 
 
 def test_a_tester_that_takes_anothers_place_gets_the_last_evidence() -> None:
-    fresh = built(Role.TESTER, briefed=frozenset())
+    fresh = built("tester", briefed=frozenset())
     assert block(fresh, "EVIDENCE OF THE LAST ROUND") == "the tester's evidence"
-    assert "the tester's evidence" not in built(Role.TESTER)
-    first = build_prompt(Turn(Role.TESTER, 1, 1), full_state(frozenset()), BRIEFING)
+    assert "the tester's evidence" not in built("tester")
+    first = build_prompt(Turn("tester", 1, 1), full_state(frozenset()), BRIEFING)
     assert "EVIDENCE OF THE LAST ROUND" not in first
 
 
 def test_what_was_left_out_is_told_without_a_place_if_there_is_none() -> None:
     state = replace(full_state(), feedback=Excerpt("short", left_out=1))
-    prompt = build_prompt(Turn(Role.ANALYST, 2, 1), state, BRIEFING)
+    prompt = build_prompt(Turn("analyst", 2, 1), state, BRIEFING)
     assert "=== end of TESTER FEEDBACK ===\n(1 line was left out)\n" in prompt
 
 
@@ -325,7 +318,7 @@ def test_what_was_left_out_is_told_without_a_place_if_there_is_none() -> None:
 )
 def test_nothing_in_a_text_can_end_its_block(text: str, mark: str) -> None:
     briefing = replace(BRIEFING, task=replace(TASK, explore_summary=text))
-    prompt = build_prompt(Turn(Role.ANALYST, 1, 1), full_state(frozenset()), briefing)
+    prompt = build_prompt(Turn("analyst", 1, 1), full_state(frozenset()), briefing)
     end = f"\n{mark} end of EXPLORE SUMMARY {mark}\n"
     assert f"\n{mark} EXPLORE SUMMARY {mark}\n{text}{end}" in prompt
     assert prompt.count(end) == 1
@@ -344,8 +337,8 @@ def test_nothing_in_a_text_can_end_its_block(text: str, mark: str) -> None:
 )
 def test_nor_can_it_by_characters_that_are_not_typed_or_not_seen(text: str) -> None:
     state = full_state(frozenset())
-    state = replace(state, outputs={**state.outputs, Role.ANALYST: Output(text)})
-    prompt = build_prompt(Turn(Role.ANALYST_REVIEW, 1, 1), state, BRIEFING)
+    state = replace(state, outputs={**state.outputs, "analyst": Output(text)})
+    prompt = build_prompt(Turn("analyst_review", 1, 1), state, BRIEFING)
     typed, _ = typeable(prompt)
     assert typed == prompt
     assert [line.strip() for line in prompt.splitlines()].count(
@@ -362,22 +355,22 @@ hostile = st.text(max_size=30) | st.sampled_from(
 )  # fmt: skip
 
 
-@given(hostile, hostile, hostile, st.sampled_from(Role))
+@given(hostile, hostile, hostile, st.sampled_from(ROLES))
 def test_text_from_people_and_agents_is_never_read_as_a_template(
-    explore: str, analysis: str, feedback: str, role: Role
+    explore: str, analysis: str, feedback: str, role: str
 ) -> None:
     whole = Condensation(False, False, 30, False, False, 40)
     briefing = Briefing(Task(explore, "scenario", ""), FOLDER, whole, feedback)
     state = replace(
         full_state(),
         feedback=Excerpt(feedback),
-        outputs={**full_state().outputs, Role.ANALYST: Output(analysis)},
+        outputs={**full_state().outputs, "analyst": Output(analysis)},
     )
     prompt = build_prompt(Turn(role, 1, 1), state, briefing)
     assert block(prompt, "EXPLORE SUMMARY") == clean_text(explore)
-    if role in (Role.ANALYST, Role.PROGRAMMER):
+    if role in ("analyst", "programmer"):
         assert block(prompt, "TESTER FEEDBACK") == clean_text(feedback)
-    if role not in (Role.ANALYST, Role.TESTER):
+    if role not in ("analyst", "tester"):
         assert block(prompt, "ANALYST_SUMMARY") == clean_text(analysis)
     assert prompt.startswith("ROUND: 1\nCYCLE: 1\n")
-    assert prompt.endswith(response_file_instruction(FOLDER / role.response_file))
+    assert prompt.endswith(response_file_instruction(FOLDER / LOOP.role(role).response_file))

@@ -13,7 +13,6 @@ from cli_agent_orchestrator.pipeline.resuming import (
     settle_settings,
     should_auto_resume,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import BY_NAME, KEPT_NAMES, Kind, canonical
@@ -94,7 +93,7 @@ class TestObjections:
         new_state(),
         provider="codex",
         prompt=TASK_TEXT,
-        progress=Progress(providers={"peer_analyst": "claude_code", "tester": "codex"}),
+        progress=Progress(providers={"analyst_review": "claude_code", "tester": "codex"}),
     )
 
     @pytest.mark.parametrize(
@@ -103,9 +102,11 @@ class TestObjections:
             Asked(),
             Asked(GivenTask("task.md", TASK_TEXT)),
             Asked(provider="codex"),
-            Asked(role_providers={Role.ANALYST_REVIEW: "claude_code", Role.TESTER: "codex"}),
+            Asked(flow="loop"),
+            Asked(role_providers={"designer": "codex"}),
+            Asked(role_providers={"analyst_review": "claude_code", "tester": "codex"}),
             # As it was begun: one role of another make by option, the others by variable.
-            Asked(GivenTask("PROMPT", TASK_TEXT), "codex", {Role.PROGRAMMER: "codex"}),
+            Asked(GivenTask("PROMPT", TASK_TEXT), "codex", {"programmer": "codex"}),
         ],
     )
     def test_nothing_speaks_against_the_same_again(self, asked: Asked) -> None:
@@ -117,8 +118,9 @@ class TestObjections:
             (Asked(GivenTask("the task file b.md", "other")), "the task file b.md is not the task"),
             (Asked(GivenTask("b.md", "", "b.md cannot be read")), "b.md cannot be read"),
             (Asked(provider="nope"), "its agents are codex, not nope"),
+            (Asked(flow="pair"), "its flow is loop, not pair"),
             (
-                Asked(role_providers={Role.ANALYST_REVIEW: "codex"}),
+                Asked(role_providers={"analyst_review": "codex"}),
                 "its analyst_review is claude_code, not codex",
             ),
         ],
@@ -132,12 +134,12 @@ class TestObjections:
         assert "not saved like that by you on this machine" in objection
 
     def test_everything_is_named_at_once(self) -> None:
-        asked = Asked(GivenTask("b.md", "other"), "nope", {Role.TESTER: "nope"})
+        asked = Asked(GivenTask("b.md", "other"), "nope", {"tester": "nope"})
         assert len(find_objections(self.saved, asked, own=False)) == 4
 
     def test_a_state_that_says_nothing_is_not_contradicted(self) -> None:
         empty = replace(self.saved, prompt=" ", provider="", progress=Progress())
-        asked = Asked(GivenTask("b.md", "other"), "codex", {Role.TESTER: "codex"})
+        asked = Asked(GivenTask("b.md", "other"), "codex", {"tester": "codex"})
         assert find_objections(empty, asked, own=True) == ()
 
 

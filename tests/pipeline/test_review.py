@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import ReviewRules
+from cli_agent_orchestrator.pipeline.flow import Role
 from cli_agent_orchestrator.pipeline.reply import find_unclear, find_verdict
 from cli_agent_orchestrator.pipeline.review import (
-    EVIDENCE,
     REVIEW_FORM,
     TEST_FORM,
     EvidenceMissing,
@@ -24,29 +24,29 @@ from cli_agent_orchestrator.pipeline.review import (
     judge_review,
     judge_test,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.settings import EVIDENCE_GROUPS
-from tests.pipeline.samples import ANALYST_NOTES, approval, review
+from tests.pipeline.samples import ANALYST_NOTES, LOOP, approval, review
 
 RULES = ReviewRules()
 ANYTHING = ReviewRules(min_cycles=0, require_evidence=False)
-REVIEWERS = [Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW]
+ANALYST_REVIEW = LOOP.role("analyst_review")
+PROGRAMMER_REVIEW = LOOP.role("programmer_review")
+REVIEWERS = [ANALYST_REVIEW, PROGRAMMER_REVIEW]
 
 
 def answer(text: str) -> ReviewAnswer:
-    return judge_review(text, Role.ANALYST_REVIEW, 1, ANYTHING).answer
+    return judge_review(text, ANALYST_REVIEW, 1, ANYTHING).answer
 
 
 def test_an_approval_with_evidence_counts_in_cycle_2() -> None:
     """Scenario: Approved with sufficient analyst evidence on cycle 2"""
-    assert is_review_approved(approval(Role.ANALYST_REVIEW), Role.ANALYST_REVIEW, 2, RULES)
+    assert is_review_approved(approval(ANALYST_REVIEW.name), ANALYST_REVIEW, 2, RULES)
 
 
 @pytest.mark.parametrize("role", REVIEWERS)
 def test_an_approval_in_cycle_1_never_counts(role: Role) -> None:
     """Scenario: Approved rejected on cycle 1"""
-    verdict = judge_review(approval(role), role, 1, RULES)
-    assert not is_review_approved(approval(role), role, 1, RULES)
+    verdict = judge_review(approval(role.name), role, 1, RULES)
+    assert not is_review_approved(approval(role.name), role, 1, RULES)
     assert verdict.obstacles == (TooEarly(1, 2),)
     assert "cycle 1 is too early" in str(verdict)
 
@@ -54,18 +54,18 @@ def test_an_approval_in_cycle_1_never_counts(role: Role) -> None:
 def test_an_approval_with_one_evidence_group_does_not_count() -> None:
     """Scenario: Approved rejected with insufficient evidence"""
     text = review("APPROVED", "The proposal is fine.")
-    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
 
 
 def test_without_the_evidence_rule_an_approval_needs_no_notes() -> None:
     """Scenario: Approved without evidence when evidence check disabled"""
     rules = replace(RULES, require_evidence=False)
-    assert is_review_approved("REVIEW_RESULT: APPROVED", Role.ANALYST_REVIEW, 2, rules)
+    assert is_review_approved("REVIEW_RESULT: APPROVED", ANALYST_REVIEW, 2, rules)
 
 
 def test_missing_evidence_is_named() -> None:
     text = review("APPROVED", "The design and the tests are fine.")
-    verdict = judge_review(text, Role.PROGRAMMER_REVIEW, 2, RULES)
+    verdict = judge_review(text, PROGRAMMER_REVIEW, 2, RULES)
     assert verdict.obstacles == (
         EvidenceMissing(("implementation", "risk", "defects"), found=1, needed=3),
     )
@@ -76,7 +76,7 @@ def test_missing_evidence_is_named() -> None:
 
 
 def test_missing_notes_are_named() -> None:
-    verdict = judge_review("REVIEW_RESULT: APPROVED\n", Role.ANALYST_REVIEW, 1, RULES)
+    verdict = judge_review("REVIEW_RESULT: APPROVED\n", ANALYST_REVIEW, 1, RULES)
     assert verdict.obstacles == (TooEarly(1, 2), NotesMissing())
     assert str(verdict) == (
         "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on; "
@@ -89,20 +89,22 @@ def test_missing_notes_are_named() -> None:
     [
         ("no verdict at all", "no REVIEW_RESULT line, which counts as REVISE"),
         ("REVIEW_RESULT: REVISE", "REVISE"),
-        (approval(Role.ANALYST_REVIEW), "APPROVED"),
+        (approval(ANALYST_REVIEW.name), "APPROVED"),
     ],
 )
 def test_a_verdict_can_be_shown(text: str, words: str) -> None:
-    assert str(judge_review(text, Role.ANALYST_REVIEW, 2, RULES)) == words
+    assert str(judge_review(text, ANALYST_REVIEW, 2, RULES)) == words
 
 
-def test_the_number_of_evidence_groups_is_the_one_that_settings_speak_of() -> None:
-    assert {len(groups) for groups in EVIDENCE.values()} == {EVIDENCE_GROUPS}
+def test_without_evidence_groups_notes_are_enough() -> None:
+    role = replace(ANALYST_REVIEW, evidence={})
+    assert is_review_approved(review("APPROVED", "fine"), role, 2, RULES)
+    assert not is_review_approved("REVIEW_RESULT: APPROVED", role, 2, RULES)
 
 
 @pytest.mark.parametrize("role", REVIEWERS)
 def test_three_of_four_groups_are_enough_and_two_are_not(role: Role) -> None:
-    notes = approval(role).split("\n")
+    notes = approval(role.name).split("\n")
     assert is_review_approved("\n".join(notes[:-1]), role, 2, RULES)
     assert not is_review_approved("\n".join(notes[:-2]), role, 2, RULES)
 
@@ -112,7 +114,7 @@ def touched(role: Role, notes: str) -> set[str]:
     rules = ReviewRules(min_cycles=0, evidence_min_match=9)
     (obstacle,) = judge_review(review("APPROVED", notes), role, 1, rules).obstacles
     assert isinstance(obstacle, EvidenceMissing)
-    return set(EVIDENCE[role]) - set(obstacle.missing)
+    return set(role.evidence) - set(obstacle.missing)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ def touched(role: Role, notes: str) -> set[str]:
 )
 def test_words_of_the_analyst_groups_count(group: str, words: str) -> None:
     for word in words.split():
-        assert touched(Role.ANALYST_REVIEW, f"see {word}, there") == {group}
+        assert touched(ANALYST_REVIEW, f"see {word}, there") == {group}
 
 
 def test_next_step_is_one_word_of_evidence() -> None:
-    assert touched(Role.ANALYST_REVIEW, "The next\n  steps are clear") == {"handoff"}
+    assert touched(ANALYST_REVIEW, "The next\n  steps are clear") == {"handoff"}
 
 
 @pytest.mark.parametrize(
@@ -144,29 +146,29 @@ def test_next_step_is_one_word_of_evidence() -> None:
 )
 def test_words_of_the_programmer_groups_count(group: str, words: str) -> None:
     for word in words.split():
-        assert touched(Role.PROGRAMMER_REVIEW, f"see {word}, there") == {group}
+        assert touched(PROGRAMMER_REVIEW, f"see {word}, there") == {group}
 
 
 @pytest.mark.parametrize("word", ["P5", "P12", "specific", "rapid", "designer", "capis", "mytasks"])
 def test_parts_of_words_are_no_evidence(word: str) -> None:
-    assert touched(Role.ANALYST_REVIEW, word) == set()
+    assert touched(ANALYST_REVIEW, word) == set()
 
 
 @pytest.mark.parametrize("word", ["prefix", "latest", "profile", "rerunning", "untested"])
 def test_parts_of_words_are_no_evidence_for_programmers(word: str) -> None:
-    assert touched(Role.PROGRAMMER_REVIEW, word) == set()
+    assert touched(PROGRAMMER_REVIEW, word) == set()
 
 
 def test_evidence_counts_only_in_the_notes() -> None:
     text = f"{ANALYST_NOTES}\nREVIEW_NOTES:\nfine\nREVIEW_RESULT: APPROVED\n{ANALYST_NOTES}"
-    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
 
 
 @pytest.mark.parametrize("label", ["ANALYST_SUMMARY", "PROGRAMMER_SUMMARY"])
 @pytest.mark.parametrize("before", ["fine", "the proposal"])
 def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> None:
     text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n{before}\n\n{label}:\n{ANALYST_NOTES}"
-    verdict = judge_review(text, Role.ANALYST_REVIEW, 2, RULES)
+    verdict = judge_review(text, ANALYST_REVIEW, 2, RULES)
     assert [type(obstacle) for obstacle in verdict.obstacles] == [EvidenceMissing]
     assert ("artifacts" in str(verdict)) == (before == "fine")
 
@@ -176,7 +178,7 @@ def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> Non
         "## REVIEW_NOTES: the proposal was read\n### Tracing\nP1 has its place\n"
         "### Downstream\nno contract\n\n**REVIEW_RESULT: APPROVED**"
     )
-    assert is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+    assert is_review_approved(text, ANALYST_REVIEW, 2, RULES)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_what_only_looks_like_a_verdict_is_none(line: str) -> None:
 def test_the_last_verdict_wins(line: str) -> None:
     assert answer(f"REVIEW_RESULT: APPROVED\n{line}") is ReviewAnswer.REVISE
     assert answer(f"{line}\nREVIEW_RESULT: APPROVED") is ReviewAnswer.APPROVED
-    verdict = judge_review(line, Role.ANALYST_REVIEW, 1, RULES)
+    verdict = judge_review(line, ANALYST_REVIEW, 1, RULES)
     assert verdict == ReviewVerdict(ReviewAnswer.REVISE, (), "")
 
 
@@ -328,7 +330,7 @@ def test_a_line_that_is_no_clear_verdict_is_named(line: str) -> None:
 
 def test_a_review_that_is_no_clear_verdict_is_named() -> None:
     text = "REVIEW_RESULT: maybe\n- REVIEW_RESULT: APPROVED with remarks"
-    assert str(judge_review(text, Role.ANALYST_REVIEW, 2, RULES)) == (
+    assert str(judge_review(text, ANALYST_REVIEW, 2, RULES)) == (
         "the line “- REVIEW_RESULT: APPROVED with remarks” is neither APPROVED nor REVISE, "
         "which counts as REVISE"
     )
@@ -455,9 +457,9 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
 def test_a_huge_reply_is_judged(filler: str) -> None:
     size = 300_000 if "\n" in filler else 2_000_000
     text = f"REVIEW_RESULT: {filler * (size // len(filler))}\nREVIEW_RESULT: REVISE"
-    assert not is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES)
+    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
     text = f"REVIEW_RESULT: APPROVED, {filler * (size // len(filler))}"
-    assert is_review_approved(text, Role.ANALYST_REVIEW, 2, RULES) is False
+    assert is_review_approved(text, ANALYST_REVIEW, 2, RULES) is False
 
 
 LINES = st.sampled_from(
@@ -470,9 +472,9 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES, max_size=12), st.integers(1, 3))
 def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -> None:
-    plain = judge_review("\n".join(lines), Role.ANALYST_REVIEW, cycle, RULES)
+    plain = judge_review("\n".join(lines), ANALYST_REVIEW, cycle, RULES)
     dressed = "\ufeff" + "\r\n".join(line.lower() + "\0" for line in lines)
-    assert judge_review(dressed, Role.ANALYST_REVIEW, cycle, RULES) == plain
+    assert judge_review(dressed, ANALYST_REVIEW, cycle, RULES) == plain
 
 
 @given(st.text(), st.integers(1, 5), st.sampled_from(REVIEWERS))

@@ -1,5 +1,6 @@
 """A whole run without agents: a server that answers by itself, time that is moved, real files."""
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -13,25 +14,26 @@ from cli_agent_orchestrator.handoff.dispatch import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
 from cli_agent_orchestrator.runs.events import OnRunEvent, RunEvent
+from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
+    LOOP,
     PASS,
     PROGRAMMER_SUMMARY,
     TASK_TEXT,
     approval,
 )
 
-ROLES = {role.profile: role for role in Role}
+ROLE_OF_PROFILE = {role.profile: role.name for role in LOOP.roles}
 OUR_FEATURES = frozenset({"input-body"})
 TASK = parse_task(TASK_TEXT)
 
@@ -41,7 +43,7 @@ class Asked:
     """A prompt as it reached an agent."""
 
     terminal_id: str
-    role: Role
+    role: str
     message: str
     key: str | None
 
@@ -49,11 +51,11 @@ class Asked:
 def agree(asked: Asked) -> str:
     """Answer so that the run passes as soon as it can."""
     match asked.role:
-        case Role.ANALYST:
+        case "analyst":
             return ANALYST_SUMMARY
-        case Role.PROGRAMMER:
+        case "programmer":
             return PROGRAMMER_SUMMARY
-        case Role.TESTER:
+        case "tester":
             return PASS
     return approval(asked.role)
 
@@ -118,7 +120,7 @@ class FakeServer:
     def send_input(
         self, terminal_id: str, message: str, *, idempotency_key: str | None = None
     ) -> Delivery:
-        role = ROLES[self.get_terminal(terminal_id)["agent_profile"]]
+        role = ROLE_OF_PROFILE[self.get_terminal(terminal_id)["agent_profile"]]
         new = Asked(terminal_id, role, message, idempotency_key)
         if self.features_named:
             for asked in self.asked:
@@ -148,12 +150,12 @@ class FakeServer:
     def close_events(self) -> None:
         """There is no stream."""
 
-    def turns(self) -> list[tuple[Role, int]]:
+    def turns(self) -> list[tuple[str, int]]:
         """Return whom the run asked, and in which round."""
         return [(asked.role, round_of(asked.message)) for asked in self.asked]
 
-    def prompts_to(self, role: Role) -> list[str]:
-        return [asked.message for asked in self.asked if asked.role is role]
+    def prompts_to(self, role: str) -> list[str]:
+        return [asked.message for asked in self.asked if asked.role == role]
 
     def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
         self._answer()
@@ -202,16 +204,21 @@ class Rig:
         self.handoff_rules = HandoffRules(max_reminders=0)
         self.state_file = StateFile(folder / ".tmp" / "state.json", self.clock)
         self.test_command = ""
+        self.flow = LOOP
+        self.gate = ""
 
     def config(self, **values: str) -> RunConfig:
         return RunConfig.from_env({"WD": str(self.folder), "PROMPT": TASK_TEXT, **values})
 
+    def new_run(self, **values: str) -> NewRun:
+        return NewRun(self.config(**values), self.flow, TASK)
+
     def begin(self, **values: str) -> RunState:
-        """Start five agents."""
-        return init_new_run(self.server, self.config(**values), TASK, self.clock)
+        """Start the agents of the flow."""
+        return init_new_run(self.server, self.new_run(**values), self.clock)
 
     def files(self, state: RunState) -> ResponseFiles:
-        names = {role.value: role.response_file for role in Role}
+        names = {role.name: role.response_file for role in state.flow.roles}
         return ResponseFiles(self.folder, state.progress.archive, names)
 
     def runner(self, state: RunState, on_event: OnRunEvent | None = None) -> Runner:
@@ -222,6 +229,7 @@ class Rig:
             Briefing(TASK, files.folder, condensation, self.test_command),
             self.rules,
             self.handoff_rules,
+            GateCommand(self.gate, 60, self.folder, os.environ) if self.gate else None,
         )
         records = Records(self.state_file, files, Journal(files.kept))
         world = World(self.clock, self.mailbox, no_watch)

@@ -11,7 +11,6 @@ import pytest
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import (
     exit_left_terminals,
@@ -23,8 +22,8 @@ from cli_agent_orchestrator.runs.agents import (
     verify_resume_terminals,
 )
 from cli_agent_orchestrator.runs.starting import Onlooker
-from tests.pipeline.samples import TASK_TEXT
-from tests.runs.fakes import TASK, FakeServer, Rig
+from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT
+from tests.runs.fakes import FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
@@ -69,13 +68,15 @@ class TestNewRun:
         """Scenario: New run creates 5 terminals"""
         state = rig.begin()
         assert rig.server.started[0] == ("system_analyst", "codex")
-        assert {profile for profile, _ in rig.server.started} == {r.profile for r in Role}
+        assert {profile for profile, _ in rig.server.started} == {
+            role.profile for role in LOOP.roles
+        }
         assert rig.server.sessions == [state.session_name]
         assert state.terminals == {
             "analyst": "system_analyst-1",
-            "peer_analyst": "peer_system_analyst-1",
+            "analyst_review": "peer_system_analyst-1",
             "programmer": "programmer-1",
-            "peer_programmer": "peer_programmer-1",
+            "programmer_review": "peer_programmer-1",
             "tester": "tester-1",
         }
         assert state.final_status is FinalStatus.RUNNING
@@ -85,28 +86,28 @@ class TestNewRun:
         state = rig.begin(PROVIDER="claude_code", ANALYST_REVIEW_PROVIDER="kiro_cli")
         assert dict(rig.server.started)["peer_system_analyst"] == "kiro_cli"
         assert dict(rig.server.started)["programmer"] == "claude_code"
-        assert state.progress.providers["peer_analyst"] == "kiro_cli"
+        assert state.progress.providers["analyst_review"] == "kiro_cli"
 
     def test_each_agent_that_has_started_is_told_in_the_thread_that_asked(self, rig: Rig) -> None:
         told: dict[str, str] = {}
         threads: set[int] = set()
 
-        def hear(role: Role, terminal_id: str) -> None:
-            told[role.terminal] = terminal_id
+        def hear(role: str, terminal_id: str) -> None:
+            told[role] = terminal_id
             threads.add(threading.get_ident())
 
-        state = init_new_run(rig.server, rig.config(), TASK, rig.clock, Onlooker(hear))
+        state = init_new_run(rig.server, rig.new_run(), rig.clock, Onlooker(hear))
         assert told == state.terminals
         assert next(iter(told)) == "analyst"
         assert threads == {threading.get_ident()}
 
     def test_an_agent_that_could_not_be_started_is_not_told(self, rig: Rig) -> None:
         rig.server.refused["programmer"] = NO_CODEX
-        told: list[Role] = []
+        told: list[str] = []
         onlooker = Onlooker(lambda role, _: told.append(role))
         with pytest.raises(ApiRefused):
-            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
-        assert Role.PROGRAMMER not in told
+            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
+        assert "programmer" not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
     def test_if_one_agent_cannot_be_started_none_is_left(self, rig: Rig, profile: str) -> None:
@@ -122,14 +123,14 @@ class TestNewRun:
         server = SlowServer(slow=slow)
         onlooker = Onlooker(when_stopped=server.when_slow)
         with pytest.raises(Stopped, match="are ended again"):
-            init_new_run(server, rig.config(), TASK, rig.clock, onlooker)
+            init_new_run(server, rig.new_run(), rig.clock, onlooker)
         assert server.terminals == {}
         assert server.ended_starts == [slow]
 
     def test_an_agent_that_is_ready_when_the_start_is_stopped_is_ended_too(self, rig: Rig) -> None:
         onlooker = Onlooker(when_stopped=lambda stop: stop())
         with pytest.raises(Stopped):
-            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
+            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
         assert rig.server.terminals == {}
 
     def test_a_server_that_is_lost_while_the_start_is_stopped_is_told(self, rig: Rig) -> None:
@@ -139,7 +140,7 @@ class TestNewRun:
 
         onlooker = Onlooker(when_stopped=stop_without_server)
         with pytest.raises(Stopped, match=r"session cao-\w+ could not be ended: no answer"):
-            init_new_run(rig.server, rig.config(), TASK, rig.clock, onlooker)
+            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
 
     def test_a_server_that_tells_no_id_is_an_error(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -147,7 +148,7 @@ class TestNewRun:
                 return {"session_name": "cao-1"}
 
         with pytest.raises(RunError, match="returned no id"):
-            init_new_run(Mute(), rig.config(), TASK, rig.clock)
+            init_new_run(Mute(), rig.new_run(), rig.clock)
 
     def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -157,7 +158,7 @@ class TestNewRun:
 
         server = Mute()
         with pytest.raises(RunError, match="session"):
-            init_new_run(server, rig.config(), TASK, rig.clock)
+            init_new_run(server, rig.new_run(), rig.clock)
         assert server.exited == ["system_analyst-1"]
 
     def test_two_runs_in_one_second_have_two_archives(self, rig: Rig) -> None:
@@ -195,7 +196,7 @@ class TestVerification:
     def test_a_dead_agent_whose_exit_code_nobody_knows_is_named_too(self, rig: Rig) -> None:
         state = rig.begin()
         rig.server.terminals["tester-1"]["alive"] = False
-        assert find_lost_terminals(rig.server, state) == {Role.TESTER: "has ended"}
+        assert find_lost_terminals(rig.server, state) == {"tester": "has ended"}
 
     def test_an_agent_in_error_can_be_asked_and_is_lost_only_if_that_is_wanted(
         self, rig: Rig
@@ -204,12 +205,12 @@ class TestVerification:
         rig.server.terminals["tester-1"]["status"] = "error"
         assert find_lost_terminals(rig.server, state) == {}
         failed = find_lost_terminals(rig.server, state, also_failed=True)
-        assert failed == {Role.TESTER: "is in the error state"}
+        assert failed == {"tester": "is in the error state"}
 
     def test_a_terminal_without_an_id_was_never_started(self, rig: Rig) -> None:
         state = rig.begin()
         damaged = replace(state, terminals={**state.terminals, "analyst": ""})
-        assert find_lost_terminals(rig.server, damaged) == {Role.ANALYST: "was never started"}
+        assert find_lost_terminals(rig.server, damaged) == {"analyst": "was never started"}
 
     @pytest.mark.parametrize("alive", [True, False])
     @pytest.mark.parametrize("session", ["another", ""])
@@ -221,9 +222,9 @@ class TestVerification:
         state = rig.begin()
         claimed = replace(state, terminals={**state.terminals, "tester": "tester-1"})
         lost = find_lost_terminals(rig.server, claimed)
-        assert lost == {Role.TESTER: "is an agent of another run"}
+        assert lost == {"tester": "is an agent of another run"}
         claimed = replace(claimed, session_name=session)
-        assert set(find_lost_terminals(rig.server, claimed)) == set(Role)
+        assert set(find_lost_terminals(rig.server, claimed)) == set(ROLES)
 
     def test_a_server_that_tells_no_session_is_believed(self, rig: Rig) -> None:
         state = rig.begin()
@@ -247,7 +248,7 @@ class TestReplacement:
     def test_lost_agents_are_replaced_in_their_session(self, rig: Rig) -> None:
         state = rig.begin()
         rig.server.exit_terminal("tester-1")
-        mended = replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        mended = replace_terminals(rig.server, state, {"tester": "codex"})
         assert mended.terminals == {**state.terminals, "tester": "tester-2"}
         assert mended.session_name == state.session_name
         verify_resume_terminals(rig.server, mended)
@@ -255,14 +256,14 @@ class TestReplacement:
     def test_a_dead_window_is_cleared_away(self, rig: Rig) -> None:
         state = rig.begin()
         rig.server.terminals["tester-1"] |= {"alive": False}
-        replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        replace_terminals(rig.server, state, {"tester": "codex"})
         assert "tester-1" not in rig.server.terminals
 
     def test_an_agent_of_another_run_is_replaced_and_never_ended(self, rig: Rig) -> None:
         rig.server.create_session("tester")
         state = rig.begin()
         claimed = replace(state, terminals={**state.terminals, "tester": "tester-1"})
-        mended = replace_terminals(rig.server, claimed, {Role.TESTER: "codex"})
+        mended = replace_terminals(rig.server, claimed, {"tester": "codex"})
         assert mended.terminals["tester"] == "tester-3"
         assert rig.server.exited == []
 
@@ -270,7 +271,7 @@ class TestReplacement:
         state = rig.begin()
         rig.server.terminals.clear()
         rig.server.sessions = ["another"]
-        mended = replace_terminals(rig.server, state, dict.fromkeys(Role, "codex"))
+        mended = replace_terminals(rig.server, state, dict.fromkeys(ROLES, "codex"))
         assert mended.session_name == rig.server.sessions[-1] != state.session_name
         assert set(mended.terminals.values()) == set(rig.server.terminals)
 
@@ -283,22 +284,22 @@ class TestReplacement:
         rig.server.sessions = ["another"]
         rig.server.refused[profile] = NO_CODEX
         with pytest.raises(ApiRefused, match="could not be started"):
-            replace_terminals(rig.server, state, dict.fromkeys(Role, "codex"))
+            replace_terminals(rig.server, state, dict.fromkeys(ROLES, "codex"))
         assert rig.server.terminals == {}
 
     def test_a_replaced_agent_may_be_another_one(self, rig: Rig) -> None:
-        mended = replace_terminals(rig.server, rig.begin(), {Role.PROGRAMMER: "claude_code"})
+        mended = replace_terminals(rig.server, rig.begin(), {"programmer": "claude_code"})
         assert mended.progress.providers["programmer"] == "claude_code"
         assert mended.progress.providers["tester"] == "codex"
 
     def test_the_turn_it_had_in_hand_is_asked_again(self, rig: Rig) -> None:
-        state = in_flight(rig.begin(), Role.ANALYST)
-        mended = replace_terminals(rig.server, state, {Role.ANALYST: "codex"})
+        state = in_flight(rig.begin(), "analyst")
+        mended = replace_terminals(rig.server, state, {"analyst": "codex"})
         assert mended.progress.in_flight is None
 
     def test_the_turn_of_another_agent_stays_in_flight(self, rig: Rig) -> None:
-        state = in_flight(rig.begin(), Role.ANALYST)
-        mended = replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+        state = in_flight(rig.begin(), "analyst")
+        mended = replace_terminals(rig.server, state, {"tester": "codex"})
         assert mended.progress.in_flight == state.progress.in_flight
 
     def test_if_nothing_is_lost_nothing_happens(self, rig: Rig) -> None:
@@ -309,7 +310,7 @@ class TestReplacement:
         state = rig.begin()
         rig.server.refused["tester"] = NO_CODEX
         with pytest.raises(ApiRefused, match="could not be started"):
-            replace_terminals(rig.server, state, {Role.TESTER: "codex"})
+            replace_terminals(rig.server, state, {"tester": "codex"})
 
     def test_a_session_that_refuses_an_agent_for_now_is_not_given_up(self, rig: Rig) -> None:
         state = rig.begin()
@@ -320,7 +321,7 @@ class TestReplacement:
 
         full = Full()
         with pytest.raises(ApiRefused, match="too many"):
-            replace_terminals(full, state, {Role.TESTER: "codex"})
+            replace_terminals(full, state, {"tester": "codex"})
         assert full.sessions == []
 
 
@@ -341,11 +342,11 @@ class TestExit:
         self, rig: Rig
     ) -> None:
         state = rig.begin()
-        del rig.server.terminals[state.terminal_of(Role.ANALYST)]
-        rig.server.terminals[state.terminal_of(Role.PROGRAMMER)]["alive"] = False
-        rig.server.terminals[state.terminal_of(Role.ANALYST_REVIEW)]["session_name"] = "mine"
+        del rig.server.terminals[state.terminal_of("analyst")]
+        rig.server.terminals[state.terminal_of("programmer")]["alive"] = False
+        rig.server.terminals[state.terminal_of("analyst_review")]["session_name"] = "mine"
         assert exit_left_terminals(rig.server, state)
-        left = [state.terminal_of(role) for role in (Role.PROGRAMMER_REVIEW, Role.TESTER)]
+        left = [state.terminal_of(role) for role in ("programmer_review", "tester")]
         assert sorted(rig.server.exited) == sorted(left)
         assert not exit_left_terminals(rig.server, state)
 
@@ -364,6 +365,6 @@ class TestExit:
         assert "could not be ended" in caplog.text
 
 
-def in_flight(state: RunState, role: Role) -> RunState:
+def in_flight(state: RunState, role: str) -> RunState:
     dispatch = Dispatch(Turn(role, 1, 1), "key", 1, 0.0, sent=Sent.YES)
     return replace(state, progress=replace(state.progress, in_flight=dispatch))

@@ -1,5 +1,7 @@
 """The loop, with agents that answer at once."""
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,29 +10,43 @@ import pytest
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.errors import ApiUnreachable, HandoffError, HandoffTimeout, StateError
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+    HandoffError,
+    HandoffTimeout,
+    RunError,
+    StateError,
+)
 from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.resuming import AGAIN
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed
+from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed, unpause
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
-from cli_agent_orchestrator.pipeline.roles import Phase, Role
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import replace_terminals
-from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.runs.events import (
+    CheckBegan,
+    CheckEnded,
+    Paused,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+)
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
-from tests.pipeline.samples import FAIL, PASS
+from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 
 NINE_TURNS = [
-    *[Role.ANALYST, Role.ANALYST_REVIEW] * 2,
-    *[Role.PROGRAMMER, Role.PROGRAMMER_REVIEW] * 2,
-    Role.TESTER,
+    *["analyst", "analyst_review"] * 2,
+    *["programmer", "programmer_review"] * 2,
+    "tester",
 ]
-FIVE_TURNS = list(Role)
+FIVE_TURNS = list(ROLES)
 SHORT = LoopRules(review=ReviewRules(min_cycles=1))
 
 
@@ -65,7 +81,7 @@ class TestVerdicts:
         state = rig.run(rig.begin())
         assert (state.final_status, state.round) == (FinalStatus.PASS, 2)
         assert [role for role, number in rig.server.turns() if number == 2] == NINE_TURNS
-        first_of_round_two = rig.server.prompts_to(Role.ANALYST)[2]
+        first_of_round_two = rig.server.prompts_to("analyst")[2]
         assert "- exit code 1" in first_of_round_two
 
     def test_after_the_last_round_the_run_has_failed(self, rig: Rig) -> None:
@@ -78,14 +94,14 @@ class TestVerdicts:
 
     def test_a_lost_analysis_is_made_again(self, rig: Rig) -> None:
         """Scenario: Missing analyst output falls back to analyst phase"""
-        state = replace(rig.begin(), phase=Phase.PROGRAMMER)
+        state = replace(rig.begin(), phase="programmer")
         rig.run(state)
-        assert rig.server.turns()[0] == (Role.ANALYST, 1)
+        assert rig.server.turns()[0] == ("analyst", 1)
 
     def test_used_up_cycles_are_told(self, rig: Rig) -> None:
         rig.server.answer = lambda asked: (
             "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- no"
-            if asked.role is Role.ANALYST_REVIEW
+            if asked.role == "analyst_review"
             else agree(asked)
         )
         state = rig.run(rig.begin())
@@ -111,8 +127,8 @@ class TestSaving:
 
     def test_every_reply_is_saved_before_the_next_prompt(self, rig: Rig) -> None:
         def look(asked: Asked) -> str:
-            if asked.role is Role.TESTER:
-                assert rig.saved().has_output(Role.PROGRAMMER_REVIEW)
+            if asked.role == "tester":
+                assert rig.saved().has_output("programmer_review")
             return agree(asked)
 
         rig.server.answer = look
@@ -123,7 +139,7 @@ class TestSaving:
         kept = rig.archived(state)
         assert list(kept)[:2] == ["001-analyst-prompt.md", "001-analyst.md"]
         assert kept["009-tester.md"] == PASS
-        assert kept["009-tester-prompt.md"] == rig.server.prompts_to(Role.TESTER)[0]
+        assert kept["009-tester-prompt.md"] == rig.server.prompts_to("tester")[0]
         assert len(kept) == 2 * len(NINE_TURNS)
 
     def test_the_journal_tells_every_turn(self, rig: Rig) -> None:
@@ -135,7 +151,7 @@ class TestSaving:
 
     def test_a_response_that_lay_there_before_is_kept_as_stale(self, rig: Rig) -> None:
         state = rig.begin()
-        old = rig.files(state).ensure_response_dir() / Role.ANALYST.response_file
+        old = rig.files(state).ensure_response_dir() / "analyst_summary.md"
         old.write_text("from another run", encoding="utf-8")
         final = rig.run(state)
         assert rig.archived(final)["001-analyst-stale.md"] == "from another run"
@@ -168,7 +184,7 @@ class TestSaving:
     def test_why_a_run_ends_is_told_though_its_time_cannot_be_saved(self, rig: Rig) -> None:
         state = rig.begin()
         rig.server.answer = lambda asked: None
-        rig.server.statuses[state.terminal_of(Role.ANALYST)] = TerminalStatus.PROCESSING
+        rig.server.statuses[state.terminal_of("analyst")] = TerminalStatus.PROCESSING
         rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=3)
         with pytest.raises(HandoffTimeout):
             rig.run(state)
@@ -178,7 +194,7 @@ class TestStopping:
     def test_a_stop_leaves_a_saved_run_that_goes_on_at_the_same_turn(self, rig: Rig) -> None:
         """Scenario: SIGINT saves state"""
         state = rig.begin()
-        rig.server.answer = lambda asked: None if asked.role is Role.PROGRAMMER else agree(asked)
+        rig.server.answer = lambda asked: None if asked.role == "programmer" else agree(asked)
         rig.server.statuses["programmer-1"] = TerminalStatus.PROCESSING
         with rig.runner(state) as runner:
             rig.mailbox.at(60, runner.stop)
@@ -188,7 +204,7 @@ class TestStopping:
         assert saved.final_status is FinalStatus.RUNNING
         assert saved.progress.in_flight is not None
         assert (saved.progress.in_flight.turn.role, saved.progress.in_flight.sent) == (
-            Role.PROGRAMMER,
+            "programmer",
             Sent.YES,
         )
         finish(rig, "programmer-1")
@@ -282,7 +298,7 @@ class TestResuming:
         response_path(rig.server.asked[0].message).unlink()
         rig.handoff_rules = replace(rig.handoff_rules, strict=False)
         rig.run(replace(saved, progress=replace(saved.progress, in_flight=unsure)))
-        assert len(rig.server.prompts_to(Role.ANALYST)) == 2
+        assert len(rig.server.prompts_to("analyst")) == 2
 
     def test_a_reply_that_was_archived_is_settled_without_its_agent(self, rig: Rig) -> None:
         state = rig.begin()
@@ -292,12 +308,12 @@ class TestResuming:
         saved = rig.saved()
         with rig.runner(saved) as runner:
             settled = runner.settle(saved)
-        assert settled.has_output(Role.ANALYST)
+        assert settled.has_output("analyst")
         assert rig.saved() == replace(settled, updated_at=rig.saved().updated_at)
-        mended = replace_terminals(rig.server, settled, {Role.ANALYST: "codex"})
+        mended = replace_terminals(rig.server, settled, {"analyst": "codex"})
         rig.run(mended)
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
-        assert EXPLORE_REFERENCE not in rig.server.prompts_to(Role.ANALYST)[1]
+        assert EXPLORE_REFERENCE not in rig.server.prompts_to("analyst")[1]
 
     def test_what_is_not_archived_is_not_settled(self, rig: Rig) -> None:
         state = rig.begin()
@@ -315,14 +331,14 @@ class TestResuming:
         rig.server.answer = lambda asked: None
         with pytest.raises(Killed):
             rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
-        analyst = state.terminal_of(Role.ANALYST)
+        analyst = state.terminal_of("analyst")
         rig.server.statuses[analyst] = TerminalStatus.ERROR
         with pytest.raises(Killed):
             rig.run(rig.saved(), kill_at(lambda event: is_kind(event, EventKind.ASKED_AGAIN)))
         rig.server.statuses.clear()
         rig.server.answer = agree
         assert rig.run(rig.saved()).final_status is FinalStatus.PASS
-        first, again = rig.server.prompts_to(Role.ANALYST)[:2]
+        first, again = rig.server.prompts_to("analyst")[:2]
         assert again == AGAIN + first
 
     @pytest.mark.parametrize(
@@ -344,9 +360,9 @@ class TestResuming:
 
     def test_a_reply_to_another_turn_is_not_settled(self, rig: Rig) -> None:
         state = rig.begin()
-        of_round_two = Dispatch(Turn(Role.ANALYST, 2, 1), "key", 3, 0.0)
+        of_round_two = Dispatch(Turn("analyst", 2, 1), "key", 3, 0.0)
         state = replace(state, progress=replace(state.progress, in_flight=of_round_two))
-        rig.files(state).archive_text("analyst", 3, agree(Asked("", Role.ANALYST, "", None)))
+        rig.files(state).archive_text("analyst", 3, agree(Asked("", "analyst", "", None)))
         with rig.runner(state) as runner:
             assert runner.settle(state) is state
 
@@ -356,17 +372,17 @@ class TestResuming:
         def second_review(event: RunEvent) -> bool:
             return (
                 isinstance(event, TurnBegan)
-                and event.turn.role is Role.PROGRAMMER
+                and event.turn.role == "programmer"
                 and event.turn.cycle == 2
             )
 
         with pytest.raises(Killed):
             rig.run(state, kill_at(second_review))
         rig.server.exit_terminal("programmer-1")
-        mended = replace_terminals(rig.server, rig.saved(), {Role.PROGRAMMER: "codex"})
+        mended = replace_terminals(rig.server, rig.saved(), {"programmer": "codex"})
         final = rig.run(mended)
         assert final.final_status is FinalStatus.PASS
-        first, again = rig.server.prompts_to(Role.PROGRAMMER)
+        first, again = rig.server.prompts_to("programmer")
         assert "Make the parser accept empty lines." in first
         assert "Make the parser accept empty lines." in again
         assert "Change `parse` in parser.py." in again
@@ -392,7 +408,7 @@ class TestBadDays:
         away = ApiUnreachable("http://localhost:9889", "refused", maybe_received=False)
 
         def vanish(asked: Asked) -> str:
-            if asked.role is Role.PROGRAMMER and rig.server.down is None:
+            if asked.role == "programmer" and rig.server.down is None:
                 rig.server.down = away
                 rig.mailbox.at(rig.clock.time - 1000 + 60, come_back)
             return agree(asked)
@@ -419,13 +435,13 @@ class TestBadDays:
     ) -> None:
         state = rig.begin()
         rig.server.statuses["tester-1"] = TerminalStatus.ERROR
-        rig.server.answer = lambda asked: None if asked.role is Role.TESTER else agree(asked)
+        rig.server.answer = lambda asked: None if asked.role == "tester" else agree(asked)
         with pytest.raises(HandoffError, match="error state"):
             rig.run(state)
         rig.server.statuses.clear()
         rig.server.answer = agree
         assert rig.run(rig.saved()).final_status is FinalStatus.PASS
-        first, again = rig.server.prompts_to(Role.TESTER)
+        first, again = rig.server.prompts_to("tester")
         assert again == AGAIN + first
 
     @pytest.mark.parametrize(
@@ -443,7 +459,7 @@ class TestBadDays:
         ids=["CRLF", "BOM", "NUL", "bold", "lower case", "both senses", "in a fence", "2 MB"],
     )
     def test_odd_forms_of_a_pass_are_read(self, rig: Rig, verdict: str) -> None:
-        rig.server.answer = lambda asked: verdict if asked.role is Role.TESTER else agree(asked)
+        rig.server.answer = lambda asked: verdict if asked.role == "tester" else agree(asked)
         assert rig.run(rig.begin()).final_status is FinalStatus.PASS
 
     @pytest.mark.parametrize(
@@ -457,7 +473,7 @@ class TestBadDays:
     )
     def test_odd_forms_of_a_fail_are_no_pass(self, rig: Rig, verdict: str) -> None:
         rig.rules = LoopRules(Limits(max_rounds=1))
-        rig.server.answer = lambda asked: verdict if asked.role is Role.TESTER else agree(asked)
+        rig.server.answer = lambda asked: verdict if asked.role == "tester" else agree(asked)
         assert rig.run(rig.begin()).final_status is FinalStatus.FAIL
 
 
@@ -498,7 +514,7 @@ def is_kind(event: RunEvent, kind: EventKind) -> bool:
 
 def fail_until(last: int) -> Callable[[Asked], str]:
     def answer(asked: Asked) -> str:
-        failing = asked.role is Role.TESTER and f"ROUND: {last}" not in asked.message
+        failing = asked.role == "tester" and f"ROUND: {last}" not in asked.message
         return FAIL if failing else agree(asked)
 
     return answer
@@ -539,7 +555,7 @@ class TestTime:
     def test_the_time_a_person_was_waited_for_is_no_work(self, rig: Rig) -> None:
         finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
         state = rig.begin()
-        analyst = state.terminal_of(Role.ANALYST)
+        analyst = state.terminal_of("analyst")
         statuses = rig.server.statuses
         rig.mailbox.at(10, lambda: statuses.update({analyst: TerminalStatus.WAITING_USER_ANSWER}))
         rig.mailbox.at(1010, lambda: statuses.update({analyst: TerminalStatus.PROCESSING}))
@@ -575,3 +591,129 @@ class TestTime:
         rig.mailbox.at(1030, finish)
         rig.run(rig.saved())
         assert 25 <= self.first_turn(rig, state).worked <= 40
+
+
+class TestGates:
+    """Flows in which a command decides."""
+
+    @pytest.fixture
+    def solo(self, rig: Rig) -> Rig:
+        rig.flow = packaged_flow("solo")
+        return rig
+
+    def test_a_passing_command_ends_the_run(self, solo: Rig) -> None:
+        solo.gate = "echo 3 passed"
+        state = solo.run(solo.begin())
+        assert state.final_status is FinalStatus.PASS
+        assert [role for role, _ in solo.server.turns()] == ["programmer"]
+        assert solo.archived(state)["002-gate.md"] == (
+            "RESULT: PASS\nCOMMAND: echo 3 passed\nEXIT_CODE: 0\nEVIDENCE:\n3 passed\n"
+        )
+        last = Journal(solo.files(state).kept).read()[-1]
+        assert (last.role, last.provider, last.outcome) == ("gate", "command", "PASS")
+        began, ended = (e for e in solo.events if isinstance(e, CheckBegan | CheckEnded))
+        assert isinstance(began, CheckBegan)
+        assert isinstance(ended, CheckEnded)
+        assert (began.command, ended.outcome) == ("echo 3 passed", Passed())
+        assert solo.saved().final_status is FinalStatus.PASS
+
+    def test_a_failing_command_is_the_next_rounds_evidence(self, solo: Rig) -> None:
+        solo.gate = "echo 1 failed; test -e mended"
+
+        def mend(asked: Asked) -> str:
+            if "ROUND: 2" in asked.message:
+                (solo.folder / "mended").touch()
+            return agree(asked)
+
+        solo.server.answer = mend
+        state = solo.run(solo.begin())
+        assert (state.final_status, state.round) == (FinalStatus.PASS, 2)
+        assert "It wrote:\n1 failed\n=== end of WHY" in solo.server.prompts_to("programmer")[1]
+
+    def test_a_command_that_never_passes_fails_the_run(self, solo: Rig) -> None:
+        solo.gate = "exit 4"
+        state = solo.run(solo.begin())
+        assert (state.final_status, state.round) == (FinalStatus.FAIL, 3)
+
+    def test_a_stopped_command_is_run_again(self, solo: Rig) -> None:
+        solo.gate = "echo begun > begun; test -e go || sleep 600"
+        os.mkfifo(solo.folder / "begun")
+        state = solo.begin()
+        with solo.runner(state) as runner:
+
+            def stop() -> None:
+                (solo.folder / "begun").read_text(encoding="utf-8")
+                runner.stop()
+
+            stopper = threading.Thread(target=stop)
+            stopper.start()
+            with pytest.raises(Stopped):
+                runner.run(state)
+            stopper.join()
+        (solo.folder / "begun").unlink()
+        (solo.folder / "go").touch()
+        assert solo.run(solo.saved()).final_status is FinalStatus.PASS
+        assert len(solo.server.asked) == 1
+
+    def test_without_a_command_the_run_stops_and_can_be_resumed(self, solo: Rig) -> None:
+        state = solo.begin()
+        with pytest.raises(RunError, match="has a gate, gate, and there is no command"):
+            solo.run(state)
+        solo.gate = "true"
+        assert solo.run(solo.saved()).final_status is FinalStatus.PASS
+
+    def test_a_pair_has_its_review_before_the_gate(self, rig: Rig) -> None:
+        rig.flow = packaged_flow("pair")
+        rig.gate = "true"
+        assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()] == ["programmer", "programmer_review"] * 2
+
+
+class TestPauses:
+    def test_a_pause_holds_after_the_present_turn_until_it_is_lifted(self, rig: Rig) -> None:
+        state = rig.begin()
+        asked_when_paused: list[int] = []
+
+        def hear(event: RunEvent) -> None:
+            rig.events.append(event)
+            if isinstance(event, TurnBegan) and event.turn == Turn("analyst", 1, 1):
+                runner.pause()
+                runner.pause()
+            if isinstance(event, Paused):
+                asked_when_paused.append(len(rig.server.asked))
+                assert rig.saved().progress.paused
+                runner.unpause()
+
+        with rig.runner(state, hear) as runner:
+            final = runner.run(state)
+        assert final.final_status is FinalStatus.PASS
+        assert asked_when_paused == [1]
+        assert sum(isinstance(event, Unpaused) for event in rig.events) == 1
+        assert not rig.saved().progress.paused
+
+    def test_a_paused_run_can_be_stopped_and_stays_paused(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, Paused):
+                runner.stop()
+
+        with rig.runner(state, hear) as runner:
+            runner.pause()
+            with pytest.raises(Stopped):
+                runner.run(state)
+        assert rig.server.asked == []
+        assert rig.saved().progress.paused
+        assert rig.run(unpause(rig.saved())).final_status is FinalStatus.PASS
+
+
+class TestKeeping:
+    """That a prompt was sent is saved by the run itself, whoever listens."""
+
+    def test_a_listener_that_fails_does_not_keep_it_from_being_saved(self, rig: Rig) -> None:
+        state = rig.begin()
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.DISPATCHED)))
+        in_flight = rig.saved().progress.in_flight
+        assert in_flight is not None
+        assert in_flight.sent is Sent.YES

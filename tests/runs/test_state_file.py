@@ -13,12 +13,11 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
 from cli_agent_orchestrator.plain_files import LARGEST_FILE, LARGEST_TEXT, is_too_large
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
-from tests.pipeline.samples import TASK_TEXT, new_state
+from tests.pipeline.samples import ROLES, TASK_TEXT, new_state
 
 NOON = 1738324800.0
 
@@ -45,7 +44,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_saved_state_is_loaded_as_it_was(state_file: StateFile) -> None:
     """Scenario: State roundtrip"""
-    outputs = {**new_state().outputs, Role.ANALYST: Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
+    outputs = {**new_state().outputs, "analyst": Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
     state = replace(new_state(), outputs=outputs)
     state_file.save_state(state)
     assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
@@ -253,14 +252,13 @@ def test_a_state_of_the_largest_texts_can_be_read_again(state_file: StateFile) -
     text = "\x01" * ((LARGEST_TEXT - 2) // 6)
     assert not is_too_large(text)
     note = Excerpt(text)
-    reviewers = (Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW)
+    reviewers = ("analyst_review", "programmer_review")
     state = replace(
         new_state(),
         prompt=text,
-        outputs={role: Output(text) for role in Role},
+        outputs={role: Output(text) for role in ROLES},
         feedback=note,
-        analyst_feedback=note,
-        programmer_feedback=note,
+        notes=dict.fromkeys(reviewers, note),
         progress=Progress(
             open_notes=tuple(
                 OpenNotes(role, number, note) for role in reviewers for number in (1, 2)

@@ -8,7 +8,6 @@ import pytest
 
 from cli_agent_orchestrator.config import ReviewRules
 from cli_agent_orchestrator.pipeline.review import TestAnswer, is_review_approved, judge_test
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.scripted_agent.packaged import (
     DEFAULT_SCRIPT,
@@ -17,9 +16,10 @@ from cli_agent_orchestrator.scripted_agent.packaged import (
 )
 from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
 from cli_agent_orchestrator.scripted_agent.turn import Ran, find_rule, read_turn, render_answer
+from tests.pipeline.samples import LOOP
 from tests.scripted_agent.driving import PtyAgent, prompt_with_file, read_events
 
-REVIEWERS = [Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW]
+REVIEWERS = ["analyst_review", "programmer_review"]
 SECTIONS = [
     "## 1. Artifact review",
     "## 2. P1-P4 traceability",
@@ -33,8 +33,8 @@ def load(path: Path) -> Script:
     return parse_script(path.read_text(encoding="utf-8"), path.name)
 
 
-def answer_of(script: Script, role: Role, round_: int, cycle: int) -> str:
-    turn = read_turn(role.profile, 1, f"ROUND: {round_}\nCYCLE: {cycle}\n")
+def answer_of(script: Script, role: str, round_: int, cycle: int) -> str:
+    turn = read_turn(LOOP.role(role).profile, 1, f"ROUND: {round_}\nCYCLE: {cycle}\n")
     return render_answer(find_rule(script, turn), turn, Ran())
 
 
@@ -43,14 +43,16 @@ def answer_of(script: Script, role: Role, round_: int, cycle: int) -> str:
 @pytest.mark.parametrize("cycle", [2, 3])
 @pytest.mark.parametrize("role", REVIEWERS)
 def test_reviewers_approve_from_the_second_cycle_on(
-    path: Path, round_: int, cycle: int, role: Role
+    path: Path, round_: int, cycle: int, role: str
 ) -> None:
     all_groups = ReviewRules(evidence_min_match=4)
-    assert is_review_approved(answer_of(load(path), role, round_, cycle), role, cycle, all_groups)
+    assert is_review_approved(
+        answer_of(load(path), role, round_, cycle), LOOP.role(role), cycle, all_groups
+    )
 
 
 @pytest.mark.parametrize("role", REVIEWERS)
-def test_the_reviewers_of_the_demo_ask_for_more_in_the_first_cycle(role: Role) -> None:
+def test_the_reviewers_of_the_demo_ask_for_more_in_the_first_cycle(role: str) -> None:
     assert "REVIEW_RESULT: REVISE" in answer_of(load(DEMO_SCRIPT), role, 1, 1)
     assert "REVIEW_RESULT: APPROVED" in answer_of(load(DEMO_SCRIPT), role, 2, 1)
 
@@ -59,9 +61,9 @@ def test_the_reviewers_of_the_demo_ask_for_more_in_the_first_cycle(role: Role) -
 @pytest.mark.parametrize("round_", [1, 2])
 @pytest.mark.parametrize("cycle", [1, 2])
 def test_authors_answer_in_the_form_that_is_asked_for(path: Path, round_: int, cycle: int) -> None:
-    summary = answer_of(load(path), Role.ANALYST, round_, cycle)
+    summary = answer_of(load(path), "analyst", round_, cycle)
     assert [line for line in summary.splitlines() if line.startswith("## ")] == SECTIONS
-    work = answer_of(load(path), Role.PROGRAMMER, round_, cycle)
+    work = answer_of(load(path), "programmer", round_, cycle)
     assert "## Files changed\n" in work
     assert "## Behavior implemented\n" in work
 

@@ -8,7 +8,7 @@ import click
 
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
-from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.config import config_folder, state_folder
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.state import FinalStatus
@@ -21,6 +21,7 @@ from cli_agent_orchestrator.runs.conductor import (
     RunRequest,
     Surroundings,
 )
+from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.runs.view import View
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
@@ -37,7 +38,15 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
         return server_for(config, environ, on_warning)
 
     with Interrupts() as interrupts, view:
-        given = Surroundings(view, interrupts, connect, get_provider, state_folder(environ))
+        given = Surroundings(
+            view,
+            interrupts,
+            connect,
+            get_provider,
+            state_folder(environ),
+            lambda named, folder: Flows(folder, config_folder(environ)).find(named),
+            environ,
+        )
         conductor = Conductor(request, given)
         try:
             state = conductor.run()

@@ -19,6 +19,7 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.journal import Journal
@@ -34,9 +35,16 @@ INTRODUCTION = """\
 There is now a small project with two faults:
   {project}
 
-Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester who really runs
-the tests. They follow a script, in real terminals; everything else is as in any run.
+{who}
+They follow a script, in real terminals; everything else is as in any run.
 """
+WHO = {
+    "loop": "Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester "
+    "who really runs the tests.",
+    "pair": "Two agents work on it, a programmer and a reviewer; then the tests are run.",
+    "solo": "One agent works on it, a programmer; then the tests are run.",
+}
+GATE = ("-B", "-m", "unittest")
 WHERE = """\
 
 The project stays in
@@ -64,23 +72,29 @@ STOPPED = "The demo was stopped. The same command begins it anew"
 
 
 @click.command()
-def demo() -> None:
-    """See a whole run: a small broken project, five built-in agents, FAIL, then PASS.
+@click.option(
+    "--flow",
+    type=click.Choice(PACKAGED),
+    default=LOOP,
+    help="Who works: the usual five, a programmer with a reviewer, or a programmer alone.",
+)
+def demo(flow: str) -> None:
+    """See a whole run: a small broken project, built-in agents, FAIL, then PASS.
 
     It needs tmux, and no account, no network and no settings. It leaves your own server alone.
     """
     folder = Path(tempfile.mkdtemp(prefix="cao-demo-"))
     project = folder / PROJECT_NAME
     shutil.copytree(DEMO_PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    _say(INTRODUCTION.format(project=project))
+    _say(INTRODUCTION.format(project=project, who=WHO[flow]))
     with private_environment(folder, os.environ) as environ:
-        code = _run(project, environ)
+        code = _run(project, flow, environ)
     if code in (0, 1):
         _show_result(project)
     sys.exit(code)
 
 
-def _run(project: Path, environ: Mapping[str, str]) -> int:
+def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
@@ -91,6 +105,9 @@ def _run(project: Path, environ: Mapping[str, str]) -> int:
         "PROMPT_FILE": str(project / TASK_FILE),
         "PROVIDER": "scripted",
         "CLEANUP_ON_EXIT": "1",
+        "FLOW": flow,
+        # Only a flow with a gate runs it.
+        "GATE": shlex.join([sys.executable, *GATE]) if packaged_flow(flow).has_gate else "",
     }
     request = RunRequest(RunConfig.from_env(settings))
     view = choose_view(project, as_json=False, report="", unfinished=STOPPED)

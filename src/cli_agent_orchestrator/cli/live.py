@@ -36,6 +36,8 @@ from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.runs.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    CheckEnded,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -92,8 +94,9 @@ class LiveView:
         self._narration = Narration(base, report, unfinished)
         self._server: Screens | None = None
         self._starting: dict[str, str] = {}
-        """Who is being started: the agents by the names of their terminals."""
+        """Who is being started: the agents by their roles."""
         self._turn: TurnBegan | None = None
+        self._check: CheckBegan | None = None
         self._status: TerminalStatus | None = None
         self._delay: HandoffEvent | None = None
         self._began = time.monotonic()
@@ -151,8 +154,10 @@ class LiveView:
             case TurnBegan():
                 self._turn, self._status, self._delay, self._screen = event, None, None, []
                 self._began = time.monotonic()
-            case TurnEnded() | RunEnded():
-                self._turn, self._starting = None, {}
+            case CheckBegan():
+                self._check, self._began = event, time.monotonic()
+            case TurnEnded() | CheckEnded() | RunEnded():
+                self._turn, self._check, self._starting = None, None, {}
             case HandoffEvent():
                 self._status = event.status or self._status
                 if event.kind is EventKind.DELAYED:
@@ -214,6 +219,8 @@ class LiveView:
 
     def _rows(self) -> list[Text]:
         turn, since = self._turn, _clock_face(time.monotonic() - self._began)
+        if self._check is not None:
+            return [Text(f"▶ {place(self._check.check)}  {self._check.command}  {since}")]
         if turn is None:
             waited_for = ", ".join(agents_in_words(self._starting))
             return [Text(f"▶ starting {waited_for}  {since}")] if waited_for else []

@@ -32,6 +32,7 @@ COMMANDS = {
     "run": ("run:run", "Take a task through five agents until it passes."),
     "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
     "init": ("init:init", "Write a task to fill in and a cao.toml that explains every setting."),
+    "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
     "report": ("report:report", "Print a run on one page."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),

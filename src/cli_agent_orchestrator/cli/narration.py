@@ -1,6 +1,6 @@
 """A run in words: each event as a line for people, or as fields for programs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -11,6 +11,8 @@ from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
+    Check,
+    Cleared,
     CyclesUsedUp,
     Delivered,
     Failed,
@@ -19,17 +21,20 @@ from cli_agent_orchestrator.pipeline.machine import (
     RoundsUsedUp,
     SentBack,
 )
-from cli_agent_orchestrator.pipeline.roles import Role, name_of
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 from cli_agent_orchestrator.runs.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    CheckEnded,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
     ServerChosen,
     TurnBegan,
     TurnEnded,
+    Unpaused,
     Warned,
 )
 
@@ -58,6 +63,7 @@ TONES: Mapping[type[Outcome], Tone] = {
     SentBack: Tone.PLAIN,
     CyclesUsedUp: Tone.ALERT,
     Passed: Tone.GOOD,
+    Cleared: Tone.GOOD,
     Failed: Tone.BAD,
     RoundsUsedUp: Tone.BAD,
 }
@@ -81,6 +87,9 @@ def unfinished_words(resume: bool | None) -> str:
 
 
 UNFINISHED = unfinished_words(None)
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 class Narration:
@@ -114,16 +123,13 @@ class Narration:
             case TurnBegan():
                 self._turn, self._waiting, self._delayed = event.turn, False, False
                 return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
-            case TurnEnded():
-                where = f"{duration(event.seconds)}, {Path(event.archive).name}"
-                text = f"{place(event.turn)}: {event.outcome}  [{where}]"
-                return Line(text, TONES[type(event.outcome)])
             case HandoffEvent():
                 return self._handoff(event)
             case Warned():
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():
                 return self._ended(event)
+        return _step_line(event)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
@@ -132,15 +138,16 @@ class Narration:
             return Line(f"Starting {named} ...", Tone.QUIET)
         self._started.append(event.name)
         count = f"{len(self._started)} of {len(self._starting)}"
-        return Line(f"{name_of(event.name)} has started, {count}", Tone.QUIET)
+        return Line(f"{event.name} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
-        new = f"; new agents: {', '.join(map(name_of, event.replaced))}" if event.replaced else ""
+        new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
+        count = _count(event.terminals)
         return Line(
-            f"The run {verb} with five agents ({agents}) in session {event.session_name}{new}. "
+            f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
             f"Everything is kept in {self._short(event.archive)}"
         )
 
@@ -186,42 +193,41 @@ class Narration:
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:
-    """Name each role with its agent: `analyst_review (codex)`; terminals have other names."""
-    return [f"{name_of(terminal)} ({agent})" for terminal, agent in providers.items()]
+    """Name each role with its agent: `analyst_review (codex)`."""
+    return [f"{role} ({agent})" for role, agent in providers.items()]
 
 
-def place(turn: Turn) -> str:
-    """Name a turn: `Round 1, cycle 2, analyst_review`."""
-    cycle = "" if turn.role is Role.TESTER else f", cycle {turn.cycle}"
-    return f"Round {turn.round}{cycle}, {turn.role}"
+def place(step: Turn | Check) -> str:
+    """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
+    if isinstance(step, Check):
+        return f"Round {step.round}, {step.stage}"
+    cycle = f", cycle {step.cycle}" if step.reviewed else ""
+    return f"Round {step.round}{cycle}, {step.role}"
 
 
-def fields_of(event: RunEvent) -> dict[str, Any]:
-    """Return an event for programs."""
+def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
     match event:
-        case ServerChosen():
-            return _fields(event, "server")
-        case AgentsStarting():
-            return _fields(event, "agents_starting")
-        case AgentStarted():
-            return _fields(event, "agent_started")
-        case RunBegan():
-            return _fields(event, "run_began")
-        case TurnBegan():
-            return {**_fields(event, "turn_began", "turn"), **_turn_fields(event.turn)}
+        case Paused():
+            return Line("The run is paused", Tone.ALERT)
+        case Unpaused():
+            return Line("The run goes on", Tone.QUIET)
+        case CheckBegan():
+            return Line(f"{place(event.check)} begins: {event.command}", Tone.QUIET)
         case TurnEnded():
-            return {
-                **_fields(event, "turn_ended", "turn", "outcome"),
-                **_turn_fields(event.turn),
-                "outcome": OUTCOME_WORDS[type(event.outcome)],
-                "detail": str(event.outcome),
-            }
-        case HandoffEvent():
-            return {**_fields(event, str(event.kind), "kind")}
-        case Warned():
-            return _fields(event, "warning")
-        case RunEnded():
-            return _fields(event, "run_ended")
+            return _ended_line(event, place(event.turn))
+        case CheckEnded():
+            return _ended_line(event, place(event.check))
+
+
+def _ended_line(event: TurnEnded | CheckEnded, where: str) -> Line:
+    kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
+    return Line(f"{where}: {event.outcome}  [{kept}]", TONES[type(event.outcome)])
+
+
+def _count(agents: Collection[str]) -> str:
+    """Return how many agents there are, in words."""
+    words = NUMBERS[len(agents)] if len(agents) < len(NUMBERS) else str(len(agents))
+    return f"{words} agent{'' if len(agents) == 1 else 's'}"
 
 
 OUTCOME_WORDS: Mapping[type[Outcome], str] = {
@@ -230,9 +236,42 @@ OUTCOME_WORDS: Mapping[type[Outcome], str] = {
     SentBack: "sent_back",
     CyclesUsedUp: "cycles_used_up",
     Passed: "passed",
+    Cleared: "cleared",
     Failed: "failed",
     RoundsUsedUp: "rounds_used_up",
 }
+
+
+EVENT_NAMES: Mapping[type[RunEvent], str] = {
+    ServerChosen: "server",
+    AgentsStarting: "agents_starting",
+    AgentStarted: "agent_started",
+    RunBegan: "run_began",
+    TurnBegan: "turn_began",
+    TurnEnded: "turn_ended",
+    CheckBegan: "check_began",
+    CheckEnded: "check_ended",
+    Paused: "paused",
+    Unpaused: "unpaused",
+    Warned: "warning",
+    RunEnded: "run_ended",
+}
+
+
+def fields_of(event: RunEvent) -> dict[str, Any]:
+    """Return an event for programs."""
+    if isinstance(event, HandoffEvent):
+        return _fields(event, str(event.kind), "kind")
+    fields = _fields(event, EVENT_NAMES[type(event)], "turn", "check", "outcome")
+    if isinstance(event, TurnBegan | TurnEnded):
+        turn = event.turn
+        fields |= {"role": turn.role, "round": turn.round, "cycle": turn.cycle}
+    if isinstance(event, CheckBegan | CheckEnded):
+        fields |= {"stage": event.check.stage, "round": event.check.round}
+    if isinstance(event, TurnEnded | CheckEnded):
+        outcome = OUTCOME_WORDS[type(event.outcome)]
+        fields |= {"outcome": outcome, "detail": str(event.outcome)}
+    return fields
 
 
 def _fields(event: RunEvent, name: str, *without: str) -> dict[str, Any]:
@@ -247,7 +286,3 @@ def _plain(value: object) -> object:
         case tuple():
             return list(value)
     return value
-
-
-def _turn_fields(turn: Turn) -> dict[str, Any]:
-    return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}

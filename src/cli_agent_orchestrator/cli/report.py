@@ -16,8 +16,8 @@ from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
-from cli_agent_orchestrator.pipeline.machine import next_turn
-from cli_agent_orchestrator.pipeline.roles import Role, name_of
+from cli_agent_orchestrator.pipeline.flow import StageKind
+from cli_agent_orchestrator.pipeline.machine import Check, due_step
 from cli_agent_orchestrator.pipeline.state import (
     FinalStatus,
     RunState,
@@ -32,7 +32,6 @@ from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 
 EXCERPT_LINES = 30
 TASK_CHARACTERS = 200
-REVIEWS = (Role.ANALYST_REVIEW, Role.PROGRAMMER_REVIEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Report:
     """The beginning of what was to be done."""
     session_name: str
     agents: dict[str, str]
-    """Which agent runs in each terminal."""
+    """Which agent each role has."""
     terminals: dict[str, str]
     round: int
     due: str
@@ -99,8 +98,7 @@ def build_report(state: RunState, config: RunConfig) -> Report:
     if state.progress.archive:
         kept = ResponseFiles(config.wd, state.progress.archive, {}).kept
         archive, turns = kept.path, Journal(kept).read()
-    due = next_turn(state)
-    tester = state.outputs[Role.TESTER].text or _last_feedback(state)
+    tested = _last_test(state) or _last_feedback(state)
     return Report(
         status=state.final_status,
         wd=state.wd or str(config.wd),
@@ -108,18 +106,18 @@ def build_report(state: RunState, config: RunConfig) -> Report:
         archive=str(archive or ""),
         task=_task_line(state),
         session_name=state.session_name,
-        agents={
-            name: state.progress.providers.get(name, state.provider) for name in state.terminals
-        },
-        terminals=dict(state.terminals),
+        agents={role.name: state.provider_of(role.name) for role in state.flow.roles},
+        terminals={role.name: state.terminal_of(role.name) for role in state.flow.roles},
         round=state.round,
-        due="" if due is None else f"round {due.round}, cycle {due.cycle}, {due.role}",
+        due=_due(state),
         turns=turns,
-        evidence=extract_test_evidence(tester, EXCERPT_LINES),
+        evidence=extract_test_evidence(tested, EXCERPT_LINES),
         notes={
-            str(role): extract_review_notes(state.outputs[role].text, EXCERPT_LINES)
-            for role in REVIEWS
-            if state.has_output(role)
+            stage.reviewer: extract_review_notes(
+                state.output_of(stage.reviewer).text, EXCERPT_LINES
+            )
+            for stage in state.flow.stages
+            if state.has_output(stage.reviewer)
         },
         open_notes={
             f"{opened.role}, round {opened.round}": opened.notes.text
@@ -159,7 +157,7 @@ def _title(found: Report) -> str:
 
 def _facts(found: Report) -> list[str]:
     kinds = sorted(set(found.agents.values()))
-    each = (f"{name_of(terminal)}: {agent}" for terminal, agent in found.agents.items())
+    each = (f"{role}: {agent}" for role, agent in found.agents.items())
     agents = kinds[0] if len(kinds) == 1 else ", ".join(each)
     lines = [f"- Task: {found.task}", f"- Folder: {found.wd}", f"- Agents: {agents}"]
     if found.turns:
@@ -200,6 +198,23 @@ def _task_line(state: RunState) -> str:
         summary = state.prompt.strip() or "(not saved)"
     paragraph = " ".join(summary.split("\n\n")[0].split())
     return shorten(paragraph, TASK_CHARACTERS, placeholder=" …")
+
+
+def _due(state: RunState) -> str:
+    """Say what comes next; nothing when the run is over."""
+    step = due_step(state)
+    if step is None:
+        return ""
+    if isinstance(step, Check):
+        return f"round {step.round}, {step.stage}"
+    return f"round {step.round}, cycle {step.cycle}, {step.role}"
+
+
+def _last_test(state: RunState) -> str:
+    """Return what the last tester of this round said, if one did."""
+    tests = [stage.author for stage in state.flow.stages if stage.kind is StageKind.TEST]
+    said = [state.output_of(tester).text for tester in tests if state.has_output(tester)]
+    return said[-1] if said else ""
 
 
 def _last_feedback(state: RunState) -> str:

@@ -1,6 +1,7 @@
 """`cao run`: takes a task through the five agents until it passes."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -11,12 +12,10 @@ import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     OUT_OF_PROJECT,
-    ROLE_PROVIDERS,
     SETTINGS,
     SETTINGS_FILE,
     Kind,
@@ -37,6 +36,7 @@ METAVARS = {
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
 }
+FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -88,6 +88,8 @@ def run(
 ) -> None:
     """Take TASK, a file, through analyst, programmer and tester until it passes.
 
+    Other flows (--flow) have other roles; `cao flow ls` lists them.
+
     Every setting can be given as an option, as an environment variable (the name in brackets) or
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
@@ -117,7 +119,6 @@ def run(
         settings=settings,
         insisted=insisted,
         replace_terminals=replace_terminals,
-        chosen_providers=chosen_providers(settings),
     )
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
@@ -140,7 +141,10 @@ def read_all_settings(
     """Return the settings of all levels; the file is the one named, else the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
-        return merge_settings(options, environ, read_settings_file(Path(config_file)))
+        named = read_settings_file(Path(config_file))
+        if "GATE" in named:
+            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
+        return merge_settings(options, environ, named)
     folder = expand_path("WD", merge_settings(options, environ, {}).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
@@ -159,6 +163,10 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
             where = f"{name.lower()} in {SETTINGS_FILE}"
             expected = f"nothing: it is said by {BY_NAME[name].option} or {name}, for one run"
             raise ConfigError(where, settings[name], expected)
+    flow = settings.get("FLOW", "").strip()
+    if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
+        expected = "the name of a flow; a file only by --flow, FLOW or --config"
+        raise ConfigError(f"flow in {SETTINGS_FILE}", flow, expected)
     for name in INSIDE_ONLY:
         if name in settings:
             where = f"{name.lower()} in {SETTINGS_FILE}"
@@ -194,13 +202,6 @@ def _is_for_state(path: Path, folder: Path) -> bool:
     """Is it a file that a project may name for its state, and none that it lives by?"""
     below = Path(os.path.realpath(folder), ".tmp")
     return path.suffix == ".json" and path.is_relative_to(below)
-
-
-def chosen_providers(settings: Mapping[str, str]) -> dict[Role, str]:
-    """Return the agent of each role for which one was named."""
-    common = settings.get("PROVIDER", "")
-    named = {Role(role): settings.get(name) or common for role, name in ROLE_PROVIDERS.items()}
-    return {role: provider for role, provider in named.items() if provider}
 
 
 def _text(value: str | bool | None) -> str | None:

@@ -24,7 +24,7 @@ def rows_of(turns: Sequence[TurnRecord]) -> list[tuple[str, ...]]:
     return [
         (
             str(turn.round),
-            "" if turn.role == "tester" else str(turn.cycle),
+            str(turn.cycle) if turn.reviewed else "",
             turn.role,
             turn.provider,
             duration(turn.worked),

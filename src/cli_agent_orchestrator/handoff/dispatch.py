@@ -14,7 +14,15 @@ from cli_agent_orchestrator.handoff.delivery import Handover, Letter, Messenger
 from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
 from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
-from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source, reminder_for
+from cli_agent_orchestrator.handoff.replies import (
+    Envelope,
+    Keep,
+    Reply,
+    Sent,
+    Source,
+    keep_nothing,
+    reminder_for,
+)
 from cli_agent_orchestrator.handoff.responses import ResponseFiles, check_size
 from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
 from cli_agent_orchestrator.handoff.stream import StatusStream
@@ -123,10 +131,16 @@ class Handoff:
         self._ears.stop()
 
     def send_and_wait(
-        self, terminal_id: str, role: str, message: str, envelope: Envelope | None = None
+        self,
+        terminal_id: str,
+        role: str,
+        message: str,
+        envelope: Envelope | None = None,
+        keep: Keep = keep_nothing,
     ) -> Reply:
         """Send a prompt and return the reply; remind the agent if its file does not come.
 
+        What becomes known about the prompt is given to `keep` before anything else is done.
         A prompt that was sent before is only waited for, and one whose reply was accepted before
         is answered from the archive.
         """
@@ -138,6 +152,7 @@ class Handoff:
         self._ears.forget()
         self._clear_stale_response(role, envelope)
         with self._watch_over(Subject(terminal_id, role)) as vigil:
+            vigil.keep = keep
             certain = self._send(vigil, message, envelope)
             for number in range(1, self._rules.max_reminders + 1):
                 try:
@@ -231,6 +246,7 @@ class Handoff:
 
     def _ask_again(self, vigil: Vigil, message: str, envelope: Envelope, why: str) -> bool:
         """Send the whole prompt once more; return whether the agent certainly has it now."""
+        vigil.keep(Sent.FAILED)
         vigil.narrator.tell(EventKind.ASKED_AGAIN, why)
         self._files.ensure_response_dir()
         self._files.clear_stale_response(vigil.subject.role, envelope.sequence)
@@ -244,6 +260,7 @@ class Handoff:
             # By its key the server finds out more: what the agent tells, what its box holds.
             handover = self._deliver(vigil, message, key)
         if handover.certain:
+            vigil.keep(Sent.YES)
             vigil.narrator.tell(EventKind.DISPATCHED, handover.detail)
         else:
             vigil.narrator.warn(f"nobody knows if the prompt arrived: {handover.detail}")

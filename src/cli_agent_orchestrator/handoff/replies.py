@@ -1,6 +1,7 @@
 """A prompt on its way and the reply that comes back."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,14 @@ class Sent(StrEnum):
     """The agent has it; the reply may be there already."""
     FAILED = "failed"
     """The agent had it, and its turn failed."""
+
+
+Keep = Callable[[Sent], None]
+"""Takes what has become known about a prompt, and saves it."""
+
+
+def keep_nothing(sent: Sent) -> None:
+    """Take it, and save nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.handoff.lookout import Hint, Lookout, Subject, is_passing
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, Signal, WakeSignal
 from cli_agent_orchestrator.handoff.progress import Narrator
+from cli_agent_orchestrator.handoff.replies import Keep, keep_nothing
 from cli_agent_orchestrator.handoff.wait import SILENCE_SECONDS, Observation, backoff
 
 T = TypeVar("T")
@@ -57,6 +58,8 @@ class Vigil:
         self.narrator = narrator
         self.old_error = False
         """Was the terminal in error before the last prompt was sent?"""
+        self.keep: Keep = keep_nothing
+        """Saves what becomes known about the prompt."""
         self._ears = ears
         self._clock = clock
 

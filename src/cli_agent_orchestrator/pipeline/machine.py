@@ -1,50 +1,69 @@
-"""What comes next in a run, and what a reply changes.
+"""What comes next in a run, and what a reply or a check changes.
 
-    next_turn(state)                          whose turn it is; None when the run is over
-    judge_reply(turn, text, rules)            what a reply means
-    record_reply(state, turn, reply, rules)   the state after it
+    next_step(state)                            a turn, a check, a pause, or that the run is over
+    record_reply(state, turn, reply, rules)     the state after a turn, and what the reply meant
+    record_check(state, check, result, rules)   the same for the command of a gate
 
 The rules:
 
-1. A phase begins with its author in cycle 1. Author and reviewer take turns (table in `roles.py`).
-2. An approval that counts ends the phase. Otherwise the author gets the notes and the next cycle
+1. A stage of work begins with its author in cycle 1. Author and reviewer take turns; without a
+   reviewer the first summary ends the stage. The stages are those of the run's flow.
+2. An approval that counts ends the stage. Otherwise the author gets the notes and the next cycle
    begins. When the cycles are used up the run goes on all the same: the open notes are handed to
-   the next phase and to the analyst of the next round.
-3. The tester's PASS ends the run. Anything else starts the next round: outputs are emptied, the
-   evidence becomes the feedback. After the last round the run has failed.
-4. A phase that lacks what an earlier one should have left falls back to that one.
+   the stages after it and to the next round.
+3. A PASS of a tester or a gate ends the stage, and the run if it was the last one. Anything else
+   starts the next round at the first stage: outputs are emptied, the evidence becomes the
+   feedback. After the last round the run has failed.
+4. A stage that lacks what the work before it should have left falls back to that one.
 5. A round or cycle beyond its limit, from a state saved under other settings, is finished first.
+6. A pause holds the run before its next step; a turn that is in flight is finished first.
 """
 
 from dataclasses import dataclass, replace
 
-from cli_agent_orchestrator.config import Condensation, Limits, LoopRules
+from cli_agent_orchestrator.config import Condensation, LoopRules
+from cli_agent_orchestrator.pipeline.check import CheckResult, evidence_of
 from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
     extract_review_notes,
     extract_test_evidence,
 )
+from cli_agent_orchestrator.pipeline.flow import DONE, Stage, StageKind
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator.pipeline.review import (
-    EVIDENCE,
     ReviewVerdict,
     TestAnswer,
     TestVerdict,
     judge_review,
     judge_test,
 )
-from cli_agent_orchestrator.pipeline.roles import STAGES, Phase, Role
-from cli_agent_orchestrator.pipeline.state import (
-    NO_FEEDBACK,
-    FinalStatus,
-    OpenNotes,
-    RunState,
-    Turn,
-    no_outputs,
-)
+from cli_agent_orchestrator.pipeline.state import FinalStatus, OpenNotes, RunState, Turn
 
 EMPTY_REPLY = "(The reply was empty.)"
 NO_RESULT = "The tester's verdict is missing: "
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The command of a gate is to be run."""
+
+    stage: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A person wants the run to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The run is over."""
+
+    final_status: FinalStatus
+
+
+Step = Turn | Check | Pause | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +118,21 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """The test failed; another round follows."""
+class Cleared:
+    """A test or a gate has passed that is not the last one."""
 
-    verdict: TestVerdict
+    then: str
+    """The stage that follows."""
+
+    def __str__(self) -> str:
+        return f"PASS; {self.then} follows"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A test or a gate failed; another round follows."""
+
+    verdict: TestVerdict | CheckResult
     next_round: int
 
     def __str__(self) -> str:
@@ -111,39 +141,89 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class RoundsUsedUp:
-    """The test of the last round failed, and with it the run."""
+    """A test or a gate of the last round failed, and with it the run."""
 
-    verdict: TestVerdict
+    verdict: TestVerdict | CheckResult
     rounds: int
 
     def __str__(self) -> str:
         return f"{self.verdict}; all {self.rounds} rounds are used up"
 
 
-Outcome = Delivered | Approved | SentBack | CyclesUsedUp | Passed | Failed | RoundsUsedUp
+Outcome = Delivered | Approved | SentBack | CyclesUsedUp | Passed | Cleared | Failed | RoundsUsedUp
 
 
-def next_turn(state: RunState) -> Turn | None:
-    """Return whose turn it is, or None when the run is over."""
+def next_step(state: RunState) -> Step:
+    """Return what is to be done next."""
+    if state.final_status is not FinalStatus.RUNNING:
+        return Done(state.final_status)
+    due = _due(state)
+    in_flight = state.progress.in_flight
+    begun = in_flight is not None and in_flight.turn == due
+    return Pause() if state.progress.paused and not begun else due
+
+
+def due_step(state: RunState) -> Turn | Check | None:
+    """Return what is due whether or not the run is paused, None when it is over."""
+    return _due(state) if state.final_status is FinalStatus.RUNNING else None
+
+
+def pause(state: RunState) -> RunState:
+    """Return the state in which the run waits before its next step; two pauses are one."""
+    return replace(state, progress=replace(state.progress, paused=True))
+
+
+def unpause(state: RunState) -> RunState:
+    """Return the state in which the run goes on."""
+    return replace(state, progress=replace(state.progress, paused=False))
+
+
+def record_reply(
+    state: RunState, turn: Turn, reply: Output, rules: LoopRules
+) -> tuple[RunState, Outcome]:
+    """Return the state after a turn, and what the reply meant; the turn must be due."""
+    if due_step(state) != turn:
+        raise ValueError(f"{turn} is not due")
+    outcome = judge_reply(state, turn, reply.text, rules)
+    kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
+    state = _keep(_settle(state), turn, kept)
+    if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
+        state = _take_notes(state, turn, kept, rules.condensation)
+    if isinstance(outcome, Failed | RoundsUsedUp):
+        state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
+    return _follow(state, turn, outcome), outcome
+
+
+def record_check(
+    state: RunState, check: Check, result: CheckResult, rules: LoopRules
+) -> tuple[RunState, Outcome]:
+    """Return the state after the command of a gate, and what it meant; the check must be due."""
+    if due_step(state) != check:
+        raise ValueError(f"{check} is not due")
     state = _settle(state)
-    stage = STAGES.get(state.phase)
-    if stage is None:
-        return None
-    reviewer = stage.reviewer if state.progress.reviewing else None
-    return Turn(reviewer or stage.author, state.round, state.progress.cycle)
+    outcome: Outcome
+    if result.passed:
+        outcome = _passed(_stage(state))
+    else:
+        outcome = _failed(result, check.round, rules)
+        state = replace(state, feedback=evidence_of(result, rules.condensation))
+    return _follow(state, None, outcome), outcome
 
 
-def judge_reply(turn: Turn, text: str, rules: LoopRules) -> Outcome:
+def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
     """Return what a reply means for the run."""
-    if turn.role is Role.TESTER:
-        return _judge_tester(turn, text, rules.limits)
-    if turn.role in EVIDENCE:
-        return _judge_reviewer(turn, text, rules)
-    return Delivered()
+    stage = state.flow.stage_of(turn.role)
+    if turn.role == stage.reviewer:
+        return _judge_reviewer(state, turn, text, rules)
+    if stage.kind is StageKind.WORK:
+        return Delivered()
+    verdict = judge_test(text)
+    passed = verdict.answer is TestAnswer.PASS
+    return _passed(stage) if passed else _failed(verdict, turn.round, rules)
 
 
-def _judge_reviewer(turn: Turn, text: str, rules: LoopRules) -> Outcome:
-    verdict = judge_review(text, turn.role, turn.cycle, rules.review)
+def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
+    verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
     if verdict.approved:
         return Approved(verdict)
     if turn.cycle < rules.limits.max_review_cycles:
@@ -151,82 +231,76 @@ def _judge_reviewer(turn: Turn, text: str, rules: LoopRules) -> Outcome:
     return CyclesUsedUp(verdict, turn.cycle)
 
 
-def _judge_tester(turn: Turn, text: str, limits: Limits) -> Outcome:
-    verdict = judge_test(text)
-    if verdict.answer is TestAnswer.PASS:
-        return Passed()
-    if turn.round < limits.max_rounds:
-        return Failed(verdict, turn.round + 1)
-    return RoundsUsedUp(verdict, turn.round)
+def _passed(stage: Stage) -> Outcome:
+    return Passed() if stage.then == DONE else Cleared(stage.then)
 
 
-def record_reply(state: RunState, turn: Turn, reply: Output, rules: LoopRules) -> RunState:
-    """Return the state after a turn; the turn must be the one that is due."""
-    if turn != next_turn(state):
-        raise ValueError(f"{turn} is not due")
-    outcome = judge_reply(turn, reply.text, rules)
-    kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
-    state = _keep(_settle(state), turn, kept)
+def _failed(verdict: TestVerdict | CheckResult, number: int, rules: LoopRules) -> Outcome:
+    if number < rules.limits.max_rounds:
+        return Failed(verdict, number + 1)
+    return RoundsUsedUp(verdict, number)
+
+
+def _follow(state: RunState, turn: Turn | None, outcome: Outcome) -> RunState:
+    """Return the state to which an outcome leads."""
+    stage = _stage(state)
     match outcome:
-        case Delivered():
-            return _go_on(state, state.phase, cycle=turn.cycle, reviewing=True)
-        case Approved():
-            return _leave_phase(_take_notes(state, turn, kept, rules.condensation))
+        case Delivered() if stage.reviewer:
+            return _go_on(state, stage.name, cycle=state.progress.cycle, reviewing=True)
         case SentBack(next_cycle=next_cycle):
-            state = _take_notes(state, turn, kept, rules.condensation)
-            return _go_on(state, state.phase, cycle=next_cycle)
+            return _go_on(state, stage.name, cycle=next_cycle)
         case CyclesUsedUp():
-            state = _take_notes(state, turn, kept, rules.condensation)
-            return _leave_phase(_keep_open(state, turn))
+            assert turn is not None, "a gate has no cycles"
+            return _go_on(_keep_open(state, turn), stage.then)
         case Passed():
             return _finish(state, FinalStatus.PASS)
-        case Failed(verdict=verdict, next_round=next_round):
-            evidence = _evidence(kept, verdict, rules.condensation)
-            return _start_round(replace(state, feedback=evidence), next_round)
-    # all rounds are used up
-    evidence = _evidence(kept, outcome.verdict, rules.condensation)
-    return _finish(replace(state, feedback=evidence), FinalStatus.FAIL)
+        case Failed(next_round=next_round):
+            return _start_round(state, next_round)
+        case RoundsUsedUp():
+            return _finish(state, FinalStatus.FAIL)
+    # a summary that nobody reviews, an approval, a test that is not the last one
+    return _go_on(state, stage.then)
+
+
+def _due(state: RunState) -> Turn | Check:
+    state = _settle(state)
+    stage = _stage(state)
+    if stage.kind is StageKind.GATE:
+        return Check(stage.name, state.round)
+    role = stage.reviewer if state.progress.reviewing and stage.reviewer else stage.author
+    return Turn(role, state.round, state.progress.cycle, bool(stage.reviewer))
+
+
+def _stage(state: RunState) -> Stage:
+    return state.flow.stage(state.phase) or state.flow.first
 
 
 def _settle(state: RunState) -> RunState:
-    """Fall back to the phase or the turn whose result is missing."""
-    phase = state.phase
-    if phase is Phase.TESTER and not state.has_output(Role.PROGRAMMER):
-        phase = Phase.PROGRAMMER
-    if phase is Phase.PROGRAMMER and not state.has_output(Role.ANALYST):
-        phase = Phase.ANALYST
-    if phase is not state.phase:
-        return _go_on(state, phase)
-    stage = STAGES.get(phase)
-    if stage and state.progress.reviewing and not state.has_output(stage.author):
-        return _go_on(state, phase, cycle=state.progress.cycle)
+    """Fall back to the stage or the turn whose result is missing."""
+    now = stage = _stage(state)
+    while (before := state.flow.work_before(stage)) and not state.has_output(before.author):
+        stage = before
+    if stage is not now:
+        return _go_on(state, stage.name)
+    if stage.reviewer and state.progress.reviewing and not state.has_output(stage.author):
+        return _go_on(state, stage.name, cycle=state.progress.cycle)
     return state
 
 
-def _go_on(state: RunState, phase: Phase, cycle: int = 1, reviewing: bool = False) -> RunState:
+def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False) -> RunState:
     progress = replace(state.progress, cycle=cycle, reviewing=reviewing)
     return replace(state, phase=phase, progress=progress)
 
 
-def _leave_phase(state: RunState) -> RunState:
-    return _go_on(state, STAGES[state.phase].then)
-
-
 def _start_round(state: RunState, number: int) -> RunState:
     still_open = tuple(n for n in state.progress.open_notes if n.round == state.round)
-    fresh = replace(
-        state,
-        round=number,
-        outputs=no_outputs(),
-        analyst_feedback=NO_FEEDBACK,
-        programmer_feedback=NO_FEEDBACK,
-        progress=replace(state.progress, open_notes=still_open),
-    )
-    return _go_on(fresh, Phase.ANALYST)
+    progress = replace(state.progress, open_notes=still_open)
+    fresh = replace(state, round=number, outputs={}, notes={}, progress=progress)
+    return _go_on(fresh, state.flow.first.name)
 
 
 def _finish(state: RunState, final_status: FinalStatus) -> RunState:
-    return _go_on(replace(state, final_status=final_status), Phase.DONE)
+    return _go_on(replace(state, final_status=final_status), DONE)
 
 
 def _keep(state: RunState, turn: Turn, output: Output) -> RunState:
@@ -245,25 +319,23 @@ def _take_notes(
     notes = output.text
     if condensation.review_feedback:
         notes = extract_review_notes(notes, condensation.max_feedback_lines)
-    excerpt = excerpt_of(output, notes)
-    if turn.role is Role.ANALYST_REVIEW:
-        return replace(state, analyst_feedback=excerpt)
-    return replace(state, programmer_feedback=excerpt)
+    return replace(state, notes={**state.notes, turn.role: excerpt_of(output, notes)})
 
 
 def _keep_open(state: RunState, turn: Turn) -> RunState:
-    analyst = turn.role is Role.ANALYST_REVIEW
-    notes = state.analyst_feedback if analyst else state.programmer_feedback
-    opened = OpenNotes(turn.role, turn.round, notes)
+    opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
     others = (n for n in state.progress.open_notes if (n.role, n.round) != (turn.role, turn.round))
     return replace(state, progress=replace(state.progress, open_notes=(*others, opened)))
 
 
-def _evidence(output: Output, verdict: TestVerdict, condensation: Condensation) -> Excerpt:
+def _evidence(
+    output: Output, outcome: Failed | RoundsUsedUp, condensation: Condensation
+) -> Excerpt:
     text = output.text
     if condensation.review_feedback:
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
-    if verdict.answer is TestAnswer.MISSING:
+    verdict = outcome.verdict
+    if isinstance(verdict, TestVerdict) and verdict.answer is TestAnswer.MISSING:
         return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")
     return evidence

@@ -6,7 +6,7 @@
     unfinished     new run     resumed     resumed; if anything speaks against it, nothing is done
 
 Against it speaks: another task than the saved one, an edited one, one that cannot be read; another
-agent than the saved ones; a state file that was not saved by this user on this machine.
+flow; another agent than the saved ones; a state file that was not saved by this user here.
 
 A run keeps the settings it began with. One that is given anew, by option or variable, wins; one
 that merely stands in a settings file does not.
@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.settings import BY_NAME, KEPT_NAMES, canonical
 
@@ -45,8 +44,10 @@ class Asked:
     """None if no task is named."""
     provider: str = ""
     """The agent for all roles, if one is named by option or variable."""
-    role_providers: Mapping[Role, str] = field(default_factory=dict)
+    role_providers: Mapping[str, str] = field(default_factory=dict)
     """The agents of those roles for which one is named by option or variable."""
+    flow: str = ""
+    """The flow, if one is named by option or variable."""
 
 
 def should_auto_resume(
@@ -71,6 +72,8 @@ def should_auto_resume(
 def find_objections(saved: RunState, asked: Asked, *, own: bool) -> tuple[str, ...]:
     """Return what speaks against going on with a saved run, in words; nothing if all is well."""
     found = [*_about_task(saved, asked.task), *_about_agents(saved, asked)]
+    if asked.flow and asked.flow != saved.flow.name:
+        found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
     if not own:
         found.append(
             "its state file was not saved like that by you on this machine (it may have come with "
@@ -93,9 +96,10 @@ def _about_agents(saved: RunState, asked: Asked) -> list[str]:
     found = []
     if asked.provider and saved.provider and asked.provider != saved.provider:
         found.append(f"its agents are {saved.provider}, not {asked.provider}")
+    takes_part = {role.name for role in saved.flow.roles}
     for role, provider in asked.role_providers.items():
-        before = saved.progress.providers.get(role.terminal) or saved.provider
-        if before and provider != before:
+        before = saved.provider_of(role)
+        if role in takes_part and before and provider != before:
             found.append(f"its {role} is {before}, not {provider}")
     return found
 

@@ -4,8 +4,8 @@ A reviewer's approval counts when all of this is true:
 
 1. its last verdict line says `REVIEW_RESULT: APPROVED`,
 2. the cycle is not one of the first, in which a review always leads to another look,
-3. the notes show that the reviewer looked: the REVIEW_NOTES section touches enough of the four
-   evidence groups of the role.
+3. the notes show that the reviewer looked: the REVIEW_NOTES section touches enough of the
+   evidence groups that its flow has for the role. Where a flow has none, notes are enough.
 
 A tester's verdict is the last `RESULT: PASS` or `RESULT: FAIL` line; without one it did not pass.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cli_agent_orchestrator.config import ReviewRules
+from cli_agent_orchestrator.pipeline.flow import Role
 from cli_agent_orchestrator.pipeline.reply import (
     VerdictForm,
     find_label,
@@ -24,7 +25,6 @@ from cli_agent_orchestrator.pipeline.reply import (
     has_label,
     split_lines,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
 
 REVIEW_FORM = VerdictForm("REVIEW_RESULT", "APPROVED", "REVISE")
 TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
@@ -32,24 +32,6 @@ TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
 NOTES_LABEL = "REVIEW_NOTES"
 # what ends the notes: the verdict, or a copy of the text under review
 AFTER_NOTES = ("REVIEW_RESULT", "ANALYST_SUMMARY", "PROGRAMMER_SUMMARY")
-
-# Whole words, any case, plurals too; the key is how a group is called in messages.
-ANALYST_EVIDENCE = {
-    "artifacts": r"artifacts?|proposals?|designs?|tasks|specs?",
-    "traceability": r"p[1-4]|traceability|phases?",
-    "downstream contracts": r"downstream|contracts?|planners?|apis?|converters?",
-    "handoff": r"handoffs?|actionable|concrete|next\s+steps?",
-}
-PROGRAMMER_EVIDENCE = {
-    "implementation": r"implementations?|codes?|tasks?|changes?|diffs?|files?",
-    "validation": r"validations?|tests?|commands?|runs?|pytest",
-    "risk": r"risks?|regressions?|quality|qualities|coverages?|evidences?",
-    "defects": r"fix(?:es)?|issues?|defects?|gaps?|failures?",
-}
-EVIDENCE: Mapping[Role, Mapping[str, str]] = {
-    Role.ANALYST_REVIEW: ANALYST_EVIDENCE,
-    Role.PROGRAMMER_REVIEW: PROGRAMMER_EVIDENCE,
-}
 
 
 class ReviewAnswer(StrEnum):
@@ -171,7 +153,7 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
     if cycle < rules.min_cycles:
         obstacles.append(TooEarly(cycle, rules.min_cycles))
     if rules.require_evidence:
-        obstacles += _missing_evidence(lines, EVIDENCE[role], rules.evidence_min_match)
+        obstacles += _missing_evidence(lines, role.evidence, rules.evidence_min_match)
     return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles))
 
 
@@ -185,18 +167,20 @@ def judge_test(text: str) -> TestVerdict:
 
 
 def _missing_evidence(
-    lines: Sequence[str], groups: Mapping[str, str], needed: int
+    lines: Sequence[str], groups: Mapping[str, tuple[str, ...]], needed: int
 ) -> Sequence[Obstacle]:
     notes = _notes_section(lines)
     if notes is None:
         return [NotesMissing()]
-    missing = tuple(
-        name
-        for name, pattern in groups.items()
-        if not re.search(rf"\b(?:{pattern})\b", notes, re.I)
-    )
+    missing = tuple(name for name, words in groups.items() if not _touches(notes, words))
     found = len(groups) - len(missing)
-    return [] if found >= needed else [EvidenceMissing(missing, found, needed)]
+    return [] if not groups or found >= needed else [EvidenceMissing(missing, found, needed)]
+
+
+def _touches(notes: str, words: Sequence[str]) -> bool:
+    """Does one of these words stand in the notes, as a whole and in any case?"""
+    pattern = "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
+    return re.search(rf"(?<!\w)(?:{pattern})(?!\w)", notes, re.I) is not None
 
 
 def _notes_section(lines: Sequence[str]) -> str | None:

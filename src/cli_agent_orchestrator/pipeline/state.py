@@ -1,10 +1,12 @@
 """Everything a run knows about itself, and its form as JSON.
 
 The JSON is that of the earlier shell script (`version: 1`) with one key more, `progress`, for
-what an exact resume needs. Reading mends what is missing or damaged:
+what an exact resume needs: the flow, for one, if it is another than the specification's. Roles are
+known by the names that the flow gives them; here alone their terminals have the keys of the
+specification (`peer_analyst`). Reading mends what is missing or damaged:
 
     current_round       not a whole number of at least 1: 1
-    current_phase       not a phase: analyst
+    current_phase       not a stage of the flow: its first one
     terminals           a plain id, or an object with id and provider; else empty
     feedbacks           missing or blank: `None yet.`
     any other text      missing: empty
@@ -12,7 +14,8 @@ what an exact resume needs. Reading mends what is missing or damaged:
 
 A finished run is always in the phase `done`, and a running one never is. Refused are another
 `version`, a `final_status` that is not RUNNING, PASS or FAIL (nobody knows whether such a run is
-to go on), and what is no object at all; half a character anywhere is neither saved nor loaded.
+to go on), a flow that cannot be read, and what is no object at all; half a character anywhere is
+neither saved nor loaded.
 """
 
 import re
@@ -21,10 +24,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.errors import FlowError, StateError
 from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.pipeline.flow import DONE, Flow, FlowSource
+from cli_agent_orchestrator.pipeline.flow_file import read_flow
+from cli_agent_orchestrator.pipeline.packaged import LOOP, packaged_flow
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.roles import Phase, Role
 from cli_agent_orchestrator.settings import KEPT_NAMES
 
 VERSION = 1
@@ -32,7 +37,9 @@ VERSION = 1
 MAX_SECONDS = 1e12
 HALF_PATTERN = r"[\ud800-\udfff]"
 NO_FEEDBACK = Excerpt("None yet.")
-FEEDBACKS = ("feedback", "analyst_feedback", "programmer_feedback")
+NO_OUTPUT = Output("")
+NOTES_KEYS = {"analyst_feedback": "analyst_review", "programmer_feedback": "programmer_review"}
+"""Where the specification has the notes of these reviewers; those of others are in `progress`."""
 
 Member = TypeVar("Member", bound=StrEnum)
 
@@ -49,9 +56,11 @@ class FinalStatus(StrEnum):
 class Turn:
     """One prompt and one reply: whose, and when."""
 
-    role: Role
+    role: str
     round: int
     cycle: int
+    reviewed: bool = field(default=True, compare=False)
+    """Does it belong to a cycle of author and reviewer?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ class Dispatch:
 class OpenNotes:
     """What a reviewer still had to say when the cycles were used up."""
 
-    role: Role
+    role: str
     """The reviewer."""
     round: int
     notes: Excerpt
@@ -98,18 +107,15 @@ class Progress:
     open_notes: tuple[OpenNotes, ...] = ()
     """Of this round and the one before."""
     providers: Mapping[str, str] = field(default_factory=dict)
-    """Which agent runs in each terminal, by the terminal's name."""
+    """Which agent each role has."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The settings it goes by, by variable name."""
+    paused: bool = False
+    """Has a person asked it to pause?"""
 
 
-def _no_terminals() -> Mapping[str, str]:
-    return {role.terminal: "" for role in Role}
-
-
-def no_outputs() -> Mapping[Role, Output]:
-    """Return the outputs of a round that has just begun."""
-    return {role: Output("") for role in Role}
+def _loop() -> Flow:
+    return packaged_flow(LOOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,28 +128,42 @@ class RunState:
     prompt: str = field(repr=False)
     """The whole text of the task."""
     session_name: str = ""
-    terminals: Mapping[str, str] = field(default_factory=_no_terminals)
-    """Ids by the terminal's name."""
+    flow: Flow = field(default_factory=_loop, repr=False)
+    terminals: Mapping[str, str] = field(default_factory=dict)
+    """The id of each role's terminal."""
     round: int = 1
-    phase: Phase = Phase.ANALYST
+    phase: str = ""
+    """The name of the stage, or `done`; empty for the first stage."""
     final_status: FinalStatus = FinalStatus.RUNNING
     feedback: Excerpt = NO_FEEDBACK
-    """The tester's evidence from the round before."""
-    analyst_feedback: Excerpt = NO_FEEDBACK
-    programmer_feedback: Excerpt = NO_FEEDBACK
-    outputs: Mapping[Role, Output] = field(default_factory=no_outputs, repr=False)
-    """The last reply of each role in this round; empty if there is none."""
+    """The evidence of the tester or the gate from the round before."""
+    notes: Mapping[str, Excerpt] = field(default_factory=dict)
+    """What each reviewer last noted in this round."""
+    outputs: Mapping[str, Output] = field(default_factory=dict, repr=False)
+    """The last reply of each role in this round."""
     progress: Progress = field(default_factory=Progress)
     updated_at: str = ""
     """When it was last saved, in UTC."""
 
-    def terminal_of(self, role: Role) -> str:
-        """Return the id of the terminal a role works in."""
-        return self.terminals[role.terminal]
+    def terminal_of(self, role: str) -> str:
+        """Return the id of the terminal a role works in; empty if it has none."""
+        return self.terminals.get(role, "")
 
-    def has_output(self, role: Role) -> bool:
+    def provider_of(self, role: str) -> str:
+        """Return which agent a role has."""
+        return self.progress.providers.get(role) or self.provider
+
+    def output_of(self, role: str) -> Output:
+        """Return the last reply of a role in this round; an empty one if there is none."""
+        return self.outputs.get(role, NO_OUTPUT)
+
+    def has_output(self, role: str) -> bool:
         """Has this role replied in this round?"""
-        return bool(self.outputs[role].text.strip())
+        return bool(self.output_of(role).text.strip())
+
+    def notes_of(self, reviewer: str) -> Excerpt:
+        """Return what a reviewer last noted in this round."""
+        return self.notes.get(reviewer, NO_FEEDBACK)
 
 
 def to_json(state: RunState) -> dict[str, Any]:
@@ -156,14 +176,13 @@ def to_json(state: RunState) -> dict[str, Any]:
         "wd": state.wd,
         "prompt": state.prompt,
         "current_round": state.round,
-        "current_phase": str(state.phase),
+        "current_phase": state.phase or state.flow.first.name,
         "final_status": str(state.final_status),
         "session_name": state.session_name,
-        "terminals": dict(state.terminals),
+        "terminals": {role.terminal: state.terminal_of(role.name) for role in state.flow.roles},
         "feedback": state.feedback.text,
-        "analyst_feedback": state.analyst_feedback.text,
-        "programmer_feedback": state.programmer_feedback.text,
-        "outputs": {str(role): output.text for role, output in state.outputs.items()},
+        **{key: state.notes_of(reviewer).text for key, reviewer in NOTES_KEYS.items()},
+        "outputs": {role.name: state.output_of(role.name).text for role in state.flow.roles},
         "progress": _progress_to_json(state),
     }
 
@@ -178,23 +197,48 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
         "archive": progress.archive,
         "sequence": progress.sequence,
         "open_notes": [
-            {"role": str(notes.role), "round": notes.round, **_excerpt_to_json(notes.notes)}
+            {"role": notes.role, "round": notes.round, **_excerpt_to_json(notes.notes)}
             for notes in progress.open_notes
         ],
-        "providers": dict(progress.providers),
-        "settings": dict(progress.settings),
-        "archived_outputs": {
-            str(role): output.archive for role, output in state.outputs.items() if output.archive
+        "providers": {
+            state.flow.role(role).terminal: agent for role, agent in progress.providers.items()
         },
-        "left_out": {name: _left_out_to_json(getattr(state, name)) for name in FEEDBACKS},
+        "settings": dict(progress.settings),
+        "paused": progress.paused,
+        "archived_outputs": {
+            role: output.archive for role, output in state.outputs.items() if output.archive
+        },
+        "left_out": {
+            "feedback": _left_out_to_json(state.feedback),
+            **{
+                key: _left_out_to_json(state.notes_of(reviewer))
+                for key, reviewer in NOTES_KEYS.items()
+            },
+        },
+        **_notes_to_json(state),
+        **_flow_to_json(state.flow),
     }
+
+
+def _notes_to_json(state: RunState) -> dict[str, Any]:
+    """Return the notes of reviewers that the specification does not know."""
+    others = {role: notes for role, notes in state.notes.items() if role not in NOTES_KEYS.values()}
+    return {"notes": {role: _excerpt_to_json(notes) for role, notes in others.items()}}
+
+
+def _flow_to_json(flow: Flow) -> dict[str, Any]:
+    """Return what the flow was read from; nothing for that of the specification."""
+    if flow == packaged_flow(LOOP):
+        return {}
+    source = flow.source
+    return {"flow": {"name": flow.name, "text": source.text, "templates": dict(source.templates)}}
 
 
 def _dispatch_to_json(dispatch: Dispatch) -> dict[str, Any]:
     turn = dispatch.turn
     return {
         "id": dispatch.id,
-        "role": str(turn.role),
+        "role": turn.role,
         "round": turn.round,
         "cycle": turn.cycle,
         "sequence": dispatch.sequence,
@@ -219,24 +263,24 @@ def from_json(data: object) -> RunState:
     if data.get("version") not in (VERSION, str(VERSION)) or data["version"] is True:
         raise StateError(f"its version is {data.get('version')!r}, expected {VERSION}")
     extra = _table(data, "progress")
-    phase, final_status = _where(data)
-    terminals = _table(data, "terminals")
-    outputs, archives = _table(data, "outputs"), _table(extra, "archived_outputs")
-    left_out = _table(extra, "left_out")
+    flow = _flow(_table(extra, "flow"))
+    phase, final_status = _where(data, flow)
     return RunState(
         api=_text(data, "api"),
         provider=_text(data, "provider"),
         wd=_text(data, "wd"),
         prompt=_text(data, "prompt"),
         session_name=_text(data, "session_name"),
-        terminals={role.terminal: _terminal_id(terminals.get(role.terminal)) for role in Role},
+        flow=flow,
+        terminals=_terminals(_table(data, "terminals"), flow),
         round=_count(data, "current_round", 1),
         phase=phase,
         final_status=final_status,
-        outputs={role: Output(_text(outputs, role), _text(archives, role)) for role in Role},
-        progress=_progress(extra, terminals),
+        feedback=_feedback(_text(data, "feedback"), _table(_table(extra, "left_out"), "feedback")),
+        notes=_notes(data, extra, flow),
+        outputs=_outputs(_table(data, "outputs"), _table(extra, "archived_outputs"), flow),
+        progress=_progress(extra, _table(data, "terminals"), flow),
         updated_at=_text(data, "updated_at"),
-        **{name: _feedback(_text(data, name), _table(left_out, name)) for name in FEEDBACKS},
     )
 
 
@@ -263,15 +307,56 @@ def _texts(data: object, name: str = "") -> Iterator[tuple[str, str]]:
                 yield from _texts(value, f"{name}.{number}")
 
 
-def _where(data: Mapping[str, Any]) -> tuple[Phase, FinalStatus]:
+def _flow(data: Mapping[str, Any]) -> Flow:
+    if not data:
+        return packaged_flow(LOOP)
+    templates = _table(data, "templates")
+    source = FlowSource(
+        _text(data, "text"), {role: text for role, text in templates.items() if type(text) is str}
+    )
+    try:
+        return read_flow(source, _text(data, "name"), "its flow")
+    except FlowError as error:
+        raise StateError(str(error)) from error
+
+
+def _where(data: Mapping[str, Any], flow: Flow) -> tuple[str, FinalStatus]:
     final_status = _member(FinalStatus, data.get("final_status"))
     if final_status is None:
         expected = ", ".join(FinalStatus)
         raise StateError(f"its final_status is {data.get('final_status')!r}, not one of {expected}")
     if final_status is not FinalStatus.RUNNING:
-        return Phase.DONE, final_status
-    phase = _member(Phase, data.get("current_phase"))
-    return (Phase.ANALYST if phase in (None, Phase.DONE) else phase), final_status
+        return DONE, final_status
+    stage = flow.stage(_text(data, "current_phase")) or flow.first
+    return stage.name, final_status
+
+
+def _terminals(data: Mapping[str, Any], flow: Flow) -> Mapping[str, str]:
+    ids = {role.name: _terminal_id(data.get(role.terminal)) for role in flow.roles}
+    return {role: terminal_id for role, terminal_id in ids.items() if terminal_id}
+
+
+def _outputs(
+    texts: Mapping[str, Any], archives: Mapping[str, Any], flow: Flow
+) -> Mapping[str, Output]:
+    found = {
+        role.name: Output(_text(texts, role.name), _text(archives, role.name))
+        for role in flow.roles
+    }
+    return {role: output for role, output in found.items() if output != NO_OUTPUT}
+
+
+def _notes(data: Mapping[str, Any], extra: Mapping[str, Any], flow: Flow) -> Mapping[str, Excerpt]:
+    left_out, others = _table(extra, "left_out"), _table(extra, "notes")
+    found = {
+        reviewer: _feedback(_text(data, key), _table(left_out, key))
+        for key, reviewer in NOTES_KEYS.items()
+    }
+    for role in flow.roles:
+        if role.name in others and role.name not in found:
+            told = _table(others, role.name)
+            found[role.name] = _feedback(_text(told, "text"), told)
+    return {reviewer: notes for reviewer, notes in found.items() if notes != NO_FEEDBACK}
 
 
 def _terminal_id(value: object) -> str:
@@ -288,43 +373,53 @@ def _excerpt(data: Mapping[str, Any]) -> Excerpt:
     return Excerpt(_text(data, "text"), _count(data, "left_out", 0), _text(data, "archive"))
 
 
-def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any]) -> Progress:
+def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow) -> Progress:
     return Progress(
         cycle=_count(data, "cycle", 1),
         reviewing=data.get("reviewing") is True,
-        in_flight=_dispatch(_table(data, "in_flight")),
+        in_flight=_dispatch(_table(data, "in_flight"), flow),
         briefed=frozenset(item for item in _items(data, "briefed") if isinstance(item, str)),
         archive=_text(data, "archive"),
         sequence=_count(data, "sequence", 0),
         open_notes=tuple(
             OpenNotes(role, _count(item, "round", 1), _excerpt(item))
             for item in _items(data, "open_notes")
-            if isinstance(item, dict) and (role := _member(Role, item.get("role")))
+            if isinstance(item, dict) and (role := _role(item, flow))
         ),
-        providers=_providers(_table(data, "providers"), terminals),
+        providers=_providers(_table(data, "providers"), terminals, flow),
         settings={
             name: text
             for name, text in _table(data, "settings").items()
             if name in KEPT_NAMES and isinstance(text, str)
         },
+        paused=data.get("paused") is True,
     )
 
 
-def _providers(providers: Mapping[str, Any], terminals: Mapping[str, Any]) -> Mapping[str, str]:
+def _providers(
+    providers: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow
+) -> Mapping[str, str]:
     known = {
-        role.terminal: _text(providers, role.terminal)
+        role.name: _text(providers, role.terminal)
         or _text(_table(terminals, role.terminal), "provider")
-        for role in Role
+        for role in flow.roles
     }
-    return {terminal: provider for terminal, provider in known.items() if provider}
+    return {role: provider for role, provider in known.items() if provider}
 
 
-def _dispatch(data: Mapping[str, Any]) -> Dispatch | None:
-    role = _member(Role, data.get("role"))
-    if role is None or not _text(data, "id"):
+def _role(data: Mapping[str, Any], flow: Flow) -> str:
+    """Return the name of a role of the flow, empty if there is none."""
+    name = _text(data, "role")
+    return name if any(role.name == name for role in flow.roles) else ""
+
+
+def _dispatch(data: Mapping[str, Any], flow: Flow) -> Dispatch | None:
+    role = _role(data, flow)
+    if not role or not _text(data, "id"):
         return None
+    reviewed = bool(flow.stage_of(role).reviewer)
     return Dispatch(
-        turn=Turn(role, _count(data, "round", 1), _count(data, "cycle", 1)),
+        turn=Turn(role, _count(data, "round", 1), _count(data, "cycle", 1), reviewed),
         id=_text(data, "id"),
         sequence=_count(data, "sequence", 0),
         since=_seconds(data, "since"),

@@ -1,4 +1,4 @@
-"""How a run gets its agents: five new ones, or those of a saved run (see `resuming.py`).
+"""How a run gets its agents: a new one for each role, or those of a saved run (see `resuming.py`).
 
 A saved run goes on only if every one of its agents is still there, or may be replaced; a terminal
 in another session is none of them. How agents are started says `starting.py`. A lost agent, or one
@@ -9,7 +9,7 @@ so it is not counted among the briefed ones.
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,12 +17,13 @@ from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.roles import Role
+from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.starting import (
+    Agent,
     Answer,
     Onlooker,
     Starts,
@@ -35,6 +36,15 @@ from cli_agent_orchestrator.runs.starting import (
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a new run is made of."""
+
+    config: RunConfig
+    flow: Flow
+    task: Task
+
+
 class Terminals(Starts, Protocol):
     """What the setup needs of the server."""
 
@@ -45,43 +55,41 @@ ALONE = Onlooker()
 
 
 def init_new_run(
-    terminals: Terminals,
-    config: RunConfig,
-    task: Task,
-    clock: Clock,
-    onlooker: Onlooker = ALONE,
+    terminals: Terminals, new: NewRun, clock: Clock, onlooker: Onlooker = ALONE
 ) -> RunState:
-    """Start five agents in a session of their own and return the state of a run that begins.
+    """Start an agent for each role, in a session of their own, and return how the run begins.
 
     Raises `Stopped` when the onlooker stops it; none of the agents is left then.
     """
-    providers = {role: config.providers[role] for role in Role}
-    session, ids = start_in_new_session(terminals, providers, onlooker)
+    config = new.config
+    providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
+    session, ids = start_in_new_session(terminals, _agents(new.flow, providers), onlooker)
     return RunState(
         api=config.api if config.api_given else DEFAULT_API,
         provider=config.provider,
         wd=str(config.wd),
-        prompt=task.text,
+        prompt=new.task.text,
         session_name=session,
-        terminals={role.terminal: ids[role] for role in Role},
+        flow=new.flow,
+        terminals={role: ids[role] for role in providers},
+        phase=new.flow.first.name,
         progress=Progress(
-            archive=new_archive_name(config, clock),
-            providers={role.terminal: config.providers[role] for role in Role},
-            settings=config.settings,
+            archive=new_archive_name(config, clock), providers=providers, settings=config.settings
         ),
     )
 
 
 def find_lost_terminals(
     terminals: Terminals, state: RunState, *, also_failed: bool = False
-) -> Mapping[Role, str]:
+) -> Mapping[str, str]:
     """Return the roles whose agent is not there any more, each with what is known about it.
 
     One that is in the error state can still be asked; it counts only if that is wanted.
     """
-    with ThreadPoolExecutor(len(Role)) as pool:
-        fates = pool.map(lambda role: _fate(terminals, state, role, also_failed), Role)
-    return {role: fate for role, fate in zip(Role, fates, strict=True) if fate}
+    roles = [role.name for role in state.flow.roles]
+    with ThreadPoolExecutor(len(roles)) as pool:
+        fates = pool.map(lambda role: _fate(terminals, state, role, also_failed), roles)
+    return {role: fate for role, fate in zip(roles, fates, strict=True) if fate}
 
 
 def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
@@ -101,7 +109,7 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
 def replace_terminals(
     terminals: Terminals,
     state: RunState,
-    providers: Mapping[Role, str],
+    providers: Mapping[str, str],
     onlooker: Onlooker = ALONE,
 ) -> RunState:
     """Start new agents for some roles and return the state in which they have their place.
@@ -114,24 +122,26 @@ def replace_terminals(
     for role in providers:
         if state.terminal_of(role):
             _exit_own(terminals, state.terminal_of(role), state)
-    session, ids = _start_again(terminals, state.session_name, providers, onlooker)
+    agents = _agents(state.flow, providers)
+    session, ids = _start_again(terminals, state.session_name, agents, onlooker)
     progress = state.progress
     in_flight = progress.in_flight
     if in_flight is not None and in_flight.turn.role in ids:
         in_flight = None
-    agents = {role.terminal: provider for role, provider in providers.items()}
     return replace(
         state,
         session_name=session,
-        terminals={**state.terminals, **{role.terminal: ids[role] for role in ids}},
-        progress=replace(progress, in_flight=in_flight, providers={**progress.providers, **agents}),
+        terminals={**state.terminals, **ids},
+        progress=replace(
+            progress, in_flight=in_flight, providers={**progress.providers, **providers}
+        ),
     )
 
 
 def exit_terminals(terminals: Terminals, state: RunState) -> None:
     """Ask all agents of a run to quit; one that cannot be asked does not keep the others."""
     ids = [terminal_id for terminal_id in state.terminals.values() if terminal_id]
-    with ThreadPoolExecutor(len(Role)) as pool:
+    with ThreadPoolExecutor(max(len(ids), 1)) as pool:
         list(pool.map(lambda terminal_id: exit_quietly(terminals, terminal_id), ids))
 
 
@@ -159,20 +169,24 @@ def new_archive_name(config: RunConfig, clock: Clock) -> str:
     return Folder(config.wd, (".tmp",)).free_name(name)
 
 
+def _agents(flow: Flow, providers: Mapping[str, str]) -> Mapping[str, Agent]:
+    return {role: Agent(flow.role(role).profile, agent) for role, agent in providers.items()}
+
+
 def _start_again(
-    terminals: Terminals, session: str, providers: Mapping[Role, str], onlooker: Onlooker
-) -> tuple[str, Mapping[Role, str]]:
+    terminals: Terminals, session: str, agents: Mapping[str, Agent], onlooker: Onlooker
+) -> tuple[str, Mapping[str, str]]:
     try:
         if session:
-            started = start_in_session(terminals, session, providers, onlooker.on_started)
+            started = start_in_session(terminals, session, agents, onlooker.on_started)
             return session, started
     except ApiRefused as error:
         if not is_gone(error):
             raise
-    return start_in_new_session(terminals, providers, onlooker)
+    return start_in_new_session(terminals, agents, onlooker)
 
 
-def _fate(terminals: Terminals, state: RunState, role: Role, also_failed: bool) -> str:
+def _fate(terminals: Terminals, state: RunState, role: str, also_failed: bool) -> str:
     """Return what became of a terminal, in words; nothing if it is there and alive."""
     terminal_id = state.terminal_of(role)
     if not terminal_id:

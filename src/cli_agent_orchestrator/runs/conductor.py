@@ -11,9 +11,18 @@ from typing import Protocol
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
-from cli_agent_orchestrator.errors import ApiRefused, PromptError, ResumeError, UsageError
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    PromptError,
+    ResumeError,
+    UnknownName,
+    UsageError,
+)
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.pipeline.flow import Flow
+from cli_agent_orchestrator.pipeline.machine import unpause
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
@@ -22,11 +31,11 @@ from cli_agent_orchestrator.pipeline.resuming import (
     settle_settings,
     should_auto_resume,
 )
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.pipeline.task import Task, parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import (
+    NewRun,
     exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
@@ -43,6 +52,7 @@ from cli_agent_orchestrator.runs.events import (
     ServerChosen,
     Warned,
 )
+from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.run_log import logging_to
@@ -51,7 +61,7 @@ from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
-from cli_agent_orchestrator.settings import ROLE_PROVIDERS
+from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
 
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
@@ -67,8 +77,10 @@ class RunRequest:
     insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What of it was given by option or variable, and does not merely stand in a file."""
     replace_terminals: bool = False
-    chosen_providers: Mapping[Role, str] = field(default_factory=dict)
-    """The agents of those roles for which one was named, and not just the default."""
+
+    def chosen_provider(self, role: str) -> str:
+        """Return the agent that was named for a role; empty if none was."""
+        return self.config.providers.get(role) or self.settings.get("PROVIDER", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,10 @@ class Interrupts(Protocol):
         ...
 
 
+def _find_packaged_flow(named: str, folder: Path) -> Flow:
+    return packaged_flow(named)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run is given by whoever starts it."""
@@ -105,6 +121,10 @@ class Surroundings:
     """Raises if there is no such agent."""
     state_folder: Path
     """The user's own, not the project's."""
+    find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
+    """Returns the flow that a setting names, for a run in a folder."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the command of a gate inherits."""
 
 
 class Conductor:
@@ -123,8 +143,6 @@ class Conductor:
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
-        for warning in self._config.warnings():
-            self._warn(warning)
         files = response_files(self._config.wd, NO_ARCHIVE)
         files.ensure_response_dir()
         self._state_file.check()
@@ -155,13 +173,16 @@ class Conductor:
         self._view.tell(ended)
 
     def _begin(self, saved: RunState | None) -> RunState:
-        """Start five agents and take a new run to its end."""
+        """Start the agents of a flow and take a new run to its end."""
         task = parse_task(read_task_text(self._config))
-        self._check_providers(self._config, self._config.providers.values())
+        flow = self._given.find_flow(self._config.flow, self._config.wd)
+        self._check_flow(flow)
+        providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
+        self._check_providers(self._config, providers.values())
         # Before anything that takes its time, so that there is something to be seen.
-        self._tell_starting({role: self._config.providers[role] for role in Role})
+        self._tell_starting(providers)
         with self._server(self._config) as client:
-            state = self._start(client, task)
+            state = self._start(client, NewRun(self._config, flow, task))
             with ExitStack() as undo:
                 undo.callback(exit_terminals, client, state)
                 self._interrupts.check()
@@ -169,13 +190,13 @@ class Conductor:
                 self._state_file.save_state(state)
                 self.is_saved = True
                 undo.pop_all()
-            with self._runner(client, task, state.progress.archive) as runner:
+            with self._runner(client, task, state) as runner:
                 self._tell_begin(client, state)
                 return self._loop(client, runner, state)
 
-    def _start(self, client: ApiClient, task: Task) -> RunState:
+    def _start(self, client: ApiClient, new: NewRun) -> RunState:
         try:
-            return init_new_run(client, self._config, task, self._clock, self._onlooker())
+            return init_new_run(client, new, self._clock, self._onlooker())
         except Stopped as stopped:
             self._warn(str(stopped))
             raise
@@ -187,19 +208,22 @@ class Conductor:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self.is_saved = True
         self._check_folder(saved)
-        saved = self._with_its_settings(saved)
+        # Whoever resumes it wants it to go on.
+        saved = unpause(self._with_its_settings(saved))
+        self._check_flow(saved.flow)
         config = _with_saved_api(self._config, saved, own=self._state_file.own)
         if self._request.replace_terminals:
-            self._check_providers(config, self._request.chosen_providers.values())
+            chosen = (self._request.chosen_provider(role.name) for role in saved.flow.roles)
+            self._check_providers(config, filter(None, chosen))
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
         archive = saved.progress.archive or new_archive_name(self._config, self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         with (
             self._server(config) as client,
-            self._runner(client, task, archive) as runner,
+            self._runner(client, task, saved) as runner,
         ):
             state = runner.settle(saved)
-            lost: Mapping[Role, str] = {}
+            lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)
                 successors = self._successors(state, lost)
@@ -208,8 +232,7 @@ class Conductor:
                 self._state_file.save_state(state)
             else:
                 verify_resume_terminals(client, state)
-            replaced = tuple(role.terminal for role in lost)
-            self._tell_begin(client, state, resumed=True, replaced=replaced)
+            self._tell_begin(client, state, resumed=True, replaced=tuple(lost))
             return self._loop(client, runner, state)
 
     def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
@@ -242,12 +265,12 @@ class Conductor:
             finally:
                 self._view.disconnect()
 
-    def _runner(self, client: ApiClient, task: Task, archive: str) -> Runner:
-        files = response_files(self._config.wd, archive)
-        briefing = Briefing(
-            task, files.folder, self._config.rules.condensation, self._config.project_test_cmd
-        )
-        plan = Plan(briefing, self._config.rules, self._config.handoff)
+    def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
+        config = self._config
+        files = response_files(config.wd, state.progress.archive, state.flow)
+        briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
+        gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
+        plan = Plan(briefing, config.rules, config.handoff, gate if config.gate else None)
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._view.tell)
 
@@ -259,13 +282,8 @@ class Conductor:
         asked = Asked(
             task=self._given_task(),
             provider="" if free else insisted.get("PROVIDER", ""),
-            role_providers={}
-            if free
-            else {
-                Role(role): insisted[name]
-                for role, name in ROLE_PROVIDERS.items()
-                if name in insisted
-            },
+            role_providers={} if free else read_role_providers(insisted),
+            flow=Path(insisted.get("FLOW", "")).stem,
         )
         return find_objections(saved, asked, own=self._state_file.own)
 
@@ -299,14 +317,30 @@ class Conductor:
                 "or start a new run with RESUME=0"
             )
 
-    def _successors(self, state: RunState, lost: Mapping[Role, str]) -> Mapping[Role, str]:
+    def _check_flow(self, flow: Flow) -> None:
+        """Refuse what does not fit a flow, and warn of what is surely not meant."""
+        config = self._config
+        known = [role.name for role in flow.roles]
+        for role in config.providers:
+            # A variable for a role of the usual flow may well be set for all runs.
+            if role not in known and f"{role.upper()}{PROVIDER_SUFFIX}" not in BY_NAME:
+                raise UnknownName(f"role of the flow {flow.name}", role, known)
+        if flow.has_gate and not config.gate:
+            raise UsageError(
+                f"in the flow {flow.name} a command of yours decides, and none is given: "
+                "say --gate 'make test', for example, or set GATE"
+            )
+        for warning in config.warnings(flow.least_evidence):
+            self._warn(warning)
+        if config.gate and not flow.has_gate:
+            self._warn(f"GATE is set, but the flow {flow.name} has no gate: it is not run")
+
+    def _successors(self, state: RunState, lost: Mapping[str, str]) -> Mapping[str, str]:
         """Return the agent for each lost one: the one chosen now, else what it was before."""
-        before = state.progress.providers
         return {
-            role: self._request.chosen_providers.get(role)
-            or before.get(role.terminal)
-            or state.provider
-            or self._config.providers[role]
+            role: self._request.chosen_provider(role)
+            or state.provider_of(role)
+            or self._config.provider_of(role)
             for role in lost
         }
 
@@ -327,16 +361,15 @@ class Conductor:
             for provider in providers:
                 self._given.check_provider(provider)
 
-    def _tell_starting(self, providers: Mapping[Role, str]) -> None:
+    def _tell_starting(self, providers: Mapping[str, str]) -> None:
         if providers:
-            agents = {role.terminal: provider for role, provider in providers.items()}
-            self._view.tell(AgentsStarting(self._clock.now(), agents))
+            self._view.tell(AgentsStarting(self._clock.now(), providers))
 
     def _onlooker(self) -> Onlooker:
         return Onlooker(self._tell_started, self._interrupts.when_noted)
 
-    def _tell_started(self, role: Role, terminal_id: str) -> None:
-        self._view.tell(AgentStarted(self._clock.now(), role.terminal, terminal_id))
+    def _tell_started(self, role: str, terminal_id: str) -> None:
+        self._view.tell(AgentStarted(self._clock.now(), role, terminal_id))
 
     def _tell_begin(
         self,
@@ -345,9 +378,7 @@ class Conductor:
         resumed: bool = False,
         replaced: tuple[str, ...] = (),
     ) -> None:
-        providers = {
-            name: state.progress.providers.get(name, state.provider) for name in state.terminals
-        }
+        providers = {role: state.provider_of(role) for role in state.terminals}
         began = RunBegan(
             at=self._clock.now(),
             session_name=state.session_name,
@@ -377,9 +408,10 @@ def state_file_of(config: RunConfig, state_folder: Path, clock: Clock) -> StateF
     return StateFile(config.state_file, clock, config.wd, UserSeals(state_folder))
 
 
-def response_files(wd: Path, archive: str) -> ResponseFiles:
-    """Return the response files of a run in a folder."""
-    return ResponseFiles(wd, archive, {role.value: role.response_file for role in Role})
+def response_files(wd: Path, archive: str, flow: Flow | None = None) -> ResponseFiles:
+    """Return the response files of a run in a folder; without a flow only its folders."""
+    roles = () if flow is None else flow.roles
+    return ResponseFiles(wd, archive, {role.name: role.response_file for role in roles})
 
 
 def _is_folder(text: str, folder: Path) -> bool:

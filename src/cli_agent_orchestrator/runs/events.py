@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cli_agent_orchestrator.handoff.progress import HandoffEvent
-from cli_agent_orchestrator.pipeline.machine import Outcome
+from cli_agent_orchestrator.pipeline.machine import Check, Outcome
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
 
@@ -25,7 +25,7 @@ class AgentsStarting:
     at: float
     """Unix time."""
     providers: Mapping[str, str]
-    """Which agent is to run in each terminal, by the terminal's name."""
+    """Which agent each role is to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class AgentStarted:
 
     at: float
     name: str
-    """The terminal's name."""
+    """The role."""
     terminal_id: str
 
 
@@ -46,14 +46,14 @@ class RunBegan:
     """Unix time."""
     session_name: str
     terminals: Mapping[str, str]
-    """Ids by the terminal's name."""
+    """The id of each role's terminal."""
     providers: Mapping[str, str]
-    """Which agent runs in each terminal, by the terminal's name."""
+    """Which agent each role has."""
     archive: str
     """The folder in which all prompts and replies are kept."""
     resumed: bool = False
     replaced: tuple[str, ...] = field(default=())
-    """Names of the terminals that were started for lost ones."""
+    """The roles for which new agents were started."""
     permissions: str = ""
     """What the agents may do without asking; empty if the server does not say it."""
 
@@ -81,6 +81,43 @@ class TurnEnded:
     """How long the agent worked; without the time it waited for a person."""
     archive: str
     """Where the reply is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBegan:
+    """The command of a gate is about to be run."""
+
+    at: float
+    check: Check
+    sequence: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnded:
+    """The command of a gate has ended, and the state after it is saved."""
+
+    at: float
+    check: Check
+    sequence: int
+    outcome: Outcome
+    seconds: float
+    archive: str
+    """Where its output is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run waits, as a person wants it, and nothing is begun until it is lifted."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused:
+    """The run goes on after a pause."""
+
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +150,10 @@ RunEvent = (
     | TurnBegan
     | HandoffEvent
     | TurnEnded
+    | CheckBegan
+    | CheckEnded
+    | Paused
+    | Unpaused
     | Warned
     | RunEnded
 )

@@ -34,7 +34,9 @@ class TurnRecord:
     reply: str
     """The file's name in the archive."""
     source: str
-    """Where the reply came from: file, output or archive."""
+    """Where the reply came from: file, output, archive, or the command of a gate."""
+    reviewed: bool = True
+    """Did it belong to a cycle of author and reviewer?"""
 
 
 class Journal:
@@ -97,6 +99,8 @@ def _record(data: Mapping[str, Any]) -> TurnRecord | None:
             outcome=str(data["outcome"]),
             reply=str(data["reply"]),
             source=str(data["source"]),
+            # Earlier versions did not say it; there the tester alone had no reviewer.
+            reviewed=bool(data.get("reviewed", data["role"] != "tester")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

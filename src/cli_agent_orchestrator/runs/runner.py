@@ -1,4 +1,6 @@
-"""The loop: whose turn it is, what to say, the reply, what it changes.
+"""The loop: what is due, doing it, and what that changes.
+
+What is due says `next_step`: a turn of an agent, the command of a gate, a pause, or the end.
 
 Before a prompt is sent, the prompt itself is archived and the state is saved with the turn in
 flight; after the reply it is saved again. Whatever ends the run in between, the next one finds what
@@ -8,25 +10,58 @@ it needs: the same number, the same key and the same words, so that nothing is a
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
-from cli_agent_orchestrator.errors import OrchestratorError, StateError, TurnFailed
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateError, TurnFailed
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.progress import HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.machine import judge_reply, next_turn, record_reply
+from cli_agent_orchestrator.pipeline.check import page_of
+from cli_agent_orchestrator.pipeline.machine import (
+    Check,
+    Done,
+    Pause,
+    due_step,
+    next_step,
+    pause,
+    record_check,
+    record_reply,
+    unpause,
+)
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
-from cli_agent_orchestrator.runs.events import OnRunEvent, TurnBegan, TurnEnded, tell_nobody
+from cli_agent_orchestrator.runs.events import (
+    CheckBegan,
+    CheckEnded,
+    OnRunEvent,
+    Paused,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    tell_nobody,
+)
+from cli_agent_orchestrator.runs.gate import Gate, GateCommand
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
 
 PROMPT_LABEL = "prompt"
+COMMAND = "command"
+"""What stands in the journal where a turn has its agent, and where its reply came from."""
+
+
+class Wish(Enum):
+    """What was asked of a run from outside."""
+
+    PAUSE = auto()
+    UNPAUSE = auto()
+    STOP = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +71,8 @@ class Plan:
     briefing: Briefing
     rules: LoopRules
     handoff: HandoffRules
+    gate: GateCommand | None = None
+    """What the gates of its flow run; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +101,9 @@ class Runner:
         self._tell = on_event
         self._clock = world.clock
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
+        self._gate = Gate()
+        # SimpleQueue, because a signal handler may put something while something is taken.
+        self._wishes: SimpleQueue[Wish] = SimpleQueue()
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
 
@@ -76,6 +116,16 @@ class Runner:
     def stop(self) -> None:
         """End the loop at its next look; any thread may call it, and a signal handler too."""
         self._handoff.stop()
+        self._gate.stop()
+        self._wishes.put(Wish.STOP)
+
+    def pause(self) -> None:
+        """Let the run wait after the present turn; any thread may call it."""
+        self._wishes.put(Wish.PAUSE)
+
+    def unpause(self) -> None:
+        """Let the run go on after a pause; any thread may call it."""
+        self._wishes.put(Wish.UNPAUSE)
 
     @property
     def state(self) -> RunState:
@@ -84,25 +134,33 @@ class Runner:
         return self._state
 
     def run(self, state: RunState) -> RunState:
-        """Take every turn that is due and return the state of the finished run."""
+        """Do whatever is due and return the state of the finished run."""
         self._state = state
         self._save(state)
         try:
-            while (turn := next_turn(self.state)) is not None:
-                self._take(turn)
+            while True:
+                self._heed_wishes()
+                match next_step(self.state):
+                    case Turn() as turn:
+                        self._take(turn)
+                    case Check() as check:
+                        self._run_gate(check)
+                    case Pause():
+                        self._hold()
+                    case Done():
+                        return self.state
         except (Stopped, OrchestratorError):
             # Nothing but the time is new; for that alone no other error is hidden.
             with suppress(StateError):
                 self._note_work()
             raise
-        return self.state
 
     def settle(self, state: RunState) -> RunState:
         """Record the reply of the turn in flight if it is archived already; no agent is needed."""
-        turn, dispatch = next_turn(state), state.progress.in_flight
-        if dispatch is None or dispatch.turn != turn:
+        dispatch = state.progress.in_flight
+        if dispatch is None or dispatch.turn != due_step(state):
             return state
-        kept = self._records.files.archived(turn.role, dispatch.sequence)
+        kept = self._records.files.archived(dispatch.turn.role, dispatch.sequence)
         if kept is None:
             return state
         self._state = state
@@ -122,9 +180,11 @@ class Runner:
         envelope = Envelope(dispatch.id, dispatch.sequence, dispatch.since, dispatch.sent)
         terminal_id = self.state.terminal_of(turn.role)
         try:
-            reply = self._handoff.send_and_wait(terminal_id, turn.role, prompt, envelope)
+            reply = self._handoff.send_and_wait(
+                terminal_id, turn.role, prompt, envelope, self._keep_sent
+            )
         except TurnFailed:
-            self._note_sent(Sent.FAILED)
+            self._keep_sent(Sent.FAILED)
             raise
         self._record(dispatch, reply, self._stopwatch.worked_by(self._clock.now()))
 
@@ -133,9 +193,8 @@ class Runner:
         saved = self.state.progress.in_flight
         if saved is not None and saved.turn == turn and saved.sequence > 0:
             return saved
-        files = self._records.files
-        sequence = max(self.state.progress.sequence + 1, files.next_sequence())
-        files.clear_stale_response(turn.role, sequence)
+        sequence = self._next_sequence()
+        self._records.files.clear_stale_response(turn.role, sequence)
         return Dispatch(turn, uuid.uuid4().hex, sequence, self._clock.now(), Sent.NO)
 
     def _prompt(self, dispatch: Dispatch) -> str:
@@ -154,24 +213,28 @@ class Runner:
     def _begin(self, dispatch: Dispatch) -> None:
         turn = dispatch.turn
         terminal_id = self.state.terminal_of(turn.role)
-        provider = self._provider(turn)
+        provider = self.state.provider_of(turn.role)
         self._tell(TurnBegan(self._clock.now(), turn, dispatch.sequence, terminal_id, provider))
 
+    def _next_sequence(self) -> int:
+        """Return the number under which the next thing is archived."""
+        return max(self.state.progress.sequence + 1, self._records.files.next_sequence())
+
     def _hear(self, event: HandoffEvent) -> None:
-        """Note what becomes of a prompt before anything else happens, and pass the event on."""
-        dispatch = self.state.progress.in_flight
+        """Watch the time and pass the event on."""
         if event.status is not None:
             self._stopwatch = self._stopwatch.see(event.status, event.at)
-        if event.kind is EventKind.DISPATCHED:
-            self._note_sent(Sent.YES)
-        elif event.kind is EventKind.ASKED_AGAIN and dispatch and dispatch.sent is Sent.YES:
-            self._note_sent(Sent.FAILED)
         self._tell(event)
 
-    def _note_sent(self, sent: Sent) -> None:
+    def _keep_sent(self, sent: Sent) -> None:
+        """Save what has become known about the prompt in flight.
+
+        That one failed says something only if the agent had it.
+        """
         dispatch = self.state.progress.in_flight
-        if dispatch is not None:
-            self._put_in_flight(replace(dispatch, sent=sent))
+        if dispatch is None or (sent is Sent.FAILED and dispatch.sent is not Sent.YES):
+            return
+        self._put_in_flight(replace(dispatch, sent=sent))
 
     def _note_work(self) -> None:
         dispatch = self.state.progress.in_flight
@@ -184,30 +247,79 @@ class Runner:
         self._save(replace(self.state, progress=progress))
 
     def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
-        turn, rules = dispatch.turn, self._plan.rules
-        outcome = judge_reply(turn, reply.text, rules)
+        turn = dispatch.turn
+        output = Output(reply.text, str(reply.archive))
+        state, outcome = record_reply(self.state, turn, output, self._plan.rules)
         ended = self._clock.now()
         record = TurnRecord(
             sequence=dispatch.sequence,
-            role=str(turn.role),
+            role=turn.role,
             round=turn.round,
             cycle=turn.cycle,
-            provider=self._provider(turn),
+            provider=self.state.provider_of(turn.role),
             began=dispatch.since,
             ended=ended,
             worked=worked,
             outcome=str(outcome),
             reply=reply.archive.name,
             source=str(reply.source),
+            reviewed=turn.reviewed,
         )
         self._records.journal.write(record)
-        output = Output(reply.text, str(reply.archive))
-        self._save(record_reply(self.state, turn, output, rules))
+        self._save(state)
         archive = str(reply.archive)
         self._tell(TurnEnded(ended, turn, dispatch.sequence, outcome, worked, archive))
 
-    def _provider(self, turn: Turn) -> str:
-        return self.state.progress.providers.get(turn.role.terminal, self.state.provider)
+    def _run_gate(self, check: Check) -> None:
+        """Run the command of a gate; one that was interrupted is simply run again."""
+        gate = self._plan.gate
+        if gate is None:
+            raise RunError(f"the flow has a gate, {check.stage}, and there is no command for it")
+        sequence, began = self._next_sequence(), self._clock.now()
+        self._tell(CheckBegan(began, check, sequence, gate.command))
+        result = self._gate.run(gate)
+        archive = self._records.files.archive_text(check.stage, sequence, page_of(result))
+        result = replace(result, archive=str(archive))
+        state, outcome = record_check(self.state, check, result, self._plan.rules)
+        ended = self._clock.now()
+        record = TurnRecord(
+            sequence=sequence,
+            role=check.stage,
+            round=check.round,
+            cycle=1,
+            provider=COMMAND,
+            began=began,
+            ended=ended,
+            worked=ended - began,
+            outcome=str(outcome),
+            reply=archive.name,
+            source=COMMAND,
+            reviewed=False,
+        )
+        self._records.journal.write(record)
+        self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
+        self._tell(CheckEnded(ended, check, sequence, outcome, ended - began, str(archive)))
+
+    def _hold(self) -> None:
+        """Wait until the pause is lifted or the run is to stop."""
+        self._tell(Paused(self._clock.now()))
+        while self.state.progress.paused:
+            self._grant(self._wishes.get())
+        self._tell(Unpaused(self._clock.now()))
+
+    def _heed_wishes(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._grant(self._wishes.get_nowait())
+
+    def _grant(self, wish: Wish) -> None:
+        match wish:
+            case Wish.PAUSE:
+                self._save(pause(self.state))
+            case Wish.UNPAUSE:
+                self._save(unpause(self.state))
+            case Wish.STOP:
+                raise Stopped("the run was stopped")
 
     def _save(self, state: RunState) -> None:
         self._records.state_file.save_state(state)

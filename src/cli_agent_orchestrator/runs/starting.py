@@ -7,7 +7,7 @@ name from the beginning, so that this can be done before the server has told it.
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from typing import Any, NoReturn, Protocol
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
 from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.pipeline.roles import Role
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +25,7 @@ AGAIN_SECONDS = 0.2
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
-OnStarted = Callable[[Role, str], None]
+OnStarted = Callable[[str, str], None]
 """Takes whose agent has been started, and the id of its terminal."""
 WhenStopped = Callable[[Callable[[], None]], None]
 """Takes what is to be called when the start is to be stopped; a signal handler may call it."""
@@ -48,12 +47,20 @@ class Starts(Protocol):
     def delete_session(self, session_name: str) -> None: ...
 
 
-def tell_nobody(role: Role, terminal_id: str) -> None:
+def tell_nobody(role: str, terminal_id: str) -> None:
     """Take that an agent has been started and do nothing about it."""
 
 
 def never_stopped(stop: Callable[[], None]) -> None:
     """Take what is to be called and never call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What is started for a role."""
+
+    profile: str
+    provider: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +72,15 @@ class Onlooker:
 
 
 def start_in_new_session(
-    terminals: Starts, providers: Mapping[Role, str], onlooker: Onlooker
-) -> tuple[str, dict[Role, str]]:
+    terminals: Starts, agents: Mapping[str, Agent], onlooker: Onlooker
+) -> tuple[str, dict[str, str]]:
     """Start agents in a session of their own; return its name and their ids."""
-    (first, provider), *others = providers.items()
+    (first, agent), *others = agents.items()
     name = f"cao-{uuid.uuid4().hex[:8]}"
     answers: list[Answer] = []
 
-    def begin(role: Role) -> str:
-        answer = terminals.create_session(role.profile, provider=provider, session_name=name)
+    def begin(_: str) -> str:
+        answer = terminals.create_session(agent.profile, provider=agent.provider, session_name=name)
         answers.append(answer)
         return id_of(answer)
 
@@ -87,13 +94,13 @@ def start_in_new_session(
 
 
 def start_in_session(
-    terminals: Starts, session: str, providers: Mapping[Role, str], on_started: OnStarted
-) -> dict[Role, str]:
+    terminals: Starts, session: str, agents: Mapping[str, Agent], on_started: OnStarted
+) -> dict[str, str]:
     """Start agents in a session that is there, and return their ids.
 
     This cannot be stopped: the session has other agents, which are to stay.
     """
-    return _join(terminals, session, providers, Onlooker(on_started))
+    return _join(terminals, session, agents, Onlooker(on_started))
 
 
 def exit_quietly(terminals: Starts, terminal_id: str) -> None:
@@ -127,33 +134,34 @@ def session_of(answer: Answer) -> str:
 
 
 def _join(
-    terminals: Starts, session: str, providers: Mapping[Role, str], onlooker: Onlooker
-) -> dict[Role, str]:
-    def join(role: Role) -> str:
-        answer = terminals.create_terminal(session, role.profile, provider=providers[role])
+    terminals: Starts, session: str, agents: Mapping[str, Agent], onlooker: Onlooker
+) -> dict[str, str]:
+    def join(role: str) -> str:
+        agent = agents[role]
+        answer = terminals.create_terminal(session, agent.profile, provider=agent.provider)
         terminal_id = id_of(answer)
         undo.callback(exit_quietly, terminals, terminal_id)
         return terminal_id
 
     with ExitStack() as undo:
-        ids = _start(providers, join, onlooker, lambda: _delete(terminals, session))
+        ids = _start(agents, join, onlooker, lambda: _delete(terminals, session))
         undo.pop_all()
     return ids
 
 
 def _start(
-    roles: Iterable[Role],
-    start: Callable[[Role], str],
+    roles: Collection[str],
+    start: Callable[[str], str],
     onlooker: Onlooker,
     give_up: Callable[[], str],
-) -> dict[Role, str]:
+) -> dict[str, str]:
     """Start agents in threads, and tell of them in this one.
 
     `give_up` lets the starts fail, and returns why it could not.
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
     news: SimpleQueue[Future[str] | None] = SimpleQueue()
-    with ThreadPoolExecutor(len(Role)) as pool:
+    with ThreadPoolExecutor(max(len(roles), 1)) as pool:
         starting = {pool.submit(start, role): role for role in roles}
         for started in starting:
             started.add_done_callback(news.put)

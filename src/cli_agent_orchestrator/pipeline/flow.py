@@ -1,0 +1,193 @@
+"""Who takes part in a run and in which order: roles and stages as data.
+
+A flow is a chain of stages, from its first one to `done`:
+
+    work    an author and, if there is one, a reviewer take turns until the review approves
+    test    an agent says PASS or FAIL
+    gate    a command of the user's says it by its exit code
+
+The last stage is a test or a gate, so that whatever was done has been checked. A PASS there ends
+the run; a FAIL in any of them starts the next round at the first stage (see `machine.py`).
+
+What a role is told is a template with blocks in it. Each block says where its text comes from,
+how much of it is shown, and what becomes of it when the agent has had it before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cli_agent_orchestrator.errors import UnknownName
+
+DONE = "done"
+"""Where a run is that has ended; no stage is named so."""
+
+
+class Source(StrEnum):
+    """Where the text of a block comes from."""
+
+    TASK = "task"
+    """What is to be done."""
+    SCENARIO = "scenario"
+    """How to find out whether it was done."""
+    OUTPUT = "output"
+    """The last reply of a role in this round."""
+    NOTES = "notes"
+    """What a reviewer last noted in this round."""
+    EVIDENCE = "evidence"
+    """Why the round before failed: what the tester or the gate found."""
+    OPEN_NOTES = "open_notes"
+    """What reviewers still had to say in this round when the cycles were used up."""
+    LAST_OPEN_NOTES = "last_open_notes"
+    """The same, of the round before."""
+    TEST_COMMAND = "test_command"
+    """The command that runs the project's own tests."""
+
+
+OF_ONE = (Source.OUTPUT, Source.NOTES)
+"""Sources that belong to one role."""
+OF_REVIEWERS = (Source.NOTES, Source.OPEN_NOTES, Source.LAST_OPEN_NOTES)
+"""Sources that belong to reviewers."""
+
+
+class Amount(StrEnum):
+    """How much of an output is shown."""
+
+    WHOLE = "whole"
+    HANDOFF = "handoff"
+    """What a programmer needs of an analysis: artifacts, notes, risks, the explicit handoff."""
+    CHANGES = "changes"
+    """What a tester needs of a programmer's summary: files changed, behavior implemented."""
+
+
+class Repeat(StrEnum):
+    """What becomes of a block when the agent has had it before."""
+
+    SHOW = "show"
+    """It is shown again."""
+    REFER = "refer"
+    """A line in its place refers to the conversation."""
+    OMIT = "omit"
+    """It is left out."""
+    ONLY_NEW = "only_new"
+    """It is shown to nobody but an agent that has taken another's place in the middle of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One quoted part of a prompt."""
+
+    title: str
+    """Empty for open notes, whose title is made for each of them."""
+    source: Source
+    of: tuple[str, ...] = ()
+    """Whose output or notes; names of roles."""
+    amount: Amount = Amount.WHOLE
+    repeat: Repeat = Repeat.SHOW
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a turn is for, and the agent that takes it."""
+
+    name: str
+    terminal: str
+    """Its key in the state file, which the specification fixed for some."""
+    profile: str
+    """The persona its agent is started with."""
+    response_file: str
+    """The file its agent writes the reply to."""
+    title: str
+    """What others are told it is called."""
+    template: str = field(repr=False)
+    """Its prompt, in which `$context` stands for the blocks."""
+    blocks: tuple[Block, ...] = field(repr=False)
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """Of a reviewer: groups of words, enough of which its notes must touch for an approval."""
+
+
+class StageKind(StrEnum):
+    """What is done in a stage."""
+
+    WORK = "work"
+    TEST = "test"
+    GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of a round."""
+
+    name: str
+    kind: StageKind
+    then: str
+    """The stage that comes next, or `done`."""
+    author: str = ""
+    """The role that works or tests; empty for a gate."""
+    reviewer: str = ""
+    """The role that reviews the work, if one does."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """List the roles of the stage in the order of their turns."""
+        return tuple(role for role in (self.author, self.reviewer) if role)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSource:
+    """What a flow is read from."""
+
+    text: str = field(repr=False)
+    """The TOML file."""
+    templates: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The prompt templates, by role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Roles and stages of a run."""
+
+    name: str
+    description: str
+    roles: tuple[Role, ...]
+    stages: tuple[Stage, ...]
+    """In the order of the chain; there is at least one."""
+    source: FlowSource
+    scenario: str = ""
+    """How a task that names no scenario is tested."""
+
+    @property
+    def first(self) -> Stage:
+        """The stage in which every round begins."""
+        return self.stages[0]
+
+    @property
+    def has_gate(self) -> bool:
+        """Does it need a command that checks the work?"""
+        return any(stage.kind is StageKind.GATE for stage in self.stages)
+
+    @property
+    def least_evidence(self) -> int | None:
+        """The smallest number of evidence groups a reviewer has; None if nobody has any."""
+        return min((len(role.evidence) for role in self.roles if role.evidence), default=None)
+
+    def role(self, name: str) -> Role:
+        """Return the role of that name."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise UnknownName("role", name, (role.name for role in self.roles))
+
+    def stage(self, name: str) -> Stage | None:
+        """Return the stage of that name, if there is one."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def stage_of(self, role: str) -> Stage:
+        """Return the stage in which a role has its turns."""
+        return next(stage for stage in self.stages if role in stage.roles)
+
+    def work_before(self, stage: Stage) -> Stage | None:
+        """Return the last stage before another one in which something is worked out."""
+        before = self.stages[: self.stages.index(stage)]
+        works = [one for one in before if one.kind is StageKind.WORK]
+        return works[-1] if works else None

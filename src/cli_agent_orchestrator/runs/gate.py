@@ -1,0 +1,144 @@
+"""Runs the command of a gate, which the user gave: through the shell, in the working folder.
+
+It has a process group of its own, which is killed whole: at the command's end, at its time limit,
+and when the run is to stop. What it writes is kept up to a limit: the beginning and the end.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO
+
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.pipeline.check import CheckResult
+
+SECRETS = ("CAO_TOKEN",)
+"""What no command gets to know."""
+HEAD_BYTES, TAIL_BYTES = 256 * 1024, 768 * 1024
+CHUNK_BYTES = 64 * 1024
+LAST_WORDS_SECONDS = 1.0
+"""How long its output is waited for after its end; something that left its group may hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateCommand:
+    """What a gate runs, and where."""
+
+    command: str
+    seconds: float
+    """How long it may take."""
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Wake(Enum):
+    """Why a command is not waited for any longer."""
+
+    ENDED = auto()
+    STOPPED = auto()
+
+
+class Gate:
+    """Runs one command at a time."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+
+    def stop(self) -> None:
+        """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
+        self._stopped = True
+        self._wakes.put(Wake.STOPPED)
+
+    def run(self, gate: GateCommand) -> CheckResult:
+        """Return what became of a command; raise `Stopped` after `stop`."""
+        self._wakes = SimpleQueue()
+        if self._stopped:
+            raise Stopped
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", gate.command],
+            cwd=gate.folder,
+            env={name: text for name, text in gate.environ.items() if name not in SECRETS},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert process.stdout is not None, "it was asked for"
+        output = Bounded(HEAD_BYTES, TAIL_BYTES)
+        reader = _start(lambda: output.read_all(process.stdout))
+        waiter = _start(lambda: self._wait(process))
+        try:
+            wake = self._next_wake(gate.seconds)
+        finally:
+            _kill_group(process.pid)
+            waiter.join()
+            reader.join(LAST_WORDS_SECONDS)
+        if wake is Wake.STOPPED:
+            raise Stopped
+        code = process.returncode if wake is Wake.ENDED else None
+        return CheckResult(gate.command, code, output.text(), gate.seconds)
+
+    def _next_wake(self, seconds: float) -> Wake | None:
+        """Return why the wait is over, None if the time is."""
+        try:
+            return self._wakes.get(timeout=seconds)
+        except Empty:
+            return None
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self._wakes.put(Wake.ENDED)
+
+
+class Bounded:
+    """The beginning and the end of what somebody writes, however long it is."""
+
+    def __init__(self, head: int, tail: int) -> None:
+        self._head_size, self._tail_size = head, tail
+        self._head, self._tail = bytearray(), bytearray()
+        self._dropped = 0
+        self._changing = threading.Lock()
+
+    def read_all(self, stream: IO[bytes] | None) -> None:
+        """Take in everything until its end."""
+        if stream is None:
+            return
+        while chunk := os.read(stream.fileno(), CHUNK_BYTES):
+            self.add(chunk)
+        stream.close()
+
+    def add(self, data: bytes) -> None:
+        with self._changing:
+            room = self._head_size - len(self._head)
+            self._head += data[:room]
+            self._tail += data[room:] if room < len(data) else b""
+            over = len(self._tail) - self._tail_size
+            if over > 0:
+                del self._tail[:over]
+                self._dropped += over
+
+    def text(self) -> str:
+        """Return what is kept, with a line where something is missing."""
+        with self._changing:
+            gap = f"\n({self._dropped} bytes left out)\n".encode() if self._dropped else b""
+            return bytes(self._head + gap + self._tail).decode(errors="replace")
+
+
+def _start(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def _kill_group(number: int) -> None:
+    # On some systems a group of which nothing but the dead is left may not be signalled.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(number, signal.SIGKILL)

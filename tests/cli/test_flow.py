@@ -1,0 +1,131 @@
+"""Flows as people see them."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.cli.flow import flow as command
+from cli_agent_orchestrator.cli.flow import script_for, write_flow
+from cli_agent_orchestrator.cli.flow_drawing import as_svg, as_text
+from cli_agent_orchestrator.errors import FlowError
+from cli_agent_orchestrator.pipeline.flow import (
+    Amount,
+    Flow,
+    FlowSource,
+    Repeat,
+    Source,
+    StageKind,
+)
+from cli_agent_orchestrator.pipeline.flow_file import (
+    BLOCK_KEYS,
+    PLACEHOLDERS,
+    ROLE_KEYS,
+    STAGE_KEYS,
+    read_flow,
+)
+from cli_agent_orchestrator.pipeline.packaged import PACKAGED, packaged_flow
+from cli_agent_orchestrator.runs.flows import Flows
+from cli_agent_orchestrator.scripted_agent.script import parse_script
+from tests.pipeline.test_flow_file import PROMPT, TEMPLATES, TEXT
+
+DOCUMENTATION = Path(__file__).parent.parent.parent / "docs" / "flows.md"
+
+MINE = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "mine.toml")
+FLOWS = [*map(packaged_flow, PACKAGED), MINE]
+flows = pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+
+
+def cao(tmp_path: Path, *words: str) -> str:
+    """Run `cao flow` in an empty project, with a config folder of its own."""
+    environ = {"CAO_CONFIG_DIR": str(tmp_path / "config")}
+    done = CliRunner(env=environ).invoke(command, [*words, "--wd", str(tmp_path)])
+    if done.exception is not None:
+        raise done.exception
+    return done.output
+
+
+@flows
+def test_the_text_names_every_stage_role_and_block(flow: Flow) -> None:
+    text = as_text(flow)
+    names = [stage.name for stage in flow.stages] + [role.name for role in flow.roles]
+    titles = [block.title for role in flow.roles for block in role.blocks]
+    assert all(name in text for name in names + titles)
+    assert f"A FAIL starts the next round at {flow.first.name}." in text
+
+
+def test_the_way_back_is_drawn() -> None:
+    assert as_text(MINE).split("\n")[2:6] == [
+        "  ┌▶ writing   writer ⇄ critic",
+        "  ├─ trying    user says PASS or FAIL",
+        "  └─ checking  a command of yours says PASS or FAIL (--gate)",
+        "     done      PASS",
+    ]
+
+
+@flows
+def test_the_picture_is_well_formed_and_names_every_stage(flow: Flow) -> None:
+    picture = ElementTree.fromstring(as_svg(flow))
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(texts) >= {stage.name for stage in flow.stages}
+    width, height = (float(picture.attrib[name]) for name in ("width", "height"))
+    for box in picture.iter("{http://www.w3.org/2000/svg}rect"):
+        place = {name: float(box.attrib[name]) for name in ("x", "y", "width", "height")}
+        assert place["x"] + place["width"] < width
+        assert place["y"] + place["height"] < height
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=80))
+def test_no_description_breaks_the_picture(description: str) -> None:
+    source = FlowSource(TEXT, TEMPLATES)
+    flow = read_flow(source, "mine", "mine.toml")
+    changed = Flow(flow.name, description, flow.roles, flow.stages, source)
+    ElementTree.fromstring(as_svg(changed))
+
+
+def test_flows_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".cao" / "flows"
+    folder.mkdir(parents=True)
+    (folder / "broken.toml").write_text("x = 1\n", encoding="utf-8")
+    lines = cao(tmp_path, "ls").splitlines()
+    assert [line.split()[0] for line in lines] == ["loop", "pair", "solo", "broken"]
+    assert "line 1: unknown key `x`" in lines[-1]
+
+
+def test_a_flow_is_shown(tmp_path: Path) -> None:
+    assert cao(tmp_path, "show", "pair").startswith("pair: A programmer and a reviewer")
+    assert cao(tmp_path, "show", "pair", "--svg").startswith("<svg ")
+
+
+def test_a_fault_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(TEXT.replace('"user"', '"nobody"'), encoding="utf-8")
+    with pytest.raises(FlowError, match=r"bad\.toml, line 10: unknown role `nobody`"):
+        cao(tmp_path, "check", str(path))
+
+
+@flows
+def test_a_flow_that_is_written_is_the_same_when_it_is_read(flow: Flow, tmp_path: Path) -> None:
+    path = write_flow(flow, tmp_path)
+    assert Flows(Path("/nowhere"), Path("/nowhere")).find(str(path)) == flow
+
+
+@flows
+def test_the_script_for_a_flow_has_a_rule_for_each_role(flow: Flow) -> None:
+    script = parse_script(script_for(flow), "script.toml")
+    assert [rule.conditions.contains for rule in script.rules] == [
+        f"/{role.response_file}" for role in flow.roles
+    ]
+
+
+def test_the_flow_in_the_documentation_is_a_good_one() -> None:
+    page = DOCUMENTATION.read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    flow = read_flow(FlowSource(text, dict.fromkeys(("designer", "critic"), PROMPT)), "x", "x")
+    assert [stage.kind for stage in flow.stages] == [StageKind.WORK, StageKind.GATE]
+    for word in (*STAGE_KEYS, *ROLE_KEYS, *BLOCK_KEYS, *Source, *Amount, *Repeat, *PLACEHOLDERS):
+        assert re.search(rf"\b{word}\b", page), word

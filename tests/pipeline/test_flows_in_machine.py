@@ -1,0 +1,291 @@
+"""Other flows than the specification's: gates, authors without a reviewer, pauses."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.pipeline.flow import Flow, FlowSource, StageKind
+from cli_agent_orchestrator.pipeline.flow_file import read_flow
+from cli_agent_orchestrator.pipeline.machine import (
+    Approved,
+    Check,
+    Cleared,
+    Delivered,
+    Done,
+    Failed,
+    Outcome,
+    Passed,
+    Pause,
+    RoundsUsedUp,
+    next_step,
+    pause,
+    record_check,
+    record_reply,
+    unpause,
+)
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import (
+    Dispatch,
+    FinalStatus,
+    OpenNotes,
+    Progress,
+    RunState,
+    Turn,
+    from_json,
+    to_json,
+)
+from cli_agent_orchestrator.pipeline.task import parse_task
+from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
+from tests.pipeline.test_flow_file import TEMPLATES, TEXT
+
+RULES = LoopRules(review=ReviewRules(evidence_min_match=1))
+SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1))
+MINE = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "mine.toml")
+FLOWS = [packaged_flow("loop"), packaged_flow("pair"), packaged_flow("solo"), MINE]
+GREEN = CheckResult("make test", 0, "ok")
+RED = CheckResult("make test", 1, "one failed", archive="/archive/003-gate.md")
+YES = review("APPROVED", "- style of code, tests, risk, fix: P1 artifact, contract and handoff")
+NO = review("REVISE", "- look again")
+
+
+def begin(flow: Flow) -> RunState:
+    terminals = {role.name: f"t-{role.name}" for role in flow.roles}
+    return replace(new_state(), flow=flow, terminals=terminals, phase=flow.first.name)
+
+
+def through_json(state: RunState) -> RunState:
+    return from_json(json.loads(json.dumps(to_json(state))))
+
+
+def go(state: RunState, *answers: str | CheckResult) -> tuple[RunState, list[Outcome]]:
+    """Answer whatever is due."""
+    outcomes = []
+    for answer in answers:
+        step = next_step(state)
+        if isinstance(answer, CheckResult):
+            assert isinstance(step, Check)
+            state, outcome = record_check(state, step, answer, RULES)
+        else:
+            assert isinstance(step, Turn)
+            state, outcome = record_reply(state, step, Output(answer), RULES)
+        outcomes.append(outcome)
+    return state, outcomes
+
+
+def test_a_programmer_alone_goes_to_the_gate() -> None:
+    state = begin(packaged_flow("solo"))
+    assert next_step(state) == Turn("programmer", 1, 1)
+    state, outcomes = go(state, "done")
+    assert outcomes == [Delivered()]
+    assert next_step(state) == Check("gate", 1)
+    state, outcomes = go(state, GREEN)
+    assert outcomes == [Passed()]
+    assert next_step(state) == Done(FinalStatus.PASS)
+
+
+def test_a_failed_gate_starts_a_new_round_with_its_evidence() -> None:
+    state, outcomes = go(begin(packaged_flow("solo")), "done", RED)
+    assert outcomes[-1] == Failed(RED, 2)
+    assert str(outcomes[-1]) == "FAIL: `make test` ended with exit code 1; round 2 follows"
+    assert next_step(state) == Turn("programmer", 2, 1)
+    assert not state.has_output("programmer")
+    text = "FAIL: `make test` ended with exit code 1. It wrote:\none failed"
+    assert state.feedback == Excerpt(text, 0, "/archive/003-gate.md")
+
+
+def test_a_gate_that_fails_in_the_last_round_fails_the_run() -> None:
+    state = replace(begin(packaged_flow("solo")), round=8)
+    state, outcomes = go(state, "done", RED)
+    assert outcomes[-1] == RoundsUsedUp(RED, 8)
+    assert next_step(state) == Done(FinalStatus.FAIL)
+    assert "one failed" in state.feedback.text
+
+
+def test_a_pair_reaches_the_gate_by_an_approval() -> None:
+    state, outcomes = go(begin(packaged_flow("pair")), "done", YES, "done", YES)
+    assert isinstance(outcomes[-1], Approved)
+    assert next_step(state) == Check("gate", 1)
+
+
+def test_a_check_that_is_not_due_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not due"):
+        record_check(begin(packaged_flow("solo")), Check("gate", 1), GREEN, RULES)
+
+
+def test_a_gate_without_the_work_before_it_falls_back() -> None:
+    state = replace(begin(packaged_flow("pair")), phase="gate", round=2)
+    assert next_step(state) == Turn("programmer", 2, 1)
+    last = replace(begin(MINE), phase="checking")
+    assert next_step(last) == Turn("writer", 1, 1)
+
+
+def test_a_stage_that_the_flow_does_not_have_is_the_first_one() -> None:
+    assert next_step(replace(begin(MINE), phase="lunch")) == Turn("writer", 1, 1)
+
+
+def test_a_test_that_is_not_the_last_stage_leads_on() -> None:
+    state, outcomes = go(begin(MINE), "text", YES, "text", YES, PASS)
+    assert outcomes[-1] == Cleared("checking")
+    assert str(outcomes[-1]) == "PASS; checking follows"
+    assert next_step(state) == Check("checking", 1)
+    state, outcomes = go(state, RED, "text", NO)
+    assert state.notes_of("critic").text == "REVIEW_NOTES:\n- look again"
+    state, outcomes = go(state, "text", YES, FAIL)
+    assert isinstance(outcomes[-1], Failed)
+    assert next_step(state) == Turn("writer", 3, 1)
+
+
+def replies(state: RunState, turn: Turn) -> tuple[str, ...]:
+    stage = state.flow.stage_of(turn.role)
+    if turn.role == stage.reviewer:
+        return YES, NO
+    return (PASS, FAIL) if stage.kind is StageKind.TEST else ("work",)
+
+
+def all_runs(state: RunState, steps: int = 0) -> Iterator[tuple[RunState, int]]:
+    """Yield every state that any sequence of answers can lead to."""
+    yield state, steps
+    match next_step(state):
+        case Turn() as turn:
+            for text in replies(state, turn):
+                after, _ = record_reply(state, turn, Output(text), SHORT)
+                yield from all_runs(after, steps + 1)
+        case Check() as check:
+            for result in (GREEN, RED):
+                after, _ = record_check(state, check, result, SHORT)
+                yield from all_runs(after, steps + 1)
+
+
+@pytest.mark.parametrize("flow", FLOWS[1:], ids=lambda flow: flow.name)
+def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(flow: Flow) -> None:
+    cycles, rounds = SHORT.limits.max_review_cycles, SHORT.limits.max_rounds
+    most = rounds * sum(2 * cycles if stage.reviewer else 1 for stage in flow.stages)
+    ends = set()
+    for state, steps in all_runs(begin(flow)):
+        assert steps <= most
+        assert through_json(state) == state
+        assert (next_step(pause(state)) == Pause()) == (not isinstance(next_step(state), Done))
+        if isinstance(next_step(state), Done):
+            ends.add(state.final_status)
+    assert ends == {FinalStatus.PASS, FinalStatus.FAIL}
+
+
+def test_a_pause_holds_the_run_and_can_be_lifted() -> None:
+    state = pause(pause(begin(MINE)))
+    assert next_step(state) == Pause()
+    assert next_step(through_json(state)) == Pause()
+    assert unpause(state) == begin(MINE)
+    assert next_step(unpause(state)) == Turn("writer", 1, 1)
+
+
+def test_a_turn_in_flight_is_finished_before_a_pause() -> None:
+    turn = Turn("writer", 1, 1)
+    state = replace(begin(MINE), progress=Progress(in_flight=Dispatch(turn, "d1", 1)))
+    state = pause(state)
+    assert next_step(state) == turn
+    state, _ = record_reply(state, turn, Output("text"), RULES)
+    assert next_step(state) == Pause()
+    other = replace(state.progress, in_flight=Dispatch(Turn("user", 1, 1), "d2", 2))
+    assert next_step(replace(state, progress=other)) == Pause()
+
+
+def test_a_run_that_is_over_is_not_paused() -> None:
+    state, _ = go(begin(packaged_flow("solo")), "done", GREEN)
+    assert next_step(pause(state)) == Done(FinalStatus.PASS)
+
+
+@given(
+    st.sampled_from(FLOWS),
+    st.text(max_size=8),
+    st.integers(1, 9),
+    st.booleans(),
+    st.data(),
+)
+def test_any_run_of_any_flow_goes_on_from_any_state(
+    flow: Flow, phase: str, cycle: int, reviewing: bool, data: st.DataObject
+) -> None:
+    names = [role.name for role in flow.roles]
+    outputs = {role: Output("x") for role in data.draw(st.sets(st.sampled_from(names)))}
+    place = data.draw(st.sampled_from([phase, *(stage.name for stage in flow.stages)]))
+    progress = Progress(cycle=cycle, reviewing=reviewing)
+    state = through_json(replace(begin(flow), phase=place, outputs=outputs, progress=progress))
+    for _ in range(4 * len(flow.roles) + 1):
+        match next_step(state):
+            case Turn() as turn:
+                state, _ = record_reply(state, turn, Output(replies(state, turn)[0]), SHORT)
+            case Check() as check:
+                state, _ = record_check(state, check, GREEN, SHORT)
+    assert next_step(state) == Done(FinalStatus.PASS)
+
+
+class TestState:
+    def test_the_flow_is_saved_with_the_run_but_for_the_specifications(self) -> None:
+        assert "flow" not in to_json(new_state())["progress"]
+        saved = to_json(begin(MINE))["progress"]["flow"]
+        assert saved == {"name": "mine", "text": TEXT, "templates": TEMPLATES}
+        assert through_json(begin(MINE)).flow == MINE
+
+    def test_terminals_have_the_keys_that_the_flow_gives_them(self) -> None:
+        data = to_json(begin(MINE))
+        assert data["terminals"] == {
+            "writer": "t-writer",
+            "critic": "t-critic",
+            "customer": "t-user",
+        }
+        assert set(data["outputs"]) == {"writer", "critic", "user"}
+
+    def test_notes_of_other_reviewers_are_kept(self) -> None:
+        notes = {"critic": Excerpt("look again", 3, "/archive/2.md")}
+        opened = OpenNotes("critic", 1, Excerpt("open"))
+        progress = Progress(open_notes=(opened,), providers={"user": "codex"}, paused=True)
+        state = replace(begin(MINE), notes=notes, progress=progress)
+        data = to_json(state)
+        assert data["analyst_feedback"] == "None yet."
+        assert data["progress"]["notes"]["critic"]["text"] == "look again"
+        assert data["progress"]["providers"] == {"customer": "codex"}
+        assert through_json(state) == state
+
+    @pytest.mark.parametrize("damage", [{"text": "x"}, {"templates": {}}, {"templates": {"a": 5}}])
+    def test_a_flow_that_cannot_be_read_is_refused(self, damage: dict[str, object]) -> None:
+        data = to_json(begin(MINE))
+        data["progress"]["flow"] |= damage
+        with pytest.raises(StateError, match="its flow, line"):
+            from_json(data)
+
+
+class TestPrompts:
+    briefing = Briefing(parse_task(TASK_TEXT), PurePosixPath("/r"), Condensation(), "make test")
+
+    def test_a_pair_is_told_the_task_the_scenario_and_why_the_gate_failed(self) -> None:
+        state, _ = go(begin(packaged_flow("pair")), "done", YES, "done", YES, RED)
+        prompt = build_prompt(Turn("programmer", 2, 1), state, self.briefing)
+        assert "=== TASK SUMMARY ===\n(Same as initial turn" in prompt
+        assert "one failed\n=== end of WHY THE LAST ROUND FAILED ===" in prompt
+        assert "make test" in prompt
+        again = build_prompt(Turn("programmer", 2, 2), state, self.briefing)
+        assert "one failed" not in again
+        first = build_prompt(Turn("programmer", 1, 1), begin(state.flow), self.briefing)
+        assert "Make the parser accept empty lines." in first
+        assert "Run `parse empty.txt`" in first
+
+    def test_open_notes_of_the_round_before_have_the_name_of_their_reviewer(self) -> None:
+        opened = OpenNotes("critic", 1, Excerpt("open"))
+        state = replace(begin(MINE), progress=Progress(open_notes=(opened,)))
+        prompt = build_prompt(Turn("writer", 2, 1), state, self.briefing)
+        assert "=== OPEN NOTES OF THE THE CRITIC (round 1) ===\nopen\n" in prompt
+        assert "It costs $5." in prompt
+
+    def test_a_role_that_sees_nothing_is_told_its_task_alone(self) -> None:
+        prompt = build_prompt(Turn("user", 1, 1), begin(MINE), self.briefing)
+        assert prompt.startswith("ROUND: 1\nCYCLE: 1\n\n\n\nIt costs")
+        assert "/r/verdict.md" in prompt

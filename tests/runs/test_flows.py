@@ -1,0 +1,108 @@
+"""Where flows come from."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.runs.flows import Flows
+
+TEXT = """\
+description = "{description}"
+[[stages]]
+name = "work"
+author = "worker"
+[[stages]]
+name = "gate"
+gate = true
+[roles.worker]
+"""
+
+
+@pytest.fixture
+def flows(tmp_path: Path) -> Flows:
+    project, config = tmp_path / "project", tmp_path / "config"
+    project.mkdir()
+    return Flows(project, config)
+
+
+def write(folder: Path, name: str, description: str = "mine") -> Path:
+    """Write a flow with its prompt and return the path of its file."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "worker.md").write_text("$context $response_file\n", encoding="utf-8")
+    path = folder / f"{name}.toml"
+    path.write_text(TEXT.format(description=description), encoding="utf-8")
+    return path
+
+
+def test_a_packaged_flow_is_found_by_its_name(flows: Flows) -> None:
+    assert flows.find("loop") is packaged_flow("loop")
+
+
+def test_the_users_own_comes_before_the_projects(flows: Flows) -> None:
+    write(flows.project / ".cao" / "flows", "own", "the project's")
+    assert flows.find("own").description == "the project's"
+    write(flows.config_folder / "flows", "own", "the user's")
+    assert flows.find("own").description == "the user's"
+
+
+def test_nothing_takes_the_place_of_a_packaged_flow(flows: Flows) -> None:
+    path = write(flows.project / ".cao" / "flows", "loop")
+    assert flows.find("loop") is packaged_flow("loop")
+    assert flows.find(str(path)).description == "mine"
+    (found,) = [found for found in flows.all() if found.where == str(path)]
+    assert found.flow is None
+    assert "another flow has this name" in found.fault
+
+
+def test_a_file_is_found_by_its_path(flows: Flows, tmp_path: Path) -> None:
+    path = write(tmp_path / "elsewhere", "other")
+    flow = flows.find(str(path))
+    assert (flow.name, flow.role("worker").template) == ("other", "$context $response_file\n")
+
+
+@pytest.mark.parametrize("name", ["nope", "../x", "No", ""])
+def test_a_flow_that_is_not_there_is_refused(flows: Flows, name: str) -> None:
+    with pytest.raises(UsageError):
+        flows.find(name)
+
+
+def test_who_names_a_flow_that_is_not_there_is_told_which_there_are(flows: Flows) -> None:
+    write(flows.project / ".cao" / "flows", "own")
+    with pytest.raises(UnknownName, match="there are: loop, pair, solo, own"):
+        flows.find("nope")
+
+
+def test_a_file_that_is_not_there_or_no_text_is_named(flows: Flows, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    with pytest.raises(UsageError, match=r"x\.toml cannot be read: No such file"):
+        flows.find(str(path))
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="not text in UTF-8"):
+        flows.find(str(path))
+    with pytest.raises(FlowError, match="a flow cannot be named 'my flow'"):
+        flows.find(str(tmp_path / "my flow.toml"))
+
+
+def test_flows_of_a_project_are_read_without_following_links(flows: Flows, tmp_path: Path) -> None:
+    path = write(tmp_path / "elsewhere", "own")
+    folder = flows.project / ".cao" / "flows"
+    folder.mkdir(parents=True)
+    (folder / "own.toml").symlink_to(path)
+    (folder / "own").symlink_to(path.parent / "own")
+    with pytest.raises(UsageError, match="a symbolic link"):
+        flows.find("own")
+
+
+def test_all_are_listed_with_their_faults(flows: Flows) -> None:
+    write(flows.config_folder / "flows", "mine")
+    broken = write(flows.project / ".cao" / "flows", "broken")
+    broken.write_text("x = 1", encoding="utf-8")
+    assert [(found.name, bool(found.flow), bool(found.fault)) for found in flows.all()] == [
+        ("loop", True, False),
+        ("pair", True, False),
+        ("solo", True, False),
+        ("mine", True, False),
+        ("broken", False, True),
+    ]
