@@ -285,6 +285,16 @@ class TestPrompts:
         assert "=== OPEN NOTES OF THE THE CRITIC (round 1) ===\nopen\n" in prompt
         assert "It costs $5." in prompt
 
+    def test_what_is_told_once_is_left_out_when_the_agent_has_had_it(self) -> None:
+        text = TEXT.replace('show = "task", repeat = "refer"', 'show = "task", repeat = "omit"')
+        state = begin(read_flow(FlowSource(text, TEMPLATES), "mine", "mine.toml"))
+        turn = Turn("writer", 2, 1)
+        assert "=== TASK ===" in build_prompt(turn, state, self.briefing)
+        briefed = replace(state, progress=Progress(briefed=frozenset({"t-writer"})))
+        assert "=== TASK ===" not in build_prompt(turn, briefed, self.briefing)
+        whole = replace(self.briefing, condensation=Condensation(explore_on_repeat=False))
+        assert "=== TASK ===" in build_prompt(turn, briefed, whole)
+
     def test_a_role_that_sees_nothing_is_told_its_task_alone(self) -> None:
         prompt = build_prompt(Turn("user", 1, 1), begin(MINE), self.briefing)
         assert prompt.startswith("ROUND: 1\nCYCLE: 1\n\n\n\nIt costs")

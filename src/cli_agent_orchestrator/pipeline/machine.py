@@ -189,9 +189,11 @@ def record_reply(
     state = _keep(_settle(state), turn, kept)
     if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
         state = _take_notes(state, turn, kept, rules.condensation)
+    if isinstance(outcome, CyclesUsedUp):
+        state = _keep_open(state, turn)
     if isinstance(outcome, Failed | RoundsUsedUp):
         state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
-    return _follow(state, turn, outcome), outcome
+    return _follow(state, outcome), outcome
 
 
 def record_check(
@@ -207,7 +209,7 @@ def record_check(
     else:
         outcome = _failed(result, check.round, rules)
         state = replace(state, feedback=evidence_of(result, rules.condensation))
-    return _follow(state, None, outcome), outcome
+    return _follow(state, outcome), outcome
 
 
 def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
@@ -241,7 +243,7 @@ def _failed(verdict: TestVerdict | CheckResult, number: int, rules: LoopRules) -
     return RoundsUsedUp(verdict, number)
 
 
-def _follow(state: RunState, turn: Turn | None, outcome: Outcome) -> RunState:
+def _follow(state: RunState, outcome: Outcome) -> RunState:
     """Return the state to which an outcome leads."""
     stage = _stage(state)
     match outcome:
@@ -249,16 +251,13 @@ def _follow(state: RunState, turn: Turn | None, outcome: Outcome) -> RunState:
             return _go_on(state, stage.name, cycle=state.progress.cycle, reviewing=True)
         case SentBack(next_cycle=next_cycle):
             return _go_on(state, stage.name, cycle=next_cycle)
-        case CyclesUsedUp():
-            assert turn is not None, "a gate has no cycles"
-            return _go_on(_keep_open(state, turn), stage.then)
         case Passed():
             return _finish(state, FinalStatus.PASS)
         case Failed(next_round=next_round):
             return _start_round(state, next_round)
         case RoundsUsedUp():
             return _finish(state, FinalStatus.FAIL)
-    # a summary that nobody reviews, an approval, a test that is not the last one
+    # a summary that nobody reviews, the end of a review, a test that is not the last one
     return _go_on(state, stage.then)
 
 

@@ -71,9 +71,10 @@ class Gate:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        assert process.stdout is not None, "it was asked for"
+        stream = process.stdout
+        assert stream is not None, "it was asked for"
         output = Bounded(HEAD_BYTES, TAIL_BYTES)
-        reader = _start(lambda: output.read_all(process.stdout))
+        reader = _start(lambda: output.read_all(stream))
         waiter = _start(lambda: self._wait(process))
         try:
             wake = self._next_wake(gate.seconds)
@@ -107,10 +108,8 @@ class Bounded:
         self._dropped = 0
         self._changing = threading.Lock()
 
-    def read_all(self, stream: IO[bytes] | None) -> None:
+    def read_all(self, stream: IO[bytes]) -> None:
         """Take in everything until its end."""
-        if stream is None:
-            return
         while chunk := os.read(stream.fileno(), CHUNK_BYTES):
             self.add(chunk)
         stream.close()
