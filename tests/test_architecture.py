@@ -19,6 +19,8 @@ SHARED = {
     "clock",
     "identity",
     "plain_files",
+    "layout",
+    "events",
     "__init__",
 }
 ALLOWED = {
@@ -42,11 +44,15 @@ ALLOWED = {
     "clock": set(),
     "identity": set(),
     "plain_files": set(),
+    "layout": set(),
+    "events": set(),
     "__init__": set(),
     "__main__": {"cli"},
 }
 PURE = [
     "models.py",
+    "layout.py",
+    "events.py",
     "providers/*.py",
     "terminals/protocol.py",
     "terminals/panes.py",

@@ -22,6 +22,7 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
@@ -128,7 +129,7 @@ SETTINGS = (
         "STATE_FILE",
         Kind.PATH,
         "",
-        "Where the run is saved (WD/.tmp/orchestrator-loop-state.json if not given).",
+        f"Where the run is saved (WD/{STATE_FILE} if not given).",
     ),
     Setting("CLEANUP_ON_EXIT", Kind.FLAG, "0", "End the agents when the run ends."),
     Setting(

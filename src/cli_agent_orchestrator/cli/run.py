@@ -11,8 +11,9 @@ import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.layout import STATE_FILE, TEMPORARY_FOLDER
 from cli_agent_orchestrator.pipeline.roles import Role
-from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
+from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     OUT_OF_PROJECT,
@@ -190,7 +191,7 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
 
 def _is_for_state(path: Path, folder: Path) -> bool:
     """Is it a file that a project may name for its state, and none that it lives by?"""
-    below = Path(os.path.realpath(folder), ".tmp")
+    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
     return path.suffix == ".json" and path.is_relative_to(below)
 
 

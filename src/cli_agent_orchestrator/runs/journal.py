@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.layout import JOURNAL_FILE
 from cli_agent_orchestrator.plain_files import Folder
-
-JOURNAL_FILE = "turns.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

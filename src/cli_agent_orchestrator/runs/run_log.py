@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.layout import LOG_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
-LOG_FILE = "run.log"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 CONTROL_PATTERN = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
