@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.errors import RunError, StateError
-from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.layout import STATE_FILE
+from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.runs.journal import Journal
 from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree

@@ -222,7 +222,7 @@ class TestPeopleAndServers:
                 run.until(at("dispatched", "programmer"))
                 server.kill()
                 assert run.end() == 0, run.errors
-                warnings = [event["text"] for event in run.told("warning")]
+                warnings = [event["text"] for event in run.told("run_warning")]
                 assert any("one of its own" in text for text in warnings)
         assert_five_turns_once(machine)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
+from cli_agent_orchestrator.events import OnRunEvent, RunEvent
 from cli_agent_orchestrator.handoff.dispatch import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
@@ -18,7 +19,6 @@ from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import init_new_run
-from cli_agent_orchestrator.runs.events import OnRunEvent, RunEvent
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import StateFile

@@ -24,18 +24,19 @@ from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
 from cli_agent_orchestrator.cli.narration import Narration, Tone, agents_in_words, place
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.errors import OrchestratorError
-from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
-from cli_agent_orchestrator.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator.runs.events import (
+from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    EventKind,
+    HandoffEvent,
     RunBegan,
     RunEnded,
     RunEvent,
     TurnBegan,
     TurnEnded,
 )
+from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
+from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.runs.view import Screens
 
 REFRESH_SECONDS = 2.0
@@ -85,7 +86,7 @@ class LiveView:
         self._narration = Narration(base, report)
         self._server: Screens | None = None
         self._starting: dict[str, str] = {}
-        """Who is being started: the agents by the names of their terminals."""
+        """Who is being started: the agents by role."""
         self._turn: TurnBegan | None = None
         self._status: TerminalStatus | None = None
         self._delay: HandoffEvent | None = None
@@ -137,7 +138,7 @@ class LiveView:
                 self._began = time.monotonic()
             case AgentStarted():
                 self._starting = {
-                    name: agent for name, agent in self._starting.items() if name != event.name
+                    name: agent for name, agent in self._starting.items() if name != event.role
                 }
             case RunBegan():
                 self._starting = {}
@@ -213,7 +214,7 @@ class LiveView:
         status = "sending" if self._status is None else self._status.replace("_", " ")
         head = Text.assemble(
             ("▶ ", "bold cyan"),
-            (place(turn.turn), "bold"),
+            (place(turn), "bold"),
             f"  {turn.provider}  ",
             (status, "yellow" if status.startswith("waiting") else "cyan"),
             f"  {since}",

@@ -1,37 +1,29 @@
-"""A run in words: each event as a line for people, or as fields for programs."""
+"""A run in words: each event as a line for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from cli_agent_orchestrator.cli.timeline import duration
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
-from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import (
-    Approved,
-    CyclesUsedUp,
-    Delivered,
-    Failed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
-)
-from cli_agent_orchestrator.pipeline.roles import Role, name_of
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
-from cli_agent_orchestrator.runs.events import (
+from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    EventKind,
+    HandoffEvent,
     RunBegan,
     RunEnded,
     RunEvent,
+    RunOpened,
     ServerChosen,
     TurnBegan,
     TurnEnded,
     Warned,
 )
+from cli_agent_orchestrator.models import TerminalStatus
+
+PASS, RUNNING = "PASS", "RUNNING"
+TESTER = "tester"
 
 
 class Tone(Enum):
@@ -52,16 +44,14 @@ class Line:
     tone: Tone = Tone.PLAIN
 
 
-TONES: Mapping[type[Outcome], Tone] = {
-    Delivered: Tone.PLAIN,
-    Approved: Tone.GOOD,
-    SentBack: Tone.PLAIN,
-    CyclesUsedUp: Tone.ALERT,
-    Passed: Tone.GOOD,
-    Failed: Tone.BAD,
-    RoundsUsedUp: Tone.BAD,
+TONES: Mapping[str, Tone] = {
+    "approved": Tone.GOOD,
+    "cycles_used_up": Tone.ALERT,
+    "passed": Tone.GOOD,
+    "failed": Tone.BAD,
+    "rounds_used_up": Tone.BAD,
 }
-
+"""How outcomes are meant; others are plain."""
 
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
@@ -83,7 +73,7 @@ class Narration:
         """What goes before `cao`."""
         self._report = report
         self._base = base
-        self._turn: Turn | None = None
+        self._turn: TurnBegan | None = None
         self._waiting = False
         self._delayed = False
         self._starting: Mapping[str, str] = {}
@@ -92,6 +82,8 @@ class Narration:
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
         match event:
+            case RunOpened():
+                return self._opened(event)
             case ServerChosen():
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
@@ -99,12 +91,12 @@ class Narration:
             case RunBegan():
                 return self._began(event)
             case TurnBegan():
-                self._turn, self._waiting, self._delayed = event.turn, False, False
-                return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
+                self._turn, self._waiting, self._delayed = event, False, False
+                return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
             case TurnEnded():
                 where = f"{duration(event.seconds)}, {Path(event.archive).name}"
-                text = f"{place(event.turn)}: {event.outcome}  [{where}]"
-                return Line(text, TONES[type(event.outcome)])
+                text = f"{place(event)}: {event.detail}  [{where}]"
+                return Line(text, TONES.get(event.outcome, Tone.PLAIN))
             case HandoffEvent():
                 return self._handoff(event)
             case Warned():
@@ -112,20 +104,23 @@ class Narration:
             case RunEnded():
                 return self._ended(event)
 
+    def _opened(self, event: RunOpened) -> Line:
+        return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
+
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
             self._starting, self._started = event.providers, []
             named = ", ".join(agents_in_words(event.providers))
             return Line(f"Starting {named} ...", Tone.QUIET)
-        self._started.append(event.name)
+        self._started.append(event.role)
         count = f"{len(self._started)} of {len(self._starting)}"
-        return Line(f"{name_of(event.name)} has started, {count}", Tone.QUIET)
+        return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
-        new = f"; new agents: {', '.join(map(name_of, event.replaced))}" if event.replaced else ""
+        new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         return Line(
             f"The run {verb} with five agents ({agents}) in session {event.session_name}{new}. "
             f"Everything is kept in {self._short(event.archive)}"
@@ -159,13 +154,13 @@ class Narration:
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-        if event.final_status is FinalStatus.RUNNING:
+        if event.final_status == RUNNING:
             saved = "The run is saved. The same command goes on with it"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
-        tone = Tone.GOOD if event.final_status is FinalStatus.PASS else Tone.BAD
+        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
 
     def _short(self, path: str) -> str:
@@ -174,68 +169,11 @@ class Narration:
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:
-    """Name each role with its agent: `analyst_review (codex)`; terminals have other names."""
-    return [f"{name_of(terminal)} ({agent})" for terminal, agent in providers.items()]
+    """Name each role with its agent: `analyst_review (codex)`."""
+    return [f"{role} ({agent})" for role, agent in providers.items()]
 
 
-def place(turn: Turn) -> str:
+def place(turn: TurnBegan | TurnEnded) -> str:
     """Name a turn: `Round 1, cycle 2, analyst_review`."""
-    cycle = "" if turn.role is Role.TESTER else f", cycle {turn.cycle}"
+    cycle = "" if turn.role == TESTER else f", cycle {turn.cycle}"
     return f"Round {turn.round}{cycle}, {turn.role}"
-
-
-def fields_of(event: RunEvent) -> dict[str, Any]:
-    """Return an event for programs."""
-    match event:
-        case ServerChosen():
-            return _fields(event, "server")
-        case AgentsStarting():
-            return _fields(event, "agents_starting")
-        case AgentStarted():
-            return _fields(event, "agent_started")
-        case RunBegan():
-            return _fields(event, "run_began")
-        case TurnBegan():
-            return {**_fields(event, "turn_began", "turn"), **_turn_fields(event.turn)}
-        case TurnEnded():
-            return {
-                **_fields(event, "turn_ended", "turn", "outcome"),
-                **_turn_fields(event.turn),
-                "outcome": OUTCOME_WORDS[type(event.outcome)],
-                "detail": str(event.outcome),
-            }
-        case HandoffEvent():
-            return {**_fields(event, str(event.kind), "kind")}
-        case Warned():
-            return _fields(event, "warning")
-        case RunEnded():
-            return _fields(event, "run_ended")
-
-
-OUTCOME_WORDS: Mapping[type[Outcome], str] = {
-    Delivered: "delivered",
-    Approved: "approved",
-    SentBack: "sent_back",
-    CyclesUsedUp: "cycles_used_up",
-    Passed: "passed",
-    Failed: "failed",
-    RoundsUsedUp: "rounds_used_up",
-}
-
-
-def _fields(event: RunEvent, name: str, *without: str) -> dict[str, Any]:
-    told = {field: getattr(event, field) for field in event.__slots__ if field not in without}
-    return {"event": name, **{field: _plain(value) for field, value in told.items()}}
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Mapping():
-            return dict(value)
-        case tuple():
-            return list(value)
-    return value
-
-
-def _turn_fields(turn: Turn) -> dict[str, Any]:
-    return {"role": str(turn.role), "round": turn.round, "cycle": turn.cycle}

@@ -12,6 +12,14 @@ from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiRefused, PromptError, ResumeError, UsageError
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    RunBegan,
+    RunEnded,
+    ServerChosen,
+    Warned,
+)
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
@@ -33,14 +41,6 @@ from cli_agent_orchestrator.runs.agents import (
     new_archive_name,
     replace_terminals,
     verify_resume_terminals,
-)
-from cli_agent_orchestrator.runs.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    ServerChosen,
-    Warned,
 )
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
@@ -203,7 +203,7 @@ class Conductor:
                 self._state_file.save_state(state)
             else:
                 verify_resume_terminals(client, state)
-            replaced = tuple(role.terminal for role in lost)
+            replaced = tuple(str(role) for role in lost)
             self._tell_begin(client, state, resumed=True, replaced=replaced)
             return self._loop(client, runner, state)
 
@@ -324,11 +324,11 @@ class Conductor:
 
     def _tell_starting(self, providers: Mapping[Role, str]) -> None:
         if providers:
-            agents = {role.terminal: provider for role, provider in providers.items()}
+            agents = {str(role): provider for role, provider in providers.items()}
             self._view.tell(AgentsStarting(self._clock.now(), agents))
 
     def _tell_started(self, role: Role, terminal_id: str) -> None:
-        self._view.tell(AgentStarted(self._clock.now(), role.terminal, terminal_id))
+        self._view.tell(AgentStarted(self._clock.now(), str(role), terminal_id))
 
     def _tell_begin(
         self,
@@ -337,13 +337,12 @@ class Conductor:
         resumed: bool = False,
         replaced: tuple[str, ...] = (),
     ) -> None:
-        providers = {
-            name: state.progress.providers.get(name, state.provider) for name in state.terminals
-        }
+        agents = state.progress.providers
+        providers = {str(role): agents.get(role.terminal, state.provider) for role in Role}
         began = RunBegan(
             at=self._clock.now(),
             session_name=state.session_name,
-            terminals=state.terminals,
+            terminals={str(role): state.terminal_of(role) for role in Role},
             providers=providers,
             archive=str(response_files(self._config.wd, state.progress.archive).archive_folder),
             resumed=resumed,

@@ -12,21 +12,20 @@ from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
 from cli_agent_orchestrator.errors import OrchestratorError, StateError, TurnFailed
+from cli_agent_orchestrator.events import EventKind, HandoffEvent, OnRunEvent, tell_nobody
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.layout import PROMPT_LABEL
 from cli_agent_orchestrator.pipeline.machine import judge_reply, next_turn, record_reply
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
-from cli_agent_orchestrator.runs.events import OnRunEvent, TurnBegan, TurnEnded, tell_nobody
+from cli_agent_orchestrator.runs.events import turn_began, turn_ended
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
-
-PROMPT_LABEL = "prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class Runner:
         turn = dispatch.turn
         terminal_id = self.state.terminal_of(turn.role)
         provider = self._provider(turn)
-        self._tell(TurnBegan(self._clock.now(), turn, dispatch.sequence, terminal_id, provider))
+        self._tell(turn_began(self._clock.now(), dispatch, terminal_id, provider))
 
     def _hear(self, event: HandoffEvent) -> None:
         """Note what becomes of a prompt before anything else happens, and pass the event on."""
@@ -204,7 +203,7 @@ class Runner:
         output = Output(reply.text, str(reply.archive))
         self._save(record_reply(self.state, turn, output, rules))
         archive = str(reply.archive)
-        self._tell(TurnEnded(ended, turn, dispatch.sequence, outcome, worked, archive))
+        self._tell(turn_ended(ended, dispatch, outcome, worked, archive))
 
     def _provider(self, turn: Turn) -> str:
         return self.state.progress.providers.get(turn.role.terminal, self.state.provider)
