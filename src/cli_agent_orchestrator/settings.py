@@ -233,6 +233,18 @@ def merge_settings(
     return merged
 
 
+def find_sources(
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, str]
+) -> dict[str, str]:
+    """Return where each setting comes from that `merge_settings` returns."""
+    from_options = merge_settings(options, {}, {})
+    from_both = merge_settings(options, environ, {})
+    return {
+        name: "option" if name in from_options else "environment" if name in from_both else "file"
+        for name in merge_settings(options, environ, file)
+    }
+
+
 def given(level: Mapping[str, str | None]) -> dict[str, str]:
     """Return what one level says: the known names that are not empty, their paths checked."""
     texts = {name: text for name in BY_NAME if (text := level.get(name)) and text.strip()}

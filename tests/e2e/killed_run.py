@@ -22,6 +22,7 @@ from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import init_new_run
 from cli_agent_orchestrator.runs.conductor import response_files, state_file_of
 from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import read_task_text
 
@@ -78,7 +79,7 @@ def main(checkpoint: str, role: Role) -> None:
     task = parse_task(read_task_text(config))
     with own_server(os.environ) as own:
         client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
-        state = init_new_run(client, config, task, clock)
+        state = init_new_run(client, config, task, new_run_id(clock))
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)
         files = response_files(config.wd, state.progress.archive)

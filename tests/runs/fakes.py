@@ -20,6 +20,7 @@ from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import init_new_run
 from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
@@ -199,7 +200,7 @@ class Rig:
 
     def begin(self, **values: str) -> RunState:
         """Start five agents."""
-        return init_new_run(self.server, self.config(**values), TASK, self.clock)
+        return init_new_run(self.server, self.config(**values), TASK, new_run_id(self.clock))
 
     def files(self, state: RunState) -> ResponseFiles:
         names = {role.value: role.response_file for role in Role}

@@ -15,7 +15,6 @@ from cli_agent_orchestrator.runs.agents import (
     exit_terminals,
     find_lost_terminals,
     init_new_run,
-    new_archive_name,
     replace_terminals,
     verify_resume_terminals,
 )
@@ -24,6 +23,8 @@ from tests.runs.fakes import TASK, FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+
+RUN = "20261115-084037-k3f9"
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ class TestNewRun:
             told[role.terminal] = terminal_id
             threads.add(threading.get_ident())
 
-        state = init_new_run(rig.server, rig.config(), TASK, rig.clock, hear)
+        state = init_new_run(rig.server, rig.config(), TASK, RUN, hear)
         assert told == state.terminals
         assert next(iter(told)) == "analyst"
         assert threads == {threading.get_ident()}
@@ -71,9 +72,7 @@ class TestNewRun:
         rig.server.refused["programmer"] = NO_CODEX
         told: list[Role] = []
         with pytest.raises(ApiRefused):
-            init_new_run(
-                rig.server, rig.config(), TASK, rig.clock, lambda role, _: told.append(role)
-            )
+            init_new_run(rig.server, rig.config(), TASK, RUN, lambda role, _: told.append(role))
         assert Role.PROGRAMMER not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
@@ -89,7 +88,7 @@ class TestNewRun:
                 return {"session_name": "cao-1"}
 
         with pytest.raises(RunError, match="returned no id"):
-            init_new_run(Mute(), rig.config(), TASK, rig.clock)
+            init_new_run(Mute(), rig.config(), TASK, RUN)
 
     def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -99,13 +98,13 @@ class TestNewRun:
 
         server = Mute()
         with pytest.raises(RunError, match="session"):
-            init_new_run(server, rig.config(), TASK, rig.clock)
+            init_new_run(server, rig.config(), TASK, RUN)
         assert server.exited == ["system_analyst-1"]
 
-    def test_two_runs_in_one_second_have_two_archives(self, rig: Rig) -> None:
-        first = new_archive_name(rig.config(), rig.clock)
-        (rig.folder / ".tmp" / first).mkdir(parents=True)
-        assert new_archive_name(rig.config(), rig.clock) == f"{first}-2"
+    def test_session_and_archive_have_the_id_of_the_run(self, rig: Rig) -> None:
+        state = init_new_run(rig.server, rig.config(), TASK, RUN)
+        assert state.progress.archive == RUN
+        assert rig.server.sessions == [RUN]
 
 
 class TestVerification:

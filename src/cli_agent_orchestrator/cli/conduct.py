@@ -24,7 +24,7 @@ from cli_agent_orchestrator.runs.conductor import (
 from cli_agent_orchestrator.runs.view import View
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
-EXIT_USAGE, EXIT_ERROR = 2, 3
+EXIT_USAGE, EXIT_ERROR, EXIT_CLOSED = 2, 3, 141
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed by the same command"
 
 
@@ -38,27 +38,35 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
 
     with Interrupts() as interrupts, view:
         given = Surroundings(view, interrupts, connect, get_provider, state_folder(environ))
-        conductor = Conductor(request, given)
-        try:
-            state = conductor.run()
-        except Stopped:
-            _end(conductor, interrupts.exit_code, "stopped by a signal")
-            return interrupts.exit_code
-        except OrchestratorError as error:
-            usage = isinstance(error, UsageError)
-            _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
-            raise
-        except BrokenPipeError:
-            # Told on the other channel: the run is not lost, and its agents may still be there.
-            with suppress(OSError):
-                click.echo(CLOSED, err=True)
-            raise
-        except OSError as error:
-            _end(conductor, EXIT_ERROR, str(error))
-            kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
-            raise RunError(f"{error}; {kept}") from error
-        _end(conductor, EXIT_CODES[state.final_status])
-        return EXIT_CODES[state.final_status]
+        with Conductor(request, given) as conductor:
+            return _take_to_its_end(conductor, interrupts)
+
+
+def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
+    try:
+        state = conductor.run()
+    except Stopped:
+        _end(conductor, interrupts.exit_code, "stopped by a signal")
+        return interrupts.exit_code
+    except OrchestratorError as error:
+        usage = isinstance(error, UsageError)
+        _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
+        raise
+    except BrokenPipeError:
+        _end(conductor, EXIT_CLOSED, "nobody reads its output any more")
+        # Told on the other channel: the run is not lost, and its agents may still be there.
+        with suppress(OSError):
+            click.echo(CLOSED, err=True)
+        raise
+    except OSError as error:
+        _end(conductor, EXIT_ERROR, str(error))
+        kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
+        raise RunError(f"{error}; {kept}") from error
+    except Exception as error:
+        _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
+        raise
+    _end(conductor, EXIT_CODES[state.final_status])
+    return EXIT_CODES[state.final_status]
 
 
 def _end(conductor: Conductor, exit_code: int, reason: str = "") -> None:

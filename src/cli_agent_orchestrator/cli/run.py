@@ -24,6 +24,7 @@ from cli_agent_orchestrator.settings import (
     Setting,
     check_path,
     expand_path,
+    find_sources,
     merge_settings,
     read_project_settings,
     read_settings_file,
@@ -106,10 +107,13 @@ def run(
         if given.get("PROMPT_FILE") or given.get("PROMPT"):
             raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
         given["PROMPT_FILE"] = task
-    settings = read_all_settings(given, os.environ, config_file)
+    file = read_file_settings(given, os.environ, config_file)
+    settings = merge_settings(given, os.environ, file)
+    sources = find_sources(given, os.environ, file)
     named = name_server(os.environ, given.get("API"))
     if named is not None:
         settings["API"] = named.url
+        sources["API"] = "option" if given.get("API") else "environment"
     config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
     insisted = merge_settings(given, os.environ, {})
     request = RunRequest(
@@ -118,6 +122,7 @@ def run(
         insisted=insisted,
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
+        sources=sources,
     )
     view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
     sys.exit(conduct(request, view))
@@ -136,14 +141,21 @@ def report_command(config: RunConfig, here: Path) -> str:
 def read_all_settings(
     options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of all levels; the file is the one named, else the project's own."""
+    """Return the settings of all levels."""
+    return merge_settings(options, environ, read_file_settings(options, environ, config_file))
+
+
+def read_file_settings(
+    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
-        return merge_settings(options, environ, read_settings_file(Path(config_file)))
+        return read_settings_file(Path(config_file))
     folder = expand_path("WD", merge_settings(options, environ, {}).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
-    return merge_settings(options, environ, file)
+    return file
 
 
 def check_project_file(settings: Mapping[str, str], folder: Path) -> None:

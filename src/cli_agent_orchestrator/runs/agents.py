@@ -12,17 +12,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Protocol
 
-from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError, RunError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
-from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 
 logger = logging.getLogger(__name__)
@@ -66,13 +63,13 @@ def init_new_run(
     terminals: Terminals,
     config: RunConfig,
     task: Task,
-    clock: Clock,
+    run_id: str,
     on_started: OnStarted = tell_nobody,
 ) -> RunState:
     """Start five agents in a session of their own and return the state of a run that begins."""
     with ExitStack() as undo:
         first = terminals.create_session(
-            Role.ANALYST.profile, provider=config.providers[Role.ANALYST]
+            Role.ANALYST.profile, provider=config.providers[Role.ANALYST], session_name=run_id
         )
         analyst = _id_of(first)
         undo.callback(_exit_quietly, terminals, analyst)
@@ -89,7 +86,7 @@ def init_new_run(
         session_name=session,
         terminals={role.terminal: ids[role] for role in Role},
         progress=Progress(
-            archive=new_archive_name(config, clock),
+            archive=run_id,
             providers={role.terminal: config.providers[role] for role in Role},
             settings=config.settings,
         ),
@@ -175,12 +172,6 @@ def exit_left_terminals(terminals: Terminals, state: RunState) -> bool:
     left = {name: one for name, one in state.terminals.items() if one and is_left(one)}
     exit_terminals(terminals, replace(state, terminals=left))
     return bool(left)
-
-
-def new_archive_name(config: RunConfig, clock: Clock) -> str:
-    """Name the archive folder after the time, and such that it is new."""
-    name = f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}"
-    return Folder(config.wd, (".tmp",)).free_name(name)
 
 
 def _tell_as_they_start(starting: Mapping[Role, Future[str]], on_started: OnStarted) -> None:
