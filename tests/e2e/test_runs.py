@@ -1,13 +1,15 @@
 """Runs as things of their own: listed, watched, started apart, cleaned up."""
 
 import json
+import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Machine
+from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
     archive_of,
@@ -129,3 +131,126 @@ class TestRunFolder:
             assert run.end() == 0, run.errors
         assert any("cao runs" in event["text"] for event in run.told("run_warning"))
         assert_five_turns_once(machine)
+
+
+class TestList:
+    def test_runs_of_this_folder_come_first(self, machine: Machine) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        other = machine.home / "other"
+        other.mkdir()
+        assert machine.cao("run", "task.md", "--wd", str(other)).returncode == 0
+        lines = machine.cao("runs").stdout.splitlines()
+        assert lines[0].split() == [
+            "ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK",
+        ]  # fmt: skip
+        assert "Make the parser accept empty lines." in lines[1]
+        assert " .  " in lines[1]
+        assert str(other) in lines[2]
+        assert "PASS" in lines[2]
+
+    def test_there_may_be_none(self, machine: Machine) -> None:
+        assert "No runs yet" in machine.cao("runs").stdout
+        assert runs_of(machine) == []
+
+
+class TestWatch:
+    def test_a_run_is_followed_to_its_end_in_the_words_of_the_run(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", seconds="1")))
+        with running(machine, "task.md") as run:
+            run.until(at("dispatched", "analyst"))
+            watched = machine.cao("watch")
+            assert run.end() == 0, run.errors
+        assert watched.returncode == 0, watched.stderr
+        assert "Round 1, cycle 1, programmer: summary received" in watched.stdout
+        assert "PASS after 1 round" in watched.stdout.splitlines()[-1]
+        again = machine.cao("watch", run_folder_of(machine).name[-4:], "--json")
+        assert [json.loads(line) for line in again.stdout.splitlines()] == run.events
+
+    def test_ctrl_c_leaves_the_run_alone_and_says_so(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", seconds="2")))
+        with running(machine, "task.md") as run:
+            run.until(at("dispatched", "programmer"))
+            with subprocess.Popen(
+                [*CAO, "watch"],
+                env={**machine.env, "PYTHONUNBUFFERED": "1"},
+                cwd=machine.work,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as watching:
+                assert watching.stdout is not None
+                while "programmer begins" not in (line := watching.stdout.readline()):
+                    assert line
+                watching.send_signal(signal.SIGINT)
+                _, errors = watching.communicate(timeout=60)
+            assert watching.returncode == 130
+            assert "the run goes on" in errors
+            assert run.end() == 0, run.errors
+
+    def test_a_run_that_is_killed_meanwhile_ends_it(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", misbehave="{ hang = true }")))
+        with running(machine, "task.md") as run:
+            run.until(at("dispatched", "programmer"))
+            with subprocess.Popen(
+                [*CAO, "watch"],
+                env={**machine.env, "PYTHONUNBUFFERED": "1"},
+                cwd=machine.work,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as watching:
+                assert watching.stdout is not None
+                while "programmer begins" not in (line := watching.stdout.readline()):
+                    assert line
+                run.interrupt(signal.SIGKILL)
+                _, errors = watching.communicate(timeout=60)
+            assert watching.returncode == 3
+            assert "interrupted" in errors
+
+    @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
+    def test_a_name_that_is_none_is_said(self, machine: Machine, name: str) -> None:
+        done = machine.cao("watch", name)
+        assert done.returncode == 3
+        assert "no run" in done.stderr
+        assert "\x1b" not in done.stderr
+
+
+class TestDetached:
+    def test_a_run_goes_on_without_the_command_that_started_it(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", seconds="1")))
+        done = machine.cao("run", "task.md", "--detach", "--max-rounds", "3")
+        assert done.returncode == 0, done.stderr
+        (listed,) = runs_of(machine)
+        assert listed["status"] == "running"
+        assert f"cao watch {listed['id']}" in done.stdout
+        pid = record_of(machine)["pid"]
+        assert f"kill {pid}" in done.stdout
+        assert os.getsid(pid) == pid
+        assert record_of(machine)["settings"]["MAX_ROUNDS"] == {"value": "3", "source": "option"}
+        watched = machine.cao("watch")
+        assert watched.returncode == 0, watched.stderr
+        assert_five_turns_once(machine)
+        assert runs_of(machine)[0]["status"] == "PASS"
+
+    def test_it_can_be_stopped_and_resumed(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", seconds="3")))
+        assert machine.cao("run", "task.md", "--detach").returncode == 0
+        os.kill(record_of(machine)["pid"], signal.SIGTERM)
+        assert machine.cao("watch").returncode == 143
+        assert runs_of(machine)[0]["status"] == "stopped"
+        done = machine.cao("run", "--detach", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["type"] == "run_began"
+        assert machine.cao("watch").returncode == 0
+        assert_five_turns_once(machine)
+
+    def test_what_is_wrong_is_said_at_once(self, machine: Machine) -> None:
+        prepare(machine, script())
+        done = machine.cao("run", "nowhere.md", "--detach")
+        assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+        done = machine.cao("run", "task.md", "--detach", "--max-rounds", "none")
+        assert (done.returncode, "MAX_ROUNDS" in done.stderr) == (2, True)
+        machine.env["CAO_SCRIPTED_COMMAND"] = "/nonexistent/agent"
+        done = machine.cao("run", "task.md", "--detach")
+        assert (done.returncode, "could not be started" in done.stderr) == (2, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     RunBegan,
@@ -200,5 +200,10 @@ class TestFind:
             assert find_run(state, None, Path("/elsewhere")).id == "20261101-000000-live"
 
     def test_elsewhere_without_a_text_there_is_none(self, state: Path) -> None:
-        with pytest.raises(NotFound, match="this folder"):
+        with pytest.raises(RunError, match="this folder; name one of: 2026"):
             find_run(state, None, Path("/elsewhere"))
+
+    @pytest.mark.parametrize("text", [None, "k3f9"])
+    def test_where_there_is_none_that_is_said(self, tmp_path: Path, text: str | None) -> None:
+        with pytest.raises(RunError, match="no run yet"):
+            find_run(tmp_path, text, Path("/"))

@@ -32,6 +32,8 @@ COMMANDS = {
     "run": ("run:run", "Take a task through five agents until it passes."),
     "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
     "init": ("init:init", "Write a task to fill in and a cao.toml that explains every setting."),
+    "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
+    "watch": ("runs:watch", "Follow a run as it goes on."),
     "report": ("report:report", "Print a run on one page."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),

@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -30,6 +30,9 @@ from cli_agent_orchestrator.settings import (
     read_settings_file,
 )
 
+if TYPE_CHECKING:
+    from cli_agent_orchestrator.runs.conductor import RunRequest
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 METAVARS = {
@@ -39,6 +42,11 @@ METAVARS = {
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
 }
+DETACHED = """
+The run {id} has begun and goes on without this terminal.
+  See what it does:  cao watch {id}
+  List all runs:     cao runs
+  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -76,6 +84,11 @@ def setting_options(command: Command) -> Command:
 @click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Start the run apart from this terminal, and return when it has begun.",
+)
+@click.option(
     "--replace-terminals",
     is_flag=True,
     help="Resume with new agents for those that are lost or in error.",
@@ -85,6 +98,7 @@ def run(
     task: str | None,
     config_file: str | None,
     as_json: bool,
+    detach: bool,
     replace_terminals: bool,
     **options: str | bool | None,
 ) -> None:
@@ -93,39 +107,76 @@ def run(
     Every setting can be given as an option, as an environment variable (the name in brackets) or
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
+    With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
+    shows what it does.
+
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
-    with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.cli.conduct import conduct
-        from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.discovery import name_server
-        from cli_agent_orchestrator.runs.conductor import RunRequest
-
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
         if given.get("PROMPT_FILE") or given.get("PROMPT"):
             raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
         given["PROMPT_FILE"] = task
-    file = read_file_settings(given, os.environ, config_file)
-    settings = merge_settings(given, os.environ, file)
-    sources = find_sources(given, os.environ, file)
-    named = name_server(os.environ, given.get("API"))
+    request = build_request(given, os.environ, config_file, replace_terminals)
+    if detach:
+        _launch(given, config_file, replace_terminals, request.config, as_json)
+        return
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.cli.conduct import conduct
+        from cli_agent_orchestrator.cli.progress import choose_view
+
+    config = request.config
+    view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
+    sys.exit(conduct(request, view))
+
+
+def build_request(
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    config_file: str | None,
+    replace_terminals: bool,
+) -> "RunRequest":
+    """Return what is asked for by options, environment and file; raise what is wrong with it."""
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.discovery import name_server
+        from cli_agent_orchestrator.runs.conductor import RunRequest
+
+    file = read_file_settings(given, environ, config_file)
+    settings = merge_settings(given, environ, file)
+    sources = find_sources(given, environ, file)
+    named = name_server(environ, given.get("API"))
     if named is not None:
         settings["API"] = named.url
         sources["API"] = "option" if given.get("API") else "environment"
-    config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
-    insisted = merge_settings(given, os.environ, {})
-    request = RunRequest(
-        config=config,
+    return RunRequest(
+        config=RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE),
         settings=settings,
-        insisted=insisted,
+        insisted=merge_settings(given, environ, {}),
         replace_terminals=replace_terminals,
         chosen_providers=chosen_providers(settings),
         sources=sources,
     )
-    view = choose_view(config.wd, as_json, report_command(config, Path.cwd()))
-    sys.exit(conduct(request, view))
+
+
+def _launch(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    replace_terminals: bool,
+    config: RunConfig,
+    as_json: bool,
+) -> None:
+    """Start a run apart from this terminal, and say how to find it again."""
+    with importing():
+        from cli_agent_orchestrator.cli.detached import launcher
+        from cli_agent_orchestrator.cli.progress import JsonView, PlainView
+        from cli_agent_orchestrator.runs.launch import LaunchRequest
+
+    request = LaunchRequest(given, config_file, replace_terminals)
+    view = JsonView() if as_json else PlainView(config.wd)
+    launched = launcher(os.environ).launch(request, Path.cwd(), view.tell)
+    if not as_json:
+        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
 
 
 def report_command(config: RunConfig, here: Path) -> str:

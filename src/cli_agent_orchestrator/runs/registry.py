@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli_agent_orchestrator.config import check_state_folder
-from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from cli_agent_orchestrator.layout import run_folder, runs_folder
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.run_id import is_run_id
@@ -93,10 +93,12 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
         named = "\n  ".join(run.label for run in found[:MOST_NAMED])
         what = f"{text!r} fits several runs" if text else "there are several runs"
         raise UsageError(f"{what}; write enough of an id to tell them apart:\n  {named}")
+    if not runs:
+        raise RunError("there is no run yet; `cao run` starts one")
     labels = [run.label for run in runs[:MOST_NAMED]]
     if text:
         raise NotFound("run", text, labels)
-    raise NotFound("run in", "this folder", labels)
+    raise RunError(f"there is no run in this folder; name one of: {', '.join(labels)}")
 
 
 def summary_of(folder: Folder) -> RunSummary:
