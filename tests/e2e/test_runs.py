@@ -24,6 +24,9 @@ from tests.e2e.runs import (
 
 pytestmark = pytest.mark.tmux
 
+ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
+"""Waits for a person, however slow the machine is."""
+
 # Any: JSON
 Listed = dict[str, Any]
 FULL = Path("/dev/full")
@@ -44,6 +47,18 @@ def run_folder_of(machine: Machine) -> Path:
 def record_of(machine: Machine) -> Listed:
     data: Listed = json.loads((run_folder_of(machine) / "run.json").read_text(encoding="utf-8"))
     return data
+
+
+def alive_agents(machine: Machine) -> list[Listed]:
+    listed: list[Listed] = json.loads(machine.cao("ls", "--json").stdout)
+    return [terminal for terminal in listed if terminal["alive"]]
+
+
+def answer(machine: Machine, role: str) -> None:
+    """Answer what the agent of a role asks."""
+    listed = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
+    panes = dict(line.split("=") for line in listed)
+    machine.tmux("send-keys", "-t", panes[record_of(machine)["terminals"][role]], "1")
 
 
 class TestRunFolder:
@@ -81,9 +96,9 @@ class TestRunFolder:
     def test_a_killed_run_is_interrupted_and_goes_on_under_the_same_id(
         self, machine: Machine
     ) -> None:
-        prepare(machine, script(rule("programmer", seconds="2")))
+        prepare(machine, script(ASKS))
         with running(machine, "task.md") as run:
-            run.until(at("dispatched", "programmer"))
+            run.until(at("waiting_for_person", "programmer"))
             (listed,) = runs_of(machine)
             assert (listed["status"], listed["role"]) == ("running", "programmer")
             run.interrupt(signal.SIGKILL)
@@ -91,6 +106,8 @@ class TestRunFolder:
         (killed,) = runs_of(machine)
         assert (killed["id"], killed["status"]) == (listed["id"], "interrupted")
         with running(machine) as again:
+            again.until(at("waiting_for_person", "programmer"))
+            answer(machine, "programmer")
             assert again.end() == 0, again.errors
         (passed,) = runs_of(machine)
         assert (passed["id"], passed["status"]) == (listed["id"], "PASS")
@@ -156,11 +173,12 @@ class TestList:
 
 class TestWatch:
     def test_a_run_is_followed_to_its_end_in_the_words_of_the_run(self, machine: Machine) -> None:
-        prepare(machine, script(rule("programmer", seconds="1")))
+        prepare(machine, script(ASKS))
         with running(machine, "task.md") as run:
-            run.until(at("dispatched", "analyst"))
-            watched = machine.cao("watch")
+            run.until(at("waiting_for_person", "programmer"))
+            watch_and_answer(machine)
             assert run.end() == 0, run.errors
+        watched = machine.cao("watch")
         assert watched.returncode == 0, watched.stderr
         assert "Round 1, cycle 1, programmer: summary received" in watched.stdout
         assert "PASS after 1 round" in watched.stdout.splitlines()[-1]
@@ -168,9 +186,9 @@ class TestWatch:
         assert [json.loads(line) for line in again.stdout.splitlines()] == run.events
 
     def test_ctrl_c_leaves_the_run_alone_and_says_so(self, machine: Machine) -> None:
-        prepare(machine, script(rule("programmer", seconds="2")))
+        prepare(machine, script(ASKS))
         with running(machine, "task.md") as run:
-            run.until(at("dispatched", "programmer"))
+            run.until(at("waiting_for_person", "programmer"))
             with subprocess.Popen(
                 [*CAO, "watch"],
                 env={**machine.env, "PYTHONUNBUFFERED": "1"},
@@ -186,6 +204,7 @@ class TestWatch:
                 _, errors = watching.communicate(timeout=60)
             assert watching.returncode == 130
             assert "the run goes on" in errors
+            answer(machine, "programmer")
             assert run.end() == 0, run.errors
 
     def test_a_run_that_is_killed_meanwhile_ends_it(self, machine: Machine) -> None:
@@ -216,9 +235,26 @@ class TestWatch:
         assert "\x1b" not in done.stderr
 
 
+def watch_and_answer(machine: Machine) -> None:
+    """Watch a run to its PASS, and answer its programmer's question."""
+    with subprocess.Popen(
+        [*CAO, "watch"],
+        env={**machine.env, "PYTHONUNBUFFERED": "1"},
+        cwd=machine.work,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        assert watching.stdout is not None
+        while "waits for a person" not in (line := watching.stdout.readline()):
+            assert line
+        answer(machine, "programmer")
+        watching.communicate(timeout=120)
+    assert watching.returncode == 0
+
+
 class TestDetached:
     def test_a_run_goes_on_without_the_command_that_started_it(self, machine: Machine) -> None:
-        prepare(machine, script(rule("analyst", seconds="1")))
+        prepare(machine, script(ASKS))
         done = machine.cao("run", "task.md", "--detach", "--max-rounds", "3")
         assert done.returncode == 0, done.stderr
         (listed,) = runs_of(machine)
@@ -228,13 +264,12 @@ class TestDetached:
         assert f"kill {pid}" in done.stdout
         assert os.getsid(pid) == pid
         assert record_of(machine)["settings"]["MAX_ROUNDS"] == {"value": "3", "source": "option"}
-        watched = machine.cao("watch")
-        assert watched.returncode == 0, watched.stderr
+        watch_and_answer(machine)
         assert_five_turns_once(machine)
         assert runs_of(machine)[0]["status"] == "PASS"
 
     def test_it_can_be_stopped_and_resumed(self, machine: Machine) -> None:
-        prepare(machine, script(rule("programmer", seconds="3")))
+        prepare(machine, script(ASKS))
         assert machine.cao("run", "task.md", "--detach").returncode == 0
         os.kill(record_of(machine)["pid"], signal.SIGTERM)
         assert machine.cao("watch").returncode == 143
@@ -242,7 +277,7 @@ class TestDetached:
         done = machine.cao("run", "--detach", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[-1])["type"] == "run_began"
-        assert machine.cao("watch").returncode == 0
+        watch_and_answer(machine)
         assert_five_turns_once(machine)
 
     def test_what_is_wrong_is_said_at_once(self, machine: Machine) -> None:
@@ -254,3 +289,51 @@ class TestDetached:
         machine.env["CAO_SCRIPTED_COMMAND"] = "/nonexistent/agent"
         done = machine.cao("run", "task.md", "--detach")
         assert (done.returncode, "could not be started" in done.stderr) == (2, True)
+
+
+class TestReport:
+    def test_an_earlier_run_of_a_folder_can_be_reported_on(self, machine: Machine) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        first = run_folder_of(machine).name
+        own = machine.cao("report", first[-4:])
+        (machine.work / "task.md").write_text(
+            (machine.work / "task.md").read_text(encoding="utf-8").replace("empty", "blank"),
+            encoding="utf-8",
+        )
+        assert machine.cao("run", "task.md").returncode == 0
+        done = machine.cao("report", first)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == own.stdout
+        assert "# PASS after 1 round" in done.stdout
+        assert "accept empty lines" in done.stdout
+        assert "accept blank lines" in machine.cao("report").stdout
+
+
+class TestClean:
+    def test_it_shows_what_would_go_and_asks(self, machine: Machine) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        done = machine.cao("clean", "--older-than", "0")
+        assert done.returncode == 2
+        assert "5 agents" in done.stdout
+        assert "--yes" in done.stderr
+        assert len(alive_agents(machine)) == 5
+        done = machine.cao("clean", "--yes", "--older-than", "0")
+        assert done.returncode == 0, done.stderr
+        assert "Ended 5 agents." in done.stdout
+        assert "Removed the records of 1 runs." in done.stdout
+        assert alive_agents(machine) == []
+        assert runs_of(machine) == []
+        assert_five_turns_once(machine)
+        assert "Nothing to clean up." in machine.cao("clean").stdout
+
+    def test_a_run_that_can_be_resumed_keeps_everything(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        with running(machine, "task.md") as run:
+            run.until(at("waiting_for_person", "programmer"))
+            assert "Nothing to clean up." in machine.cao("clean", "--older-than", "0").stdout
+            run.interrupt(signal.SIGKILL)
+            run.process.wait(60)
+        assert "Nothing to clean up." in machine.cao("clean", "--older-than", "0").stdout
+        assert len(alive_agents(machine)) == 5

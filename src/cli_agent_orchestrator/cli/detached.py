@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -11,15 +10,7 @@ from cli_agent_orchestrator.cli.conduct import EXIT_ERROR, EXIT_USAGE, conduct
 from cli_agent_orchestrator.cli.run import build_request
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, to_line
-from cli_agent_orchestrator.runs.launch import Launcher
 from cli_agent_orchestrator.runs.view import Screens
-
-MODULE = "cli_agent_orchestrator.cli.detached"
-
-
-def launcher(environ: Mapping[str, str]) -> Launcher:
-    """Return what starts such a process."""
-    return Launcher((sys.executable, "-m", MODULE), environ)
 
 
 class StartView:

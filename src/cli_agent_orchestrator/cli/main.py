@@ -35,6 +35,7 @@ COMMANDS = {
     "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
     "watch": ("runs:watch", "Follow a run as it goes on."),
     "report": ("report:report", "Print a run on one page."),
+    "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
     "ls": ("terminals:ls", "List sessions and terminals with their status."),

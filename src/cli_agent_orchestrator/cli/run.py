@@ -168,13 +168,14 @@ def _launch(
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
-        from cli_agent_orchestrator.cli.detached import launcher
+        from cli_agent_orchestrator.cli.command import detached_words
         from cli_agent_orchestrator.cli.progress import JsonView, PlainView
-        from cli_agent_orchestrator.runs.launch import LaunchRequest
+        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
 
+    launcher = Launcher(detached_words(sys.executable), os.environ)
     request = LaunchRequest(given, config_file, replace_terminals)
     view = JsonView() if as_json else PlainView(config.wd)
-    launched = launcher(os.environ).launch(request, Path.cwd(), view.tell)
+    launched = launcher.launch(request, Path.cwd(), view.tell)
     if not as_json:
         click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
 
