@@ -29,10 +29,10 @@ from cli_agent_orchestrator.runs.launch import Launched, Launcher, LaunchRequest
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
     SavedSetting,
-    after_event,
     write_record,
 )
 from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.runs.standing import after_event
 from tests.api.running import TOKEN, WAIT_SECONDS
 from tests.fakes import FakeService
 

@@ -24,13 +24,13 @@ from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
     RunStatus,
     SavedSetting,
-    after_event,
     one_line,
     read_record,
     resumed_record,
     without_secrets,
     write_record,
 )
+from cli_agent_orchestrator.runs.standing import after_event
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

@@ -175,7 +175,11 @@ def _launch(
     launcher = Launcher(detached_words(sys.executable), os.environ)
     request = LaunchRequest(given, config_file, replace_terminals)
     view = JsonView() if as_json else PlainView(config.wd)
-    launched = launcher.launch(request, Path.cwd(), view.tell)
+    try:
+        launched = launcher.launch(request, Path.cwd(), view.tell)
+    except KeyboardInterrupt:
+        click.echo("cao: stopped before the run had begun", err=True)
+        raise
     if not as_json:
         click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
 

@@ -9,6 +9,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -79,7 +80,8 @@ class Launcher:
                 launched = _wait(told, process.pid, on_event)
         except BaseException:
             process.terminate()
-            process.wait(STOP_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
             raise
         # Whoever lives longer than the run leaves no dead process behind.
         threading.Thread(target=process.wait, name="run", daemon=True).start()

@@ -20,11 +20,11 @@ from cli_agent_orchestrator.runs.run_id import is_run_id, new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
-    after_event,
     read_record,
     resumed_record,
     write_record,
 )
+from cli_agent_orchestrator.runs.standing import after_event
 
 LOCK_SECONDS = 2.0
 """Who looks whether a run is alive holds its lock for a moment."""

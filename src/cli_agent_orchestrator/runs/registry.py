@@ -103,7 +103,7 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
 
 def summary_of(folder: Folder) -> RunSummary:
     """Return what a list shows of the run in a folder."""
-    record = read_record(folder)
+    record = read_record(folder, for_list=True)
     if record is None:
         status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
         return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)

@@ -13,21 +13,12 @@ from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from cli_agent_orchestrator.events import (
-    AgentsStarting,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    ServerChosen,
-    TurnBegan,
-)
 from cli_agent_orchestrator.layout import RECORD_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
 VERSION = 1
 LINE_CHARACTERS = 200
 LARGEST_TIME = 1e12
-SIGNAL_CODES = (130, 143)
 
 
 class RunStatus(StrEnum):
@@ -101,49 +92,6 @@ class RunRecord:
     exit_code: int | None = None
 
 
-def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Return how a run stands after an event."""
-    match event:
-        case ServerChosen():
-            return replace(record, api=without_secrets(event.url))
-        case AgentsStarting():
-            return replace(record, providers={**record.providers, **event.providers})
-        case RunBegan():
-            return replace(
-                record,
-                session_name=event.session_name,
-                terminals=event.terminals,
-                providers=event.providers,
-            )
-        case TurnBegan():
-            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
-        case RunEnded():
-            return _after_end(record, event)
-    return record
-
-
-def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
-    left = bool(event.session_left)
-    return replace(
-        record,
-        status=status_at_end(event),
-        ended=event.at,
-        role="",
-        reason=event.reason,
-        exit_code=event.exit_code,
-        round=event.round or record.round,
-        session_name=event.session_left,
-        terminals=record.terminals if left else {},
-    )
-
-
-def status_at_end(event: RunEnded) -> RunStatus:
-    """Return how a run stands that has ended like that."""
-    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
-        return RunStatus(event.final_status)
-    return RunStatus.STOPPED if event.exit_code in SIGNAL_CODES else RunStatus.FAILED
-
-
 def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
     """Return the record of a run that goes on: when and with what it began is kept.
 
@@ -182,10 +130,11 @@ def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> 
     folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
 
 
-def read_record(folder: Folder) -> RunRecord | None:
+def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
     """Return the record in a run folder; None if there is none that can be used.
 
-    The folder says which run it is, whatever stands in the file.
+    The folder says which run it is, whatever stands in the file. For a list, the task and the
+    settings are left out.
     """
     try:
         data = json.loads(folder.read(RECORD_FILE))
@@ -202,8 +151,8 @@ def read_record(folder: Folder) -> RunRecord | None:
         wd=_text(data, "wd"),
         state_file=_text(data, "state_file"),
         archive=_text(data, "archive"),
-        task=_text(data, "task"),
-        task_line=one_line(_text(data, "task_line")),
+        task="" if for_list else _text(data, "task"),
+        task_line=_text(data, "task_line")[:LINE_CHARACTERS],
         started=_time(data, "started") or 0.0,
         flow=_text(data, "flow"),
         status=status,
@@ -212,7 +161,7 @@ def read_record(folder: Folder) -> RunRecord | None:
         role=_text(data, "role"),
         ended=_time(data, "ended"),
         providers=_texts(data, "providers"),
-        settings=_settings(data.get("settings")),
+        settings={} if for_list else _settings(data.get("settings")),
         api=_text(data, "api"),
         session_name=_text(data, "session_name"),
         terminals=_texts(data, "terminals"),

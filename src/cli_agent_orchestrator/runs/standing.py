@@ -1,0 +1,58 @@
+"""How a run stands after an event."""
+
+from dataclasses import replace
+
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+    TurnBegan,
+)
+from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, without_secrets
+
+SIGNAL_CODES = (130, 143)
+
+
+def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Return how a run stands after an event."""
+    match event:
+        case ServerChosen():
+            return replace(record, api=without_secrets(event.url))
+        case AgentsStarting():
+            return replace(record, providers={**record.providers, **event.providers})
+        case RunBegan():
+            return replace(
+                record,
+                session_name=event.session_name,
+                terminals=event.terminals,
+                providers=event.providers,
+            )
+        case TurnBegan():
+            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
+        case RunEnded():
+            return _after_end(record, event)
+    return record
+
+
+def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
+    left = bool(event.session_left)
+    return replace(
+        record,
+        status=status_at_end(event),
+        ended=event.at,
+        role="",
+        reason=event.reason,
+        exit_code=event.exit_code,
+        round=event.round or record.round,
+        session_name=event.session_left,
+        terminals=record.terminals if left else {},
+    )
+
+
+def status_at_end(event: RunEnded) -> RunStatus:
+    """Return how a run stands that has ended like that."""
+    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
+        return RunStatus(event.final_status)
+    return RunStatus.STOPPED if event.exit_code in SIGNAL_CODES else RunStatus.FAILED
