@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.e2e.conftest import CAO, Machine
@@ -337,3 +338,59 @@ class TestClean:
             run.process.wait(60)
         assert "Nothing to clean up." in machine.cao("clean", "--older-than", "0").stdout
         assert len(alive_agents(machine)) == 5
+
+
+class TestServed:
+    def test_a_server_starts_a_run_and_does_not_keep_it(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        with machine.server() as server:
+            token = (machine.home / "state" / "token").read_text(encoding="utf-8")
+            body = {
+                "wd": str(machine.work),
+                "task_file": "task.md",
+                "settings": {"PROVIDER": "scripted", "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1"},
+            }
+            with httpx.Client(
+                base_url=server.url,
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=120,
+                trust_env=False,
+            ) as client:
+                answer = client.post("/runs", json=body)
+                assert answer.status_code == 201, answer.text
+                run = answer.json()
+                assert run["status"] == "running"
+                again = client.post("/runs", json=body)
+                assert again.status_code == 409
+                assert "another run works in" in again.json()["detail"]
+            server.kill()
+        del machine.env["API"]
+        watch_and_answer(machine)
+        (listed,) = runs_of(machine)
+        assert (listed["id"], listed["status"]) == (run["id"], "PASS")
+        assert_five_turns_once(machine)
+
+
+def test_ten_detached_runs_at_once_all_finish(machine: Machine) -> None:
+    prepare(machine, script())
+    folders = [machine.home / f"project-{number}" for number in range(10)]
+    for folder in folders:
+        folder.mkdir()
+    starting = [
+        subprocess.Popen(
+            [*CAO, "run", str(machine.work / "task.md"), "--detach"],
+            env=machine.env,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for folder in folders
+    ]
+    for process in starting:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    listed = runs_of(machine)
+    for run in listed:
+        machine.cao("watch", run["id"])
+    assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 10

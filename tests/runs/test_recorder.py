@@ -1,5 +1,7 @@
 """What is kept of a run in its folder, and what happens when that cannot be."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,3 +142,43 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     second.close()
     assert precious.read_text() == "mine"
     assert "symbolic link" in second.pop_troubles()[0]
+
+
+NARROW = """
+import resource, sys
+from pathlib import Path
+from cli_agent_orchestrator.events import RunEnded, Warned
+from cli_agent_orchestrator.runs.recorder import Recorder
+from tests.handoff.fakes import FakeClock
+from tests.runs.test_recorder import ENDED, NOON, RECORD
+
+kept = Recorder(Path(sys.argv[1]), FakeClock())
+kept.open(RECORD, resumed=False)
+kept.take(Warned(NOON, "before"))
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+for number in range(5):
+    kept.take(Warned(NOON, "lost"))
+print(len(kept.pop_troubles()))
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+kept.take(Warned(NOON, "after"))
+kept.take(ENDED)
+kept.close()
+"""
+
+
+def test_a_disk_that_was_full_for_a_while_loses_only_what_did_not_fit(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NARROW, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(done.stdout) >= 1
+    events = read_events(run_folder(tmp_path, RUN))
+    texts = [event.text for event in events if isinstance(event, Warned)]
+    assert texts == ["before", "after"]
+    assert [event.seq for event in events] == [1, 7, 8]
+    (run,) = list_runs(tmp_path)
+    assert run.status is RunStatus.PASS

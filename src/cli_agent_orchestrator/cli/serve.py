@@ -30,7 +30,6 @@ Ready = Callable[[int], None]
 
 ADDRESS = "server"
 """The file in the state folder that tells our own commands where we are."""
-NAMES_A_SERVER = ("CAO_API", "CAO_PORT")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -81,8 +80,11 @@ def environment_of_runs(config: ServerConfig) -> dict[str, str]:
     own = {
         name: value
         for name, value in config.environ.items()
-        if name not in BY_NAME and name not in NAMES_A_SERVER
+        if name not in BY_NAME and name != "CAO_API"
     }
+    if own.get("CAO_PORT"):
+        # That port is ours; should they need a server of their own, it takes another.
+        own["CAO_PORT"] = "0"
     return {**own, "CAO_STATE_DIR": str(config.state_dir.absolute())}
 
 
