@@ -89,6 +89,13 @@ class TestRecord:
         assert (left.session_name, left.terminals) == ("cao-1", {"tester": "t"})
         assert (gone.session_name, gone.terminals) == ("", {})
 
+    def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
+        began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
+        resumed = resumed_record(began, replace(RECORD, pid=7))
+        failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
+        assert (failed.session_name, failed.terminals) == ("cao-1", {"tester": "t"})
+        assert (failed.status, failed.pid) == (RunStatus.FAILED, 7)
+
     def test_a_resumed_run_keeps_when_and_with_what_it_began(self) -> None:
         kept, changed = SavedSetting("3", "option"), SavedSetting("9", "environment")
         before = replace(RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept})

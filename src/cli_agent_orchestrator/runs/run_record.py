@@ -93,7 +93,7 @@ class RunRecord:
 
 
 def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
-    """Return the record of a run that goes on: when and with what it began is kept.
+    """Return the record of a run that goes on: when and with what it began, and its agents.
 
     A setting that has another value now came from where it comes from now.
     """
@@ -104,7 +104,15 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         for name, saved in now.settings.items()
     }
     return replace(
-        now, started=before.started, settings={**before.settings, **settings}, round=before.round
+        before,
+        status=RunStatus.RUNNING,
+        state_file=now.state_file,
+        settings={**before.settings, **settings},
+        pid=now.pid,
+        ended=None,
+        role="",
+        reason="",
+        exit_code=None,
     )
 
 

@@ -37,8 +37,7 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
 
 
 def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
-    left = bool(event.session_left)
-    return replace(
+    ended = replace(
         record,
         status=status_at_end(event),
         ended=event.at,
@@ -46,9 +45,11 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         reason=event.reason,
         exit_code=event.exit_code,
         round=event.round or record.round,
-        session_name=event.session_left,
-        terminals=record.terminals if left else {},
     )
+    if event.session_left or not event.round:
+        # Without a round it ended before it began (again); nobody has ended the agents it had.
+        return ended
+    return replace(ended, session_name="", terminals={})
 
 
 def status_at_end(event: RunEnded) -> RunStatus:
