@@ -310,7 +310,7 @@ class TestWholeFolders:
         folder.make()
         assert not folder.is_locked()
         with folder.locked():
-            renamed = folder.rename("final")
+            renamed = folder.rename_to("final")
             assert renamed.path == tmp_path / "final"
             assert renamed.is_locked()
         assert not renamed.is_locked()

@@ -149,7 +149,7 @@ class Folder:
         with suppress(FileNotFoundError), self._opened() as folder:
             _remove(folder, name)
 
-    def rename(self, new_name: str) -> "Folder":
+    def rename_to(self, new_name: str) -> "Folder":
         """Give the folder another name, which must be free, and return it under that."""
         parent = Folder(self.root, self.parts[:-1], self.private)
         with parent._opened() as folder:

@@ -34,7 +34,7 @@ def recorder(state: Path) -> Recorder:
 
 def test_a_run_is_listed_as_running_from_the_moment_it_has_an_id(tmp_path: Path) -> None:
     kept = recorder(tmp_path)
-    assert kept.open(RECORD, resumed=False) == RUN
+    assert kept.start(RECORD, resumed=False) == RUN
     (run,) = list_runs(tmp_path)
     assert (run.id, run.status, run.task) == (RUN, RunStatus.RUNNING, "do it")
     kept.close()
@@ -44,7 +44,7 @@ def test_a_run_is_listed_as_running_from_the_moment_it_has_an_id(tmp_path: Path)
 
 def test_events_and_record_are_kept(tmp_path: Path) -> None:
     kept = recorder(tmp_path)
-    kept.open(RECORD, resumed=False)
+    kept.start(RECORD, resumed=False)
     status = HandoffEvent(NOON, EventKind.STATUS, "t", "tester")
     told = [kept.take(event) for event in (BEGAN, status, ENDED)]
     assert [event.seq for event in told] == [1, 2, 3]
@@ -58,11 +58,11 @@ def test_events_and_record_are_kept(tmp_path: Path) -> None:
 
 def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
     first = recorder(tmp_path)
-    first.open(RECORD, resumed=False)
+    first.start(RECORD, resumed=False)
     first.take(ENDED)
     first.close()
     second = recorder(tmp_path)
-    assert second.open(replace(RECORD, started=NOON + 9), resumed=True) == RUN
+    assert second.start(replace(RECORD, started=NOON + 9), resumed=True) == RUN
     assert second.take(Warned(NOON, "again")).seq == 2
     (run,) = list_runs(tmp_path)
     assert (run.status, run.started) == (RunStatus.RUNNING, NOON)
@@ -72,17 +72,17 @@ def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
 def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: Path) -> None:
     old = replace(RECORD, id="20250131-120000", archive="20250131-120000")
     kept = recorder(tmp_path)
-    assert kept.open(old, resumed=True) == "20250131-120000"
+    assert kept.start(old, resumed=True) == "20250131-120000"
     kept.close()
 
 
 def test_a_state_that_names_another_run_does_not_write_into_it(tmp_path: Path) -> None:
     first = recorder(tmp_path)
-    first.open(RECORD, resumed=False)
+    first.start(RECORD, resumed=False)
     first.take(ENDED)
     first.close()
     thief = recorder(tmp_path)
-    name = thief.open(replace(RECORD, wd="/cloned"), resumed=True)
+    name = thief.start(replace(RECORD, wd="/cloned"), resumed=True)
     thief.take(Warned(NOON, "mine"))
     thief.close()
     assert name != RUN
@@ -95,7 +95,7 @@ def test_a_state_that_names_another_run_does_not_write_into_it(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["../../etc", ".", "x/y", "UPPER", ".new-20261115-084037-k3f9"])
 def test_a_state_with_an_odd_name_leads_to_no_odd_folder(tmp_path: Path, name: str) -> None:
     kept = recorder(tmp_path / "state")
-    kept.open(replace(RECORD, id=name, archive=name), resumed=True)
+    kept.start(replace(RECORD, id=name, archive=name), resumed=True)
     kept.close()
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
     (run,) = (tmp_path / "state" / RUNS_FOLDER).iterdir()
@@ -105,7 +105,7 @@ def test_a_state_with_an_odd_name_leads_to_no_odd_folder(tmp_path: Path, name: s
 def test_a_run_goes_on_without_a_folder_and_says_why(tmp_path: Path) -> None:
     (tmp_path / RUNS_FOLDER).write_text("in the way")
     kept = recorder(tmp_path)
-    assert kept.open(RECORD, resumed=False) == RUN
+    assert kept.start(RECORD, resumed=False) == RUN
     (trouble,) = kept.pop_troubles()
     assert "will not be listed" in trouble
     assert "not a folder" in trouble
@@ -116,7 +116,7 @@ def test_a_run_goes_on_without_a_folder_and_says_why(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_when_its_folder_is_taken_away_and_says_so_once(tmp_path: Path) -> None:
     kept = recorder(tmp_path)
-    kept.open(RECORD, resumed=False)
+    kept.start(RECORD, resumed=False)
     folder = run_folder(tmp_path, RUN)
     folder.path.rename(tmp_path / "moved")
     folder.path.write_text("in the way")
@@ -129,7 +129,7 @@ def test_a_run_goes_on_when_its_folder_is_taken_away_and_says_so_once(tmp_path: 
 
 def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     first = recorder(tmp_path)
-    first.open(RECORD, resumed=False)
+    first.start(RECORD, resumed=False)
     first.close()
     log = run_folder(tmp_path, RUN).path / EVENTS_FILE
     precious = tmp_path / "precious"
@@ -137,7 +137,7 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     log.unlink()
     log.symlink_to(precious)
     second = recorder(tmp_path)
-    second.open(RECORD, resumed=True)
+    second.start(RECORD, resumed=True)
     second.take(ENDED)
     second.close()
     assert precious.read_text() == "mine"
@@ -153,7 +153,7 @@ from tests.handoff.fakes import FakeClock
 from tests.runs.test_recorder import ENDED, NOON, RECORD
 
 kept = Recorder(Path(sys.argv[1]), FakeClock())
-kept.open(RECORD, resumed=False)
+kept.start(RECORD, resumed=False)
 kept.take(Warned(NOON, "before"))
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))

@@ -392,7 +392,7 @@ class Conductor:
             settings=saved_settings(config, self._request),
             pid=os.getpid(),
         )
-        run_id = self._recorder.open(record, resumed=resumed)
+        run_id = self._recorder.start(record, resumed=resumed)
         self._is_open = True
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()

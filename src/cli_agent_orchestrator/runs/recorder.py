@@ -46,7 +46,7 @@ class Recorder:
         self._said: set[str] = set()
         self._troubles: list[str] = []
 
-    def open(self, record: RunRecord, *, resumed: bool) -> str:
+    def start(self, record: RunRecord, *, resumed: bool) -> str:
         """Take the folder of a run, or make it, and return the id that the run has now."""
         self._record = record
         try:
@@ -120,7 +120,7 @@ class Recorder:
         draft.make()
         self._lock(draft)
         write_record(draft, record)
-        return draft.rename(record.id), record
+        return draft.rename_to(record.id), record
 
     def _lock(self, folder: Folder) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
