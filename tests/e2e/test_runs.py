@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +395,30 @@ def test_ten_detached_runs_at_once_all_finish(machine: Machine) -> None:
     for run in listed:
         machine.cao("watch", run["id"])
     assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 10
+
+
+def test_a_detached_run_imports_nothing_from_the_project(machine: Machine) -> None:
+    prepare(machine, script())
+    for name in ("click.py", "json.py", "cli_agent_orchestrator.py"):
+        text = "import pathlib; pathlib.Path('ran').touch(); raise SystemExit"
+        (machine.work / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "cli_agent_orchestrator", "run", "task.md", "--detach"],
+        env=machine.env,
+        cwd=machine.work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not (machine.work / "ran").exists()
+    assert done.returncode == 0, done.stderr
+    watched = subprocess.run(
+        [sys.executable, "-P", "-m", "cli_agent_orchestrator", "watch"],
+        env=machine.env,
+        cwd=machine.work,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert watched.returncode == 0

@@ -9,8 +9,11 @@ DETACHED_MODULE = f"{MODULE}.cli.detached"
 
 
 def detached_words(python: str) -> tuple[str, ...]:
-    """Return what starts the process of a run that is apart from any terminal."""
-    return (python, "-m", DETACHED_MODULE)
+    """Return what starts the process of a run that is apart from any terminal.
+
+    `-P`: it is started in the project, whose modules are not ours.
+    """
+    return (python, "-P", "-m", DETACHED_MODULE)
 
 
 def own_command(script: str, python: str, path: str | None) -> str:
