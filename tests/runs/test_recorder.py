@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cli_agent_orchestrator.events import (
     EventKind,
     HandoffEvent,
     RunEnded,
+    RunEvent,
     TurnBegan,
     Warned,
 )
@@ -54,6 +56,27 @@ def test_events_and_record_are_kept(tmp_path: Path) -> None:
     assert (run.status, run.round) == (RunStatus.PASS, 2)
     assert kept.pop_troubles() == []
     kept.close()
+
+
+def test_threads_that_tell_at_once_are_told_one_after_the_other(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    kept.start(RECORD, resumed=False)
+    told: list[RunEvent] = []
+    gate = threading.Barrier(8)
+
+    def tell(name: int) -> None:
+        gate.wait(60)
+        for number in range(50):
+            kept.tell(Warned(NOON, f"{name}/{number}"), told.append)
+
+    threads = [threading.Thread(target=tell, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    kept.close()
+    assert [event.seq for event in told] == list(range(1, 401))
+    assert read_events(run_folder(tmp_path, RUN)) == told
 
 
 def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ class Conductor:
 
     def _tell(self, event: RunEvent) -> None:
         """Record an event, show it, and say if it could not be recorded."""
-        self._view.tell(self._recorder.take(event))
+        self._recorder.tell(event, self._view.tell)
         for trouble in self._recorder.pop_troubles():
             self._warn(trouble)
 

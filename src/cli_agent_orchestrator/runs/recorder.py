@@ -4,6 +4,7 @@ A folder that cannot be written (the disk is full, somebody removed it) is no re
 that is said once, and each event is tried anew.
 """
 
+import threading
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import check_state_folder
 from cli_agent_orchestrator.errors import StateError, UsageError
-from cli_agent_orchestrator.events import HandoffEvent, RunEnded, RunEvent, TurnBegan
+from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, RunEnded, RunEvent, TurnBegan
 from cli_agent_orchestrator.layout import DRAFT_PREFIX, run_folder
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.event_log import EventLog
@@ -43,6 +44,7 @@ class Recorder:
         self._record: RunRecord | None = None
         self._turn: TurnBegan | None = None
         self._seq = 0
+        self._telling = threading.RLock()
         self._said: set[str] = set()
         self._troubles: list[str] = []
 
@@ -65,6 +67,11 @@ class Recorder:
         """Let go of the folder."""
         self._held.close()
         self._log = None
+
+    def tell(self, event: RunEvent, on_event: OnRunEvent) -> None:
+        """Write an event and pass it on; several threads may, and each has to wait its turn."""
+        with self._telling:
+            on_event(self.take(event))
 
     def take(self, event: RunEvent) -> RunEvent:
         """Return an event with its number and its place in the run, after it was written."""
