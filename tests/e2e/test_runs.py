@@ -131,7 +131,11 @@ class TestRunFolder:
         prepare(machine, script())
         machine.env["CAO_SCRIPTED_COMMAND"] = "/nonexistent/agent"
         assert machine.cao("run", "task.md").returncode == 2
-        assert runs_of(machine)[0]["status"] == "failed"
+        (run,) = runs_of(machine)
+        assert run["status"] == "failed"
+        report = machine.cao("report", run["id"]).stdout
+        assert "# Not finished" in report
+        assert "- Stopped: no run was begun: scripted could not be started" in report
 
     def test_a_run_is_listed_before_its_agents_are_there(self, machine: Machine) -> None:
         prepare(machine, script())

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ class Report:
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
+    reason: str = ""
+    """Why it stopped without a verdict, if that is known."""
 
 
 @click.command()
@@ -109,7 +111,7 @@ def report_of_run(name: str) -> Report:
     with suppress(RunError):
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
-            return build_report(saved, places)
+            return replace(build_report(saved, places), reason=record.reason)
     return report_of_record(record, turns_of(read_events(folder)))
 
 
@@ -136,6 +138,7 @@ def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
             if last.get(role)
         },
         open_notes={},
+        reason=record.reason,
     )
 
 
@@ -244,6 +247,8 @@ def _facts(found: Report) -> list[str]:
             f"- Time: {_when(began)} to {_when(ended)}, {len(found.turns)} turns, "
             f"agents worked {duration(working)}"
         )
+    if found.reason:
+        lines.append(f"- Stopped: {' '.join(found.reason.split())}")
     if found.archive:
         lines.append(f"- Prompts and replies: {found.archive}")
     lines.append(f"- State: {found.state_file}")
