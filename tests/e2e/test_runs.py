@@ -334,6 +334,24 @@ class TestClean:
         assert_five_turns_once(machine)
         assert "Nothing to clean up." in machine.cao("clean").stdout
 
+    def test_agents_of_a_run_that_was_killed_before_it_began_are_ended(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script())
+        with running(machine, "task.md") as run:
+            for _ in FIVE_TURNS:
+                run.until(lambda event: event["type"] == "agent_started")
+            run.interrupt(signal.SIGSTOP)
+            run.interrupt(signal.SIGKILL)
+            run.process.wait(60)
+        if (machine.work / ".tmp" / "orchestrator-loop-state.json").exists():
+            pytest.skip("it had begun by then")
+        assert len(alive_agents(machine)) == 5
+        done = machine.cao("clean", "--yes", "--older-than", "0")
+        assert "Ended 5 agents." in done.stdout, done.stderr
+        assert alive_agents(machine) == []
+        assert runs_of(machine) == []
+
     def test_a_run_that_can_be_resumed_keeps_everything(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))
         with running(machine, "task.md") as run:

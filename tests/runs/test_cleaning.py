@@ -153,6 +153,14 @@ class TestDoing:
         assert after is not None
         assert after.terminals == {}
 
+    def test_agents_of_a_run_that_never_began_are_in_the_session_of_its_name(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, replace(record, session_name="", status=RunStatus.RUNNING))
+        server = Server(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
+        assert end_agents(server, state, RUN) == 1
+        assert server.exited == ["a1"]
+
     def test_a_run_that_was_resumed_since_keeps_its_agents(
         self, tmp_path: Path, record: RunRecord
     ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
+    AgentStarted,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -88,6 +89,12 @@ class TestRecord:
         gone = after_event(began, RunEnded(NOON, "PASS", 1, 0))
         assert (left.session_name, left.terminals) == ("cao-1", {"tester": "t"})
         assert (gone.session_name, gone.terminals) == ("", {})
+
+    def test_a_run_that_did_not_begin_has_ended_the_agents_it_started(self) -> None:
+        started = after_event(RECORD, AgentStarted(NOON, "tester", "t"))
+        assert started.terminals == {"tester": "t"}
+        failed = after_event(started, RunEnded(NOON, "RUNNING", 0, 2, "no agent"))
+        assert failed.terminals == {}
 
     def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
         began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))

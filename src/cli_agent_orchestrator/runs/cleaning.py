@@ -70,12 +70,14 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
     """
     runs = tuple(runs)
     used = {one for run in runs if run.in_use for one in run.record.terminals.values()}
-    sessions = {run.record.session_name for run in runs if run.in_use}
+    sessions = {one for run in runs if run.in_use for one in sessions_of(run.record)}
     agents, folders = [], []
     for run in (run for run in runs if not run.in_use):
         record = run.record
-        left = bool(record.session_name and record.terminals)
-        safe = record.session_name not in sessions and used.isdisjoint(record.terminals.values())
+        left = bool(record.terminals)
+        safe = sessions.isdisjoint(sessions_of(record)) and used.isdisjoint(
+            record.terminals.values()
+        )
         if left and safe and _server_named(record) == api:
             agents.append(run)
             left = False
@@ -150,10 +152,15 @@ def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
         return 0
 
 
+def sessions_of(record: RunRecord) -> tuple[str, ...]:
+    """Return what the session of a run may be called; one that never began did not tell it."""
+    return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
+
+
 def _end(terminals: Terminals, terminal_id: str, record: RunRecord) -> bool:
     try:
         terminal = terminals.get_terminal(terminal_id)
-        is_there = terminal.get("session_name") == record.session_name
+        is_there = terminal.get("session_name") in sessions_of(record)
         if is_there and terminal.get("alive") is not False:
             terminals.exit_terminal(terminal_id)
             return True

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from cli_agent_orchestrator.events import (
     AgentsStarting,
+    AgentStarted,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -22,6 +23,9 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
             return replace(record, api=without_secrets(event.url))
         case AgentsStarting():
             return replace(record, providers={**record.providers, **event.providers})
+        case AgentStarted():
+            terminals = {**record.terminals, event.role: event.terminal_id}
+            return replace(record, terminals=terminals)
         case RunBegan():
             return replace(
                 record,
@@ -46,8 +50,8 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         exit_code=event.exit_code,
         round=event.round or record.round,
     )
-    if event.session_left or not event.round:
-        # Without a round it ended before it began (again); nobody has ended the agents it had.
+    if event.session_left or (record.session_name and not event.round):
+        # Without a round it ended before it went on; nobody has ended the agents it had.
         return ended
     return replace(ended, session_name="", terminals={})
 
