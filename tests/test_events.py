@@ -11,8 +11,11 @@ from cli_agent_orchestrator.events import (
     TYPES,
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    CheckEnded,
     EventKind,
     HandoffEvent,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -20,6 +23,7 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     TurnBegan,
     TurnEnded,
+    Unpaused,
     Warned,
     from_json,
     from_line,
@@ -44,6 +48,10 @@ ALL: tuple[RunEvent, ...] = (
     HandoffEvent(NOON, EventKind.WARNING, "a1", "analyst", "odd \u2028 \ud800"),
     TurnEnded(NOON, "analyst", 1, 2, 7, "delivered", "summary received", 1.5, "/p/.tmp/1/007.md"),
     Warned(NOON, "odd"),
+    CheckBegan(NOON, "gate", 1, 8, "make test"),
+    CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md"),
+    Paused(NOON, seq=9),
+    Unpaused(NOON, seq=10),
     RunEnded(NOON, "PASS", 1, 0, "", "cao-1"),
 )
 
@@ -63,6 +71,7 @@ def test_every_event_is_tried_here() -> None:
 def test_number_time_and_type_come_first() -> None:
     assert list(to_json(ALL[5])) == [
         "seq", "at", "type", "role", "round", "cycle", "sequence", "terminal_id", "provider",
+        "reviewed",
     ]  # fmt: skip
     assert to_json(ALL[6])["type"] == "status"
     assert "kind" not in to_json(ALL[6])

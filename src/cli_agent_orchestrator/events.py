@@ -94,6 +94,8 @@ class TurnBegan(Event):
     """The number under which prompt and reply are kept."""
     terminal_id: str
     provider: str
+    reviewed: bool = True
+    """Does a review follow, or is it one? Only then a cycle is worth telling."""
 
 
 class EventKind(StrEnum):
@@ -158,6 +160,43 @@ class TurnEnded(Event):
     """How long the agent worked; without the time it waited for a person."""
     archive: str
     """Where the reply is kept."""
+    reviewed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBegan(Event):
+    """The command of a gate is about to be run."""
+
+    stage: str
+    round: int
+    sequence: int
+    """The number under which its output is kept."""
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnded(Event):
+    """The command of a gate has ended, and the state after it is saved."""
+
+    stage: str
+    round: int
+    sequence: int
+    outcome: str
+    """As of a turn."""
+    detail: str
+    seconds: float
+    archive: str
+    """Where its output is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused(Event):
+    """The run waits, as a person wants it, and nothing is begun until it is lifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused(Event):
+    """The run goes on after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +229,10 @@ RunEvent = (
     | TurnBegan
     | HandoffEvent
     | TurnEnded
+    | CheckBegan
+    | CheckEnded
+    | Paused
+    | Unpaused
     | Warned
     | RunEnded
 )
@@ -203,6 +246,10 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "run_began": RunBegan,
     "turn_began": TurnBegan,
     "turn_ended": TurnEnded,
+    "check_began": CheckBegan,
+    "check_ended": CheckEnded,
+    "paused": Paused,
+    "unpaused": Unpaused,
     "run_warning": Warned,
     "run_ended": RunEnded,
     **{str(kind): HandoffEvent for kind in EventKind},

@@ -19,13 +19,17 @@ from cli_agent_orchestrator.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    CheckEnded,
     EventKind,
     HandoffEvent,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
     TurnBegan,
     TurnEnded,
+    Unpaused,
     Warned,
 )
 from cli_agent_orchestrator.models import TerminalStatus
@@ -123,8 +127,20 @@ class TestWords:
         assert told(BEGAN) == "Round 1, cycle 2, analyst_review begins (codex)"
 
     def test_a_tester_has_no_cycle(self) -> None:
-        turn = TurnBegan(NOON, "tester", 3, 1, 9, "t1", "codex")
+        turn = TurnBegan(NOON, "tester", 3, 1, 9, "t1", "codex", reviewed=False)
         assert told(turn) == "Round 3, tester begins (codex)"
+
+    def test_a_gate_is_named_by_round_and_stage(self) -> None:
+        began = CheckBegan(NOON, "gate", 2, 9, "make test")
+        ended = CheckEnded(
+            NOON, "gate", 2, 9, "failed", "FAIL; exit code 1", 75.0, "/a/009-gate.md"
+        )
+        assert told(began) == "Round 2, gate begins: make test"
+        assert told(ended) == "Round 2, gate: FAIL; exit code 1  [1 min 15 s, 009-gate.md]"
+
+    def test_a_pause_and_its_end_are_told(self) -> None:
+        assert told(Paused(NOON)) == "The run is paused"
+        assert told(Unpaused(NOON)) == "The run goes on"
 
     def test_the_reason_why_an_approval_does_not_count_is_told(self) -> None:
         obstacles = (TooEarly(1, 2), EvidenceMissing(("handoff", "artifacts"), 2, 3))

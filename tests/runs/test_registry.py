@@ -11,11 +11,14 @@ from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
     ServerChosen,
     TurnBegan,
+    Unpaused,
     Warned,
 )
 from cli_agent_orchestrator.layout import RECORD_FILE, RUNS_FOLDER, run_folder
@@ -74,6 +77,9 @@ class TestRecord:
             ([RunEnded(NOON, "PASS", 2, 0)], {"status": RunStatus.PASS, "ended": NOON}),
             ([RunEnded(NOON, "RUNNING", 1, 130)], {"status": RunStatus.STOPPED}),
             ([RunEnded(NOON, "RUNNING", 0, 3, "no")], {"status": RunStatus.FAILED, "reason": "no"}),
+            ([Paused(NOON)], {"status": RunStatus.PAUSED}),
+            ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
+            ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
             ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
         ],
     )

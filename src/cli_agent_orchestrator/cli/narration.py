@@ -9,8 +9,11 @@ from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    CheckEnded,
     EventKind,
     HandoffEvent,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -18,12 +21,12 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     TurnBegan,
     TurnEnded,
+    Unpaused,
     Warned,
 )
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
-TESTER = "tester"
 
 
 class Tone(Enum):
@@ -48,6 +51,7 @@ TONES: Mapping[str, Tone] = {
     "approved": Tone.GOOD,
     "cycles_used_up": Tone.ALERT,
     "passed": Tone.GOOD,
+    "cleared": Tone.GOOD,
     "failed": Tone.BAD,
     "rounds_used_up": Tone.BAD,
 }
@@ -93,16 +97,13 @@ class Narration:
             case TurnBegan():
                 self._turn, self._waiting, self._delayed = event, False, False
                 return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
-            case TurnEnded():
-                where = f"{duration(event.seconds)}, {Path(event.archive).name}"
-                text = f"{place(event)}: {event.detail}  [{where}]"
-                return Line(text, TONES.get(event.outcome, Tone.PLAIN))
             case HandoffEvent():
                 return self._handoff(event)
             case Warned():
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():
                 return self._ended(event)
+        return _step_line(event)
 
     def _opened(self, event: RunOpened) -> Line:
         return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
@@ -173,7 +174,23 @@ def agents_in_words(providers: Mapping[str, str]) -> list[str]:
     return [f"{role} ({agent})" for role, agent in providers.items()]
 
 
-def place(turn: TurnBegan | TurnEnded) -> str:
-    """Name a turn: `Round 1, cycle 2, analyst_review`."""
-    cycle = "" if turn.role == TESTER else f", cycle {turn.cycle}"
-    return f"Round {turn.round}{cycle}, {turn.role}"
+def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
+    """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
+    if isinstance(step, CheckBegan | CheckEnded):
+        return f"Round {step.round}, {step.stage}"
+    cycle = f", cycle {step.cycle}" if step.reviewed else ""
+    return f"Round {step.round}{cycle}, {step.role}"
+
+
+def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
+    match event:
+        case Paused():
+            return Line("The run is paused", Tone.ALERT)
+        case Unpaused():
+            return Line("The run goes on", Tone.QUIET)
+        case CheckBegan():
+            return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
+        case TurnEnded() | CheckEnded():
+            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
+            text = f"{place(event)}: {event.detail}  [{kept}]"
+            return Line(text, TONES.get(event.outcome, Tone.PLAIN))

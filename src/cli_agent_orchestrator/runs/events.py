@@ -13,6 +13,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     RoundsUsedUp,
     SentBack,
 )
+from cli_agent_orchestrator.pipeline.roles import Role
 from cli_agent_orchestrator.pipeline.state import Dispatch
 
 OUTCOME_WORDS: Mapping[type[Outcome], str] = {
@@ -29,8 +30,16 @@ OUTCOME_WORDS: Mapping[type[Outcome], str] = {
 def turn_began(at: float, dispatch: Dispatch, terminal_id: str, provider: str) -> TurnBegan:
     """Return the event of a turn whose prompt is about to be sent."""
     turn = dispatch.turn
-    role = str(turn.role)
-    return TurnBegan(at, role, turn.round, turn.cycle, dispatch.sequence, terminal_id, provider)
+    return TurnBegan(
+        at=at,
+        role=str(turn.role),
+        round=turn.round,
+        cycle=turn.cycle,
+        sequence=dispatch.sequence,
+        terminal_id=terminal_id,
+        provider=provider,
+        reviewed=turn.role is not Role.TESTER,
+    )
 
 
 def turn_ended(
@@ -48,4 +57,5 @@ def turn_ended(
         detail=str(outcome),
         seconds=seconds,
         archive=archive,
+        reviewed=turn.role is not Role.TESTER,
     )

@@ -5,11 +5,14 @@ from dataclasses import replace
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    CheckBegan,
+    Paused,
     RunBegan,
     RunEnded,
     RunEvent,
     ServerChosen,
     TurnBegan,
+    Unpaused,
 )
 from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, without_secrets
 
@@ -35,6 +38,12 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
             )
         case TurnBegan():
             return replace(record, role=event.role, round=event.round, cycle=event.cycle)
+        case Paused():
+            return replace(record, status=RunStatus.PAUSED, role="")
+        case Unpaused():
+            return replace(record, status=RunStatus.RUNNING)
+        case CheckBegan():
+            return replace(record, role=event.stage, round=event.round, cycle=0)
         case RunEnded():
             return _after_end(record, event)
     return record
