@@ -95,6 +95,15 @@ class TestRunFolder:
         token = (machine.home / "state" / "token").read_text(encoding="utf-8")
         assert token not in json.dumps(record)
 
+    def test_a_password_in_the_address_of_the_server_is_not_kept(self, machine: Machine) -> None:
+        prepare(machine, script())
+        machine.env["API"] = "http://me:sesame@127.0.0.1:1"
+        done = machine.cao("run", "task.md", "--json")
+        assert done.returncode == 2
+        for path in run_folder_of(machine).iterdir():
+            assert "sesame" not in path.read_text(encoding="utf-8"), path.name
+        assert "sesame" not in done.stdout + done.stderr
+
     def test_a_killed_run_is_interrupted_and_goes_on_under_the_same_id(
         self, machine: Machine
     ) -> None:
