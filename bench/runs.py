@@ -78,7 +78,7 @@ def _timed_run(machine: Machine) -> Spent:
     )
     spent = meter.spent()
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    turns = sum(event["event"] == "turn_ended" for event in events)
+    turns = sum(event["type"] == "turn_ended" for event in events)
     if turns != TURNS:
         raise RuntimeError(f"the run took {turns} turns, not {TURNS}")
     return spent

@@ -9,22 +9,34 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 from bench.figures import AtMost, Figure
 from bench.machine import Machine, Server, cao_words, private_machine, running
 from bench.usage import cpu_seconds
 from bench.wire import Wire, new_terminal_path
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    write_record,
+)
+from cli_agent_orchestrator.settings import BY_NAME
 
 AGENTS = 5
 HELP_RUNS = 10
 SERVER_RUNS = 7
 AGENT_RUNS = 7
+RUNS = 500
+TASK, TASK_LINES = "Make the parser accept empty lines.\n", 100
 PROBE_PAUSE = 0.002
 PATIENCE = 60.0
 
 
 def measure() -> list[Figure]:
-    return [_help(), _server(), *_agents()]
+    return [_help(), _list_of_runs(), _server(), *_agents()]
 
 
 def _help() -> Figure:
@@ -32,6 +44,35 @@ def _help() -> Figure:
         ours = [_run(machine, [*cao_words(), "--help"]) for _ in range(HELP_RUNS)]
         bare = [_run(machine, [sys.executable, "-c", ""]) for _ in range(HELP_RUNS)]
     return _figure("cao --help", ours, 0.15, statistics.median(bare))
+
+
+def _list_of_runs() -> Figure:
+    with private_machine() as machine:
+        state = state_folder(machine.env)
+        for number in range(RUNS):
+            _end_a_run(state, f"20250131-{number:06d}-k3f9")
+        seconds = [_run(machine, [*cao_words(), "runs", "--all"]) for _ in range(HELP_RUNS)]
+    return _figure(f"cao runs, {RUNS} finished runs", seconds, 0.4)
+
+
+def _end_a_run(state: Path, name: str) -> None:
+    """Make the folder of a run as it is when it has passed."""
+    folder = run_folder(state, name)
+    folder.make()
+    settings = {name: SavedSetting(setting.default, "default") for name, setting in BY_NAME.items()}
+    record = RunRecord(
+        id=name,
+        wd="/home/ada/shop",
+        state_file="/home/ada/shop/.tmp/state.json",
+        archive=name,
+        task=TASK * TASK_LINES,
+        task_line=TASK.strip(),
+        started=1_700_000_000.0,
+        ended=1_700_000_900.0,
+        status=RunStatus.PASS,
+        settings=settings,
+    )
+    write_record(folder, record, lasting=False)
 
 
 def _run(machine: Machine, words: list[str]) -> float:

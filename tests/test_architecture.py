@@ -21,6 +21,8 @@ SHARED = {
     "clock",
     "identity",
     "plain_files",
+    "layout",
+    "events",
     "__init__",
 }
 ALLOWED = {
@@ -45,12 +47,16 @@ ALLOWED = {
     "clock": set(),
     "identity": set(),
     "plain_files": set(),
+    "layout": set(),
+    "events": set(),
     "__init__": set(),
     "__main__": {"cli"},
 }
 PURE = [
     "models.py",
     "characters.py",
+    "layout.py",
+    "events.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",

@@ -322,3 +322,43 @@ def test_a_pipe_that_the_user_names_is_not_waited_for(tmp_path: Path) -> None:
         read_named(tmp_path / "pipe")
     with pytest.raises(NotPlain, match="a folder"):
         read_named(tmp_path)
+
+
+class TestWholeFolders:
+    def test_a_lock_is_seen_by_others_and_keeps_its_folder_when_that_is_renamed(
+        self, tmp_path: Path
+    ) -> None:
+        folder = Folder(tmp_path, ("draft",))
+        assert not folder.is_locked()
+        folder.make()
+        assert not folder.is_locked()
+        with folder.locked():
+            renamed = folder.rename_to("final")
+            assert renamed.path == tmp_path / "final"
+            assert renamed.is_locked()
+        assert not renamed.is_locked()
+
+    def test_a_folder_is_removed_with_all_in_it_but_nothing_a_link_leads_to(
+        self, tmp_path: Path
+    ) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "kept").touch()
+        folder = Folder(tmp_path, ("old",))
+        folder.create("file", b"x")
+        (folder.path / "link").symlink_to(other)
+        folder.remove_all()
+        assert not folder.path.exists()
+        assert (other / "kept").exists()
+        folder.remove_all()
+
+    def test_a_link_in_the_place_of_a_folder_is_not_followed_to_be_removed(
+        self, tmp_path: Path
+    ) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "kept").touch()
+        (tmp_path / "old").symlink_to(other)
+        with pytest.raises(OSError, match="symbolic link"):
+            Folder(tmp_path, ("old",)).remove_all()
+        assert (other / "kept").exists()

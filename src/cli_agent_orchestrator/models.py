@@ -32,6 +32,7 @@ class Feature(StrEnum):
     EXPLAIN = "explain"
     PERMISSIONS = "permissions"
     RUN_STEP = "run-step"
+    RUNS = "runs"
 
 
 class OutputMode(StrEnum):

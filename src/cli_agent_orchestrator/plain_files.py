@@ -12,6 +12,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,8 @@ class Folder:
 
     root: Path
     parts: tuple[str, ...] = ()
+    private: bool = False
+    """Is what is made here for nobody but its owner?"""
 
     @property
     def path(self) -> Path:
@@ -96,7 +99,7 @@ class Folder:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
             try:
-                _create(folder, name, data)
+                _create(folder, name, data, self._file_mode)
             except FileExistsError:
                 raise
             except OSError:
@@ -104,23 +107,32 @@ class Folder:
                     _remove(folder, name)
                 raise
 
-    def replace(self, name: str, data: bytes, mode: int = 0o666) -> None:
-        """Write a file as a whole or not at all: what was there before stays until then."""
+    def replace(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
+        """Write a file as a whole or not at all: what was there before stays until then.
+
+        One that need not last through a power cut is not waited for.
+        """
         draft = f".{name}.draft"
         with self._opened(make=True) as folder:
             self._status(folder, name)
             # A draft may be left over from a killed run. It is removed, not opened.
             _remove(folder, draft)
             try:
-                _create(folder, draft, data, mode)
+                _create(folder, draft, data, mode & self._file_mode, lasting)
                 os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
                 with suppress(OSError):
                     _remove(folder, draft)
                 raise
             # Makes the rename last through a power cut, on file systems that can.
-            with suppress(OSError):
-                os.fsync(folder)
+            if lasting:
+                with suppress(OSError):
+                    os.fsync(folder)
+
+    def open_to_read(self, name: str) -> BinaryIO:
+        """Open a file to read from it as it grows."""
+        with self._opened() as folder:
+            return os.fdopen(self._open(folder, name, os.O_RDONLY), "rb", buffering=0)
 
     def append(self, name: str) -> BinaryIO:
         """Open a file to write at its end; it is made if it is not there."""
@@ -141,6 +153,18 @@ class Folder:
         with suppress(FileNotFoundError), self._opened() as folder:
             _remove(folder, name)
 
+    def rename_to(self, new_name: str) -> "Folder":
+        """Give the folder another name, which must be free, and return it under that."""
+        parent = Folder(self.root, self.parts[:-1], self.private)
+        with parent._opened() as folder:
+            os.rename(self.parts[-1], new_name, src_dir_fd=folder, dst_dir_fd=folder)
+        return Folder(self.root, (*self.parts[:-1], new_name), self.private)
+
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it; no link is followed."""
+        with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
+            shutil.rmtree(self.parts[-1], dir_fd=parent)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold a lock that ends with the process; raise BlockingIOError if another has it.
@@ -151,17 +175,36 @@ class Folder:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
+    def is_locked(self) -> bool:
+        """Does a process hold the lock? Not if the folder is not there."""
+        try:
+            with self._opened() as folder:
+                fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        return False
+
+    @property
+    def _file_mode(self) -> int:
+        return 0o600 if self.private else 0o666
+
+    @property
+    def _folder_mode(self) -> int:
+        return 0o700 if self.private else 0o777
+
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
         if make:
             with suppress(FileExistsError):
-                self.root.mkdir(parents=True)
+                self.root.mkdir(parents=True, mode=self._folder_mode)
         descriptor = os.open(self.root, FOLDER_FLAGS)
         try:
             path = self.root
             for part in self.parts:
                 path /= part
-                inner = _enter(descriptor, path, make)
+                inner = _enter(descriptor, path, self._folder_mode if make else None)
                 os.close(descriptor)
                 descriptor = inner
             yield descriptor
@@ -179,7 +222,7 @@ class Folder:
     def _open(self, folder: int, name: str, flags: int) -> int:
         try:
             descriptor = os.open(
-                name, flags | FILE_FLAGS | os.O_NOFOLLOW, mode=0o666, dir_fd=folder
+                name, flags | FILE_FLAGS | os.O_NOFOLLOW, mode=self._file_mode, dir_fd=folder
             )
         except OSError:
             # The system's word for a link or for a pipe without a reader would help nobody.
@@ -219,10 +262,11 @@ def _inside(path: Path, project: Path) -> Folder | None:
     return None
 
 
-def _enter(parent: int, path: Path, make: bool) -> int:
-    if make:
+def _enter(parent: int, path: Path, mode: int | None) -> int:
+    """Open a folder; with a mode it is made if it is not there."""
+    if mode is not None:
         with suppress(FileExistsError):
-            os.mkdir(path.name, dir_fd=parent)
+            os.mkdir(path.name, mode, dir_fd=parent)
     try:
         return os.open(path.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
     except OSError:
@@ -259,12 +303,13 @@ def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
     return data
 
 
-def _create(folder: int, name: str, data: bytes, mode: int = 0o666) -> None:
+def _create(folder: int, name: str, data: bytes, mode: int, lasting: bool = True) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, mode=mode, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            os.fsync(file.fileno())
 
 
 def _remove(folder: int, name: str) -> None:

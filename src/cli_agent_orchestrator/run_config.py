@@ -23,6 +23,7 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     KEPT_NAMES,
@@ -32,8 +33,6 @@ from cli_agent_orchestrator.settings import (
     read_role_providers,
     read_word,
 )
-
-STATE_FILE = ".tmp/orchestrator-loop-state.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
@@ -144,7 +145,7 @@ SETTINGS = (
         "STATE_FILE",
         Kind.PATH,
         "",
-        "Where the run is saved (WD/.tmp/orchestrator-loop-state.json if not given).",
+        f"Where the run is saved (WD/{STATE_FILE} if not given).",
     ),
     Setting("CLEANUP_ON_EXIT", Kind.FLAG, "0", "End the agents when the run ends."),
     Setting(
@@ -240,6 +241,18 @@ def merge_settings(
             silenced.update((name, *OVERRULED.get(name, ())))
         merged.update(here)
     return merged
+
+
+def find_sources(
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, str]
+) -> dict[str, str]:
+    """Return where each setting comes from that `merge_settings` returns."""
+    from_options = merge_settings(options, {}, {})
+    from_both = merge_settings(options, environ, {})
+    return {
+        name: "option" if name in from_options else "environment" if name in from_both else "file"
+        for name in merge_settings(options, environ, file)
+    }
 
 
 def given(level: Mapping[str, str | None]) -> dict[str, str]:

@@ -35,6 +35,11 @@ ROUTES = [
     "GET /terminals/{terminal_id}/working-directory",
     "POST /terminals/{terminal_id}/exit",
     "GET /events",
+    "GET /runs",
+    "POST /runs",
+    "GET /runs/{run}",
+    "GET /runs/{run}/turns/{sequence}",
+    "GET /runs/{run}/events",
 ]
 
 

@@ -18,7 +18,7 @@ def test_health_names_service_version_and_features(http: httpx.Client) -> None:
         "status": "ok",
         "service": "cli-agent-orchestrator",
         "version": __version__,
-        "features": ["input-body", "events", "explain", "permissions", "run-step"],
+        "features": ["input-body", "events", "explain", "permissions", "run-step", "runs"],
     }
 
 

@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 from queue import SimpleQueue
 
+from cli_agent_orchestrator.events import RunEnded, TurnBegan, Warned
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.live import LiveView
-from cli_agent_orchestrator.runs.events import RunEnded, TurnBegan, Warned
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
 
 
@@ -40,7 +40,7 @@ with Interrupts() as interrupts, LiveView(Path("/p"), refresh_seconds=0.05) as v
     print("\\n" * int(sys.argv[1]))
     for number in range(4):
         view.tell(Warned(1_700_000_000.0, f"note {number} " + "word " * 12 + "done"))
-    view.tell(TurnBegan(1_700_000_000.0, Turn("programmer", 1, 2), 4, "0badcafe", "codex"))
+    view.tell(TurnBegan(1_700_000_000.0, "programmer", 1, 2, 4, "0badcafe", "codex"))
     interrupts.when_noted(lambda: stopped.put(True))
     stopped.get()
     view.tell(RunEnded(1_700_000_000.0, FinalStatus.RUNNING, 1, 130, "stopped by a signal"))

@@ -16,7 +16,22 @@ from rich.console import Console
 from cli_agent_orchestrator.cli.live import LiveView
 from cli_agent_orchestrator.cli.narration import Narration, Tone, unfinished_words
 from cli_agent_orchestrator.cli.progress import JsonView, PlainView
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    CheckBegan,
+    CheckEnded,
+    EventKind,
+    HandoffEvent,
+    Paused,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    Warned,
+)
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
@@ -36,22 +51,13 @@ from cli_agent_orchestrator.pipeline.review import (
     TestVerdict,
     TooEarly,
 )
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
-from cli_agent_orchestrator.runs.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    TurnBegan,
-    TurnEnded,
-    Warned,
-)
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
+from cli_agent_orchestrator.runs.events import turn_ended
 
 PREFIX = "CAO_API=http://127.0.0.1:5000 "
 NOON = 1_700_000_000.0
 TURN = Turn("analyst_review", 1, 2)
-BEGAN = TurnBegan(NOON, TURN, 4, "0badcafe", "codex")
+BEGAN = TurnBegan(NOON, "analyst_review", 1, 2, 4, "0badcafe", "codex")
 STARTING = AgentsStarting(NOON, {"analyst": "codex", "tester": "claude_code"})
 STARTED = AgentStarted(NOON, "tester", "t1")
 RUN_BEGAN = RunBegan(
@@ -60,7 +66,7 @@ RUN_BEGAN = RunBegan(
 
 
 def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:
-    return HandoffEvent(kind, "0badcafe", "analyst_review", NOON, text, status)
+    return HandoffEvent(NOON, kind, "0badcafe", "analyst_review", text, status)
 
 
 def delayed(text: str, seconds: float) -> HandoffEvent:
@@ -68,7 +74,8 @@ def delayed(text: str, seconds: float) -> HandoffEvent:
 
 
 def ended(outcome: Outcome) -> TurnEnded:
-    return TurnEnded(NOON, TURN, 4, outcome, 75.0, "/p/.tmp/20250131-120000/004-analyst_review.md")
+    archive = "/p/.tmp/20250131-120000/004-analyst_review.md"
+    return turn_ended(NOON, Dispatch(TURN, "key", 4), outcome, 75.0, archive)
 
 
 def told(*events: RunEvent) -> str:
@@ -127,8 +134,20 @@ class TestWords:
         assert told(BEGAN) == "Round 1, cycle 2, analyst_review begins (codex)"
 
     def test_a_tester_has_no_cycle(self) -> None:
-        turn = TurnBegan(NOON, Turn("tester", 3, 1, reviewed=False), 9, "t1", "codex")
+        turn = TurnBegan(NOON, "tester", 3, 1, 9, "t1", "codex", reviewed=False)
         assert told(turn) == "Round 3, tester begins (codex)"
+
+    def test_a_gate_is_named_by_round_and_stage(self) -> None:
+        began = CheckBegan(NOON, "gate", 2, 9, "make test")
+        ended = CheckEnded(
+            NOON, "gate", 2, 9, "failed", "FAIL; exit code 1", 75.0, "/a/009-gate.md"
+        )
+        assert told(began) == "Round 2, gate begins: make test"
+        assert told(ended) == "Round 2, gate: FAIL; exit code 1  [1 min 15 s, 009-gate.md]"
+
+    def test_a_pause_and_its_end_are_told(self) -> None:
+        assert told(Paused(NOON)) == "The run is paused"
+        assert told(Unpaused(NOON)) == "The run goes on"
 
     def test_the_reason_why_an_approval_does_not_count_is_told(self) -> None:
         obstacles = (TooEarly(1, 2), EvidenceMissing(("handoff", "artifacts"), 2, 3))
@@ -262,26 +281,26 @@ class TestViews:
     @pytest.mark.parametrize(
         ("event", "fields"),
         [
-            (BEGAN, {"event": "turn_began", "role": "analyst_review", "round": 1, "cycle": 2}),
-            (RUN_BEGAN, {"event": "run_began", "session_name": "cao-1", "replaced": []}),
+            (BEGAN, {"type": "turn_began", "role": "analyst_review", "round": 1, "cycle": 2}),
+            (RUN_BEGAN, {"type": "run_began", "session_name": "cao-1", "replaced": []}),
             (
                 ended(Failed(TestVerdict(TestAnswer.FAIL), 2)),
-                {"event": "turn_ended", "outcome": "failed", "detail": "FAIL; round 2 follows"},
+                {"type": "turn_ended", "outcome": "failed", "detail": "FAIL; round 2 follows"},
             ),
             (
                 handoff(EventKind.STATUS, status=TerminalStatus.IDLE),
-                {"event": "status", "status": "idle", "terminal_id": "0badcafe"},
+                {"type": "status", "status": "idle", "terminal_id": "0badcafe"},
             ),
-            (Warned(NOON, "odd"), {"event": "warning", "text": "odd"}),
-            (STARTING, {"event": "agents_starting", "providers": dict(STARTING.providers)}),
-            (STARTED, {"event": "agent_started", "name": "tester", "terminal_id": "t1"}),
+            (Warned(NOON, "odd"), {"type": "run_warning", "text": "odd"}),
+            (STARTING, {"type": "agents_starting", "providers": dict(STARTING.providers)}),
+            (STARTED, {"type": "agent_started", "role": "tester", "terminal_id": "t1"}),
             (
                 delayed("busy", 40),
-                {"event": "delayed", "text": "busy", "since": NOON - 40, "role": "analyst_review"},
+                {"type": "delayed", "text": "busy", "since": NOON - 40, "role": "analyst_review"},
             ),
             (
                 RunEnded(NOON, FinalStatus.PASS, 2, 0),
-                {"event": "run_ended", "final_status": "PASS", "exit_code": 0},
+                {"type": "run_ended", "final_status": "PASS", "exit_code": 0},
             ),
         ],
     )

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli.report import report
+from cli_agent_orchestrator.cli.report import report, report_of_record
 from cli_agent_orchestrator.errors import RunError, StateError
-from cli_agent_orchestrator.run_config import STATE_FILE
+from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.run_record import RunRecord
+from cli_agent_orchestrator.runs.turns import turns_of
 from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree
 
@@ -129,3 +132,24 @@ def test_a_turn_of_an_earlier_version_counts_from_its_beginning_to_its_end(rig: 
     page = printed(rig.folder).output
     assert "| analyst | codex | 1 min 15 s |" in page
     assert "agents worked 11 min 15 s" in page
+
+
+@pytest.mark.parametrize(
+    ("flow", "reviewers", "evidence"),
+    [
+        ("loop", ["analyst_review", "programmer_review"], "exit code 0"),
+        ("pair", ["programmer_review"], "3 passed"),
+        ("solo", [], "3 passed"),
+    ],
+)
+def test_a_run_of_any_flow_can_be_reported_on_from_its_events(
+    rig: Rig, flow: str, reviewers: list[str], evidence: str
+) -> None:
+    rig.flow, rig.gate = packaged_flow(flow), "echo 3 passed"
+    archive = rig.run(rig.begin()).progress.archive
+    record = RunRecord("20261115-084037-k3f9", str(rig.folder), "", archive, "", "", 0.0)
+    found = report_of_record(record, turns_of(rig.events))
+    assert list(found.notes) == reviewers
+    assert evidence in found.evidence
+    replies = [turn.reply for turn in found.turns]
+    assert replies == [turn.reply for turn in Journal(archive_folder(rig.folder, archive)).read()]

@@ -13,7 +13,7 @@ from cli_agent_orchestrator.cli.serve import own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import state_folder
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
+from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
@@ -21,8 +21,8 @@ from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
 from cli_agent_orchestrator.runs.conductor import response_files, state_file_of
-from cli_agent_orchestrator.runs.events import RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import read_task_text
 
@@ -44,9 +44,9 @@ def die() -> None:
 def checkpoint_of(event: RunEvent, role: str) -> str:
     """Name the point that an event of a role's turn stands for."""
     match event:
-        case TurnBegan() if event.turn.role == role:
+        case TurnBegan() if event.role == role:
             return "before dispatch"
-        case TurnEnded() if event.turn.role == role:
+        case TurnEnded() if event.role == role:
             return "after saving"
         case HandoffEvent(kind=EventKind.DISPATCHED) if event.role == role:
             return "after dispatch"
@@ -79,7 +79,8 @@ def main(checkpoint: str, role: str) -> None:
     task = parse_task(read_task_text(config))
     with own_server(os.environ) as own:
         client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
-        state = init_new_run(client, NewRun(config, packaged_flow("loop"), task), clock)
+        new = NewRun(config, packaged_flow("loop"), task, new_run_id(clock))
+        state = init_new_run(client, new)
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)
         files = response_files(config.wd, state.progress.archive, state.flow)

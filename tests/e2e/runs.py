@@ -105,7 +105,7 @@ class Run:
         self.process.send_signal(number)
 
     def told(self, name: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == name]
+        return [event for event in self.events if event["type"] == name]
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def running(machine: Machine, *words: str) -> Iterator[Run]:
 
 def at(name: str, role: str, **fields: object) -> Callable[[Event], bool]:
     """Return a question: is an event of this name, role and so on?"""
-    wanted = {"event": name, "role": role, **fields}
+    wanted = {"type": name, "role": role, **fields}
     return lambda event: all(event.get(key) == value for key, value in wanted.items())
 
 

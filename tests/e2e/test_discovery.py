@@ -65,7 +65,7 @@ def test_a_run_tells_a_stranger_neither_token_nor_task(
     (server,) = run.told("server")
     assert server["url"] != recorder.url
     assert server["how"].startswith("its own")
-    assert any(recorder.url in event["text"] for event in run.told("warning"))
+    assert any(recorder.url in event["text"] for event in run.told("run_warning"))
     assert_told_nothing(recorder)
 
 

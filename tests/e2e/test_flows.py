@@ -41,9 +41,9 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
         "003-gate.md",
     ]
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    (began,) = [event for event in events if event["event"] == "run_began"]
+    (began,) = [event for event in events if event["type"] == "run_began"]
     assert list(began["terminals"]) == ["programmer", "programmer_review"]
-    (ended,) = [event for event in events if event["event"] == "check_ended"]
+    (ended,) = [event for event in events if event["type"] == "check_ended"]
     assert (ended["stage"], ended["outcome"]) == ("gate", "passed")
     assert set(state_of(ready)["terminals"]) == {"programmer", "peer_programmer"}
 

@@ -19,17 +19,18 @@ def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None
         run.until(at("turn_began", "analyst"))
         run.interrupt()
         assert run.end() == 130
-    names = [event["event"] for event in run.events]
-    assert names[:8] == ["agents_starting", "server", *["agent_started"] * 5, "run_began"]
-    starting, _, *started = run.events[:7]
+    names = [event["type"] for event in run.events]
+    assert names[:2] == ["run_opened", "agents_starting"]
+    assert names[2:9] == ["server", *["agent_started"] * 5, "run_began"]
+    starting, _, *started = run.events[1:8]
     assert starting["providers"]["analyst_review"] == "scripted"
-    assert {event["name"] for event in started} == set(starting["providers"])
+    assert {event["role"] for event in started} == set(starting["providers"])
 
 
 def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine: Machine) -> None:
     prepare(machine, script(rule("analyst", misbehave='{ ask = "Go on?" }')))
     with running(machine, "task.md") as run:
-        began = run.until(lambda event: event["event"] == "run_began")
+        began = run.until(lambda event: event["type"] == "run_began")
         run.until(at("waiting_for_person", "analyst"))
         listed = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
         panes = dict(line.split("=") for line in listed)

@@ -244,7 +244,7 @@ class TestWhichRunIsMeant:
             terminals = state_of(machine)["terminals"].values()
             with running(machine, "other.md", "--no-resume") as run:
                 assert run.end() == 3, run.errors
-            warned = [event["text"] for event in run.told("warning")]
+            warned = [event["text"] for event in run.told("run_warning")]
             assert any("agents of the unfinished run are ended" in text for text in warned)
             listed = machine.cao("ls", "--json").stdout
             assert not [one for one in terminals if one in listed]

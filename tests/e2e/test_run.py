@@ -150,7 +150,7 @@ class TestSignals:
             run.interrupt(number)
             assert run.end() == 128 + number
             assert agents_left(machine) == set()
-        assert "are ended again" in run.told("warning")[-1]["text"]
+        assert "are ended again" in run.told("run_warning")[-1]["text"]
         assert not (machine.work / ".tmp" / "orchestrator-loop-state.json").exists()
 
     def test_a_run_that_is_to_outlive_its_terminal_does(self, machine: Machine) -> None:
@@ -269,7 +269,7 @@ class TestPeopleAndServers:
                 run.until(at("dispatched", "programmer"))
                 server.kill()
                 assert run.end() == 0, run.errors
-                warnings = [event["text"] for event in run.told("warning")]
+                warnings = [event["text"] for event in run.told("run_warning")]
                 assert any("one of its own" in text for text in warnings)
         assert_five_turns_once(machine)
 
@@ -364,7 +364,7 @@ class TestMisbehaviour:
 
 def successions(run: Run) -> list[str]:
     """Return what a run has said about servers that took the place of a lost one."""
-    warnings = [str(event["text"]) for event in run.told("warning")]
+    warnings = [str(event["text"]) for event in run.told("run_warning")]
     return [text for text in warnings if "the server has gone" in text]
 
 

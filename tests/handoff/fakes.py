@@ -10,9 +10,9 @@ from pathlib import Path
 
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.errors import ApiError
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.dispatch import Handoff, World
 from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, Post, Signal, StatusSignal
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow

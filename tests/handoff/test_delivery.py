@@ -6,9 +6,10 @@ from itertools import pairwise
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.delivery import Letter, Messenger, Verdict, judge
 from cli_agent_orchestrator.handoff.lookout import Subject
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent, Narrator
+from cli_agent_orchestrator.handoff.progress import Narrator
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError, NoResponseFile
+from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.dispatch import Handoff, World
 from cli_agent_orchestrator.handoff.mailbox import Change, Post, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.progress import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus

@@ -16,8 +16,8 @@ from fastapi.sse import KEEPALIVE_COMMENT
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.dispatch import Handoff
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped

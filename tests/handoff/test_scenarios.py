@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
-from cli_agent_orchestrator.handoff.progress import EventKind
+from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.replies import Source
 from cli_agent_orchestrator.models import TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, TurnFailed
-from cli_agent_orchestrator.handoff.progress import EventKind
+from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
 from cli_agent_orchestrator.handoff.resuming import AGAIN
 from cli_agent_orchestrator.handoff.vigil import Stopped

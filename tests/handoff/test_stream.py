@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.lookout import Subject
 from cli_agent_orchestrator.handoff.mailbox import QueueMailbox, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent, Narrator
+from cli_agent_orchestrator.handoff.progress import Narrator
 from cli_agent_orchestrator.handoff.stream import STEADY_SECONDS, StatusStream
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
 from tests.handoff.fakes import FakeClock

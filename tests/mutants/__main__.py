@@ -74,6 +74,8 @@ TESTS = {
     "providers/scripted.py": f"providers/test_scripted.py {ALL} -kscripted",
     "providers/stream_state.py": "providers/test_stream_state.py",
     "providers/versions.py": "providers/test_versions.py",
+    "events.py": "test_events.py",
+    "layout.py": "test_layout.py",
     "cli/printable.py": "cli/test_printable.py",
     "cli/remarks.py": "cli/test_remarks.py",
 }

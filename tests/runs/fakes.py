@@ -10,6 +10,7 @@ from typing import Any
 
 from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
+from cli_agent_orchestrator.events import OnRunEvent, RunEvent
 from cli_agent_orchestrator.handoff.dispatch import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
@@ -18,9 +19,9 @@ from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
-from cli_agent_orchestrator.runs.events import OnRunEvent, RunEvent
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
@@ -211,11 +212,11 @@ class Rig:
         return RunConfig.from_env({"WD": str(self.folder), "PROMPT": TASK_TEXT, **values})
 
     def new_run(self, **values: str) -> NewRun:
-        return NewRun(self.config(**values), self.flow, TASK)
+        return NewRun(self.config(**values), self.flow, TASK, new_run_id(self.clock))
 
     def begin(self, **values: str) -> RunState:
         """Start the agents of the flow."""
-        return init_new_run(self.server, self.new_run(**values), self.clock)
+        return init_new_run(self.server, self.new_run(**values))
 
     def files(self, state: RunState) -> ResponseFiles:
         names = {role.name: role.response_file for role in state.flow.roles}

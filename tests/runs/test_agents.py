@@ -17,7 +17,6 @@ from cli_agent_orchestrator.runs.agents import (
     exit_terminals,
     find_lost_terminals,
     init_new_run,
-    new_archive_name,
     replace_terminals,
     verify_resume_terminals,
 )
@@ -27,6 +26,8 @@ from tests.runs.fakes import FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+
+RUN = "20261115-084037-k3f9"
 
 
 @dataclass
@@ -96,7 +97,7 @@ class TestNewRun:
             told[role] = terminal_id
             threads.add(threading.get_ident())
 
-        state = init_new_run(rig.server, rig.new_run(), rig.clock, Onlooker(hear))
+        state = init_new_run(rig.server, rig.new_run(), Onlooker(hear))
         assert told == state.terminals
         assert next(iter(told)) == "analyst"
         assert threads == {threading.get_ident()}
@@ -106,7 +107,7 @@ class TestNewRun:
         told: list[str] = []
         onlooker = Onlooker(lambda role, _: told.append(role))
         with pytest.raises(ApiRefused):
-            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
+            init_new_run(rig.server, rig.new_run(), onlooker)
         assert "programmer" not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
@@ -123,14 +124,14 @@ class TestNewRun:
         server = SlowServer(slow=slow)
         onlooker = Onlooker(when_stopped=server.when_slow)
         with pytest.raises(Stopped, match="are ended again"):
-            init_new_run(server, rig.new_run(), rig.clock, onlooker)
+            init_new_run(server, rig.new_run(), onlooker)
         assert server.terminals == {}
         assert server.ended_starts == [slow]
 
     def test_an_agent_that_is_ready_when_the_start_is_stopped_is_ended_too(self, rig: Rig) -> None:
         onlooker = Onlooker(when_stopped=lambda stop: stop())
         with pytest.raises(Stopped):
-            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
+            init_new_run(rig.server, rig.new_run(), onlooker)
         assert rig.server.terminals == {}
 
     def test_a_server_that_is_lost_while_the_start_is_stopped_is_told(self, rig: Rig) -> None:
@@ -139,8 +140,8 @@ class TestNewRun:
             stop()
 
         onlooker = Onlooker(when_stopped=stop_without_server)
-        with pytest.raises(Stopped, match=r"session cao-\w+ could not be ended: no answer"):
-            init_new_run(rig.server, rig.new_run(), rig.clock, onlooker)
+        with pytest.raises(Stopped, match=r"session [\w-]+ could not be ended: no answer"):
+            init_new_run(rig.server, rig.new_run(), onlooker)
 
     def test_a_server_that_tells_no_id_is_an_error(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -148,7 +149,7 @@ class TestNewRun:
                 return {"session_name": "cao-1"}
 
         with pytest.raises(RunError, match="returned no id"):
-            init_new_run(Mute(), rig.new_run(), rig.clock)
+            init_new_run(Mute(), rig.new_run())
 
     def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -158,13 +159,13 @@ class TestNewRun:
 
         server = Mute()
         with pytest.raises(RunError, match="session"):
-            init_new_run(server, rig.new_run(), rig.clock)
+            init_new_run(server, rig.new_run())
         assert server.exited == ["system_analyst-1"]
 
-    def test_two_runs_in_one_second_have_two_archives(self, rig: Rig) -> None:
-        first = new_archive_name(rig.config(), rig.clock)
-        (rig.folder / ".tmp" / first).mkdir(parents=True)
-        assert new_archive_name(rig.config(), rig.clock) == f"{first}-2"
+    def test_session_and_archive_have_the_id_of_the_run(self, rig: Rig) -> None:
+        state = init_new_run(rig.server, replace(rig.new_run(), run_id=RUN))
+        assert state.progress.archive == RUN
+        assert rig.server.sessions == [RUN]
 
 
 class TestVerification:

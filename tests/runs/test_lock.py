@@ -6,8 +6,9 @@ import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import RunLocked, StateError
+from cli_agent_orchestrator.layout import OWNER_FILE
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.lock import OWNER_FILE, run_lock
+from cli_agent_orchestrator.runs.lock import run_lock
 
 
 @pytest.fixture

@@ -17,25 +17,26 @@ from cli_agent_orchestrator.errors import (
     RunError,
     StateError,
 )
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
-from cli_agent_orchestrator.handoff.replies import Sent
-from cli_agent_orchestrator.handoff.resuming import AGAIN
-from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import CyclesUsedUp, Passed, unpause
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
-from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
-from cli_agent_orchestrator.runs.agents import replace_terminals
-from cli_agent_orchestrator.runs.events import (
+from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
+    EventKind,
+    HandoffEvent,
     Paused,
     RunEvent,
     TurnBegan,
     TurnEnded,
     Unpaused,
 )
+from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.resuming import AGAIN
+from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.machine import unpause
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import FAIL, PASS, ROLES
@@ -107,8 +108,8 @@ class TestVerdicts:
         state = rig.run(rig.begin())
         assert state.final_status is FinalStatus.PASS
         ended = [event.outcome for event in rig.events if isinstance(event, TurnEnded)]
-        assert any(isinstance(outcome, CyclesUsedUp) for outcome in ended)
-        assert isinstance(ended[-1], Passed)
+        assert any(outcome == "cycles_used_up" for outcome in ended)
+        assert ended[-1] == "passed"
 
 
 class TestSaving:
@@ -370,11 +371,7 @@ class TestResuming:
         state = rig.begin()
 
         def second_review(event: RunEvent) -> bool:
-            return (
-                isinstance(event, TurnBegan)
-                and event.turn.role == "programmer"
-                and event.turn.cycle == 2
-            )
+            return isinstance(event, TurnBegan) and event.role == "programmer" and event.cycle == 2
 
         with pytest.raises(Killed):
             rig.run(state, kill_at(second_review))
@@ -614,7 +611,7 @@ class TestGates:
         began, ended = (e for e in solo.events if isinstance(e, CheckBegan | CheckEnded))
         assert isinstance(began, CheckBegan)
         assert isinstance(ended, CheckEnded)
-        assert (began.command, ended.outcome) == ("echo 3 passed", Passed())
+        assert (began.command, ended.outcome) == ("echo 3 passed", "passed")
         assert solo.saved().final_status is FinalStatus.PASS
 
     def test_a_failing_command_is_the_next_rounds_evidence(self, solo: Rig) -> None:
@@ -676,7 +673,7 @@ class TestPauses:
 
         def hear(event: RunEvent) -> None:
             rig.events.append(event)
-            if isinstance(event, TurnBegan) and event.turn == Turn("analyst", 1, 1):
+            if isinstance(event, TurnBegan) and event.sequence == 1:
                 runner.pause()
                 runner.pause()
             if isinstance(event, Paused):

@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.access import OPEN_REQUESTS, Access, AccessRules, allowed_names
-from cli_agent_orchestrator.api.backend import Backend, Terminals
+from cli_agent_orchestrator.api.backend import Backend, Runs, Terminals
 from cli_agent_orchestrator.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator.api.hang_up import LastWords
 from cli_agent_orchestrator.api.problems import add_problem_handlers
 from cli_agent_orchestrator.api.routes import open_router, router
+from cli_agent_orchestrator.api.runs import router as run_routes
 from cli_agent_orchestrator.api.schemas import ProblemBody, inline_schema
 from cli_agent_orchestrator.clock import SystemClock
 
-DESCRIPTION = """Runs CLI coding agents in tmux terminals.
+DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 
 Every request but `GET /health` and `GET /identity` carries `Authorization: Bearer TOKEN`.
 Errors are `{"detail": "what went wrong and what to do"}`."""
@@ -75,8 +77,14 @@ def create_app(
         service, SystemClock(), heartbeat, identity or token, asyncio.Event()
     )
     # Flat, not included as routers: those are searched twice for every request.
-    app.router.routes.extend([*router.routes, *open_router.routes])
+    app.router.routes.extend([*router.routes, *open_router.routes, *run_routes.routes])
     add_problem_handlers(app)
     app.add_middleware(LastWords)
     app.add_middleware(Access, rules=AccessRules(token, allowed_names(allowed_hosts)))
+    return app
+
+
+def serve_runs(app: FastAPI, runs: Runs) -> FastAPI:
+    """Let an application serve runs, too."""
+    app.state.backend = replace(app.state.backend, runs=runs)
     return app

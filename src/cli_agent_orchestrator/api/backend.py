@@ -1,13 +1,14 @@
 """What the handlers work with: the terminals as they need them, and a few things beside."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Request
 
 from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.events import RunEvent
 from cli_agent_orchestrator.models import (
     Delivery,
     Explanation,
@@ -42,6 +43,26 @@ class Terminals(Protocol):
     def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]: ...
 
 
+class Following(Protocol):
+    """Yields the events of a run until it ends or is told to stop."""
+
+    def __iter__(self) -> Iterator[RunEvent]: ...
+    def stop(self) -> None: ...
+
+
+# Any: JSON
+class Runs(Protocol):
+    """What HTTP offers of runs; all of it may take its time."""
+
+    def list(self) -> Sequence[Mapping[str, Any]]: ...
+    def get(self, name: str) -> Mapping[str, Any]: ...
+    def turn(self, name: str, sequence: int) -> Mapping[str, Any]: ...
+    def follow(self, name: str, after: int) -> Following: ...
+    def start(
+        self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
+    ) -> Mapping[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """Everything a handler may use."""
@@ -54,6 +75,7 @@ class Backend:
     """The token by which the server proves whose it is; None if it cannot."""
     closing: asyncio.Event
     """Set when the server is about to end: event streams end at once."""
+    runs: Runs | None = None
 
 
 async def backend_of(request: Request) -> Backend:

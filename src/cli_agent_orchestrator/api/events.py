@@ -1,10 +1,10 @@
-"""The status stream: terminal events as server-sent events."""
+"""Streams of server-sent events, and the events of terminals as such."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Generic, TypeVar
 
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response
@@ -16,6 +16,8 @@ from cli_agent_orchestrator.models import TerminalEvent
 
 HEARTBEAT_SECONDS = 15.0
 
+Happening = TypeVar("Happening")
+
 
 def event_bytes(event: TerminalEvent) -> bytes:
     """Return an event as it goes over the wire: its kind is the name, its id the resume point."""
@@ -23,7 +25,7 @@ def event_bytes(event: TerminalEvent) -> bytes:
     return format_sse_event(data_str=data, event=event.kind, id=event.id or None)
 
 
-class EventStream(Response):
+class EventStream(Response, Generic[Happening]):
     """Sends events until the client hangs up, the server closes, or there are no more.
 
     When nothing happens a comment is sent now and then, so that both ends notice a dead connection.
@@ -33,9 +35,10 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncGenerator[TerminalEvent, None],
+        events: AsyncGenerator[Happening, None],
         closing: asyncio.Event,
-        heartbeat: float = HEARTBEAT_SECONDS,
+        heartbeat: float,
+        encode: Callable[[Happening], bytes],
     ) -> None:
         # Not by the inherited constructor: it would announce a length.
         self.status_code = 200
@@ -44,6 +47,7 @@ class EventStream(Response):
         self._events = events
         self._closing = closing
         self._heartbeat = heartbeat
+        self._encode = encode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
@@ -80,17 +84,17 @@ class EventStream(Response):
                     event = upcoming.result()
                     if event is None:
                         return
-                    chunk = event_bytes(event)
+                    chunk = self._encode(event)
                     upcoming = self._next_event()
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         finally:
             await _cancel(upcoming)
 
-    def _next_event(self) -> asyncio.Task[TerminalEvent | None]:
+    def _next_event(self) -> asyncio.Task[Happening | None]:
         return asyncio.create_task(_next_or_none(self._events))
 
 
-async def _next_or_none(events: AsyncGenerator[TerminalEvent, None]) -> TerminalEvent | None:
+async def _next_or_none(events: AsyncGenerator[Happening, None]) -> Happening | None:
     return await anext(events, None)
 
 

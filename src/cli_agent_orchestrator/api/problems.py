@@ -12,12 +12,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from cli_agent_orchestrator.api.schemas import Json
+from cli_agent_orchestrator.api.schemas import Json, ProblemBody, reference
 from cli_agent_orchestrator.errors import (
     InputRefused,
     MessageTooLarge,
     NotFound,
     OrchestratorError,
+    RunError,
     ServerEnding,
     StartError,
     StepFailed,
@@ -32,6 +33,7 @@ STATUS_CODES: Mapping[type[Exception], int] = {
     UsageError: 400,
     NotFound: 404,
     InputRefused: 409,
+    RunError: 409,
     MessageTooLarge: 413,
     StartError: 422,
     StepFailed: 502,
@@ -43,6 +45,47 @@ STATUS_CODES: Mapping[type[Exception], int] = {
 """The nearest ancestor of an error counts."""
 
 LINGER_SECONDS = 3.0
+
+PROBLEMS = {
+    400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
+    401: ("The token is missing or wrong.", "a token is needed: send 'Authorization: …'"),
+    403: ("A web page of another origin asked.", "requests from web pages … are refused"),
+    404: ("There is no such terminal, session or run.", "no terminal '9f3c'; there are: none"),
+    409: (
+        "The terminal cannot take input now, or the run cannot start.",
+        "terminal 9f3c cannot take input: …",
+    ),
+    413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),
+    415: ("The body is not JSON.", "the body must be JSON: send 'Content-Type: …'"),
+    421: ("The Host header names another server.", "this server does not answer to …"),
+    422: (
+        "A parameter is missing or malformed, or an agent could not be started.",
+        "query.provider: Field required",
+    ),
+    501: ("The server has no token.", "this server cannot prove whose it is"),
+    502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
+    504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
+    503: ("tmux does not answer, or the server ends.", "tmux new-window failed: …"),
+}
+
+
+def problems(*status_codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of error answers, by status.
+
+    By reference, not by a `model`: each of those would cost a millisecond at every start.
+    """
+    return {
+        code: {
+            "description": PROBLEMS[code][0],
+            "content": {
+                "application/json": {
+                    "schema": reference(ProblemBody),
+                    "example": {"detail": PROBLEMS[code][1]},
+                }
+            },
+        }
+        for code in status_codes
+    }
 
 
 class Problem(Json):

@@ -1,12 +1,12 @@
 """The routes: handlers of a few lines that hand everything to the terminal service."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.backend import Served, Service
-from cli_agent_orchestrator.api.events import EventStream
+from cli_agent_orchestrator.api.events import EventStream, event_bytes
 from cli_agent_orchestrator.api.hang_up import while_connected
 from cli_agent_orchestrator.api.messages import (
     INPUT_DOCUMENTATION,
@@ -14,6 +14,7 @@ from cli_agent_orchestrator.api.messages import (
     read_message,
     read_step,
 )
+from cli_agent_orchestrator.api.problems import PROBLEMS, problems
 from cli_agent_orchestrator.api.schemas import (
     FEATURES,
     SERVICE_NAME,
@@ -26,14 +27,12 @@ from cli_agent_orchestrator.api.schemas import (
     IdentityBody,
     Json,
     OutputBody,
-    ProblemBody,
     SessionBody,
     StepAnswerBody,
     TerminalBody,
     delivery_fields,
     explanation_fields,
     inline_schema,
-    reference,
     session_fields,
     step_fields,
     terminal_fields,
@@ -42,45 +41,6 @@ from cli_agent_orchestrator.api.schemas import (
 from cli_agent_orchestrator.identity import CHALLENGE_PATTERN, answer_challenge
 from cli_agent_orchestrator.models import NewTerminal, OutputMode, StepAnswer
 from cli_agent_orchestrator.providers.base import Permissions
-
-PROBLEMS = {
-    400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
-    401: ("The token is missing or wrong.", "a token is needed: send 'Authorization: …'"),
-    403: ("A web page of another origin asked.", "requests from web pages … are refused"),
-    404: ("There is no such terminal or session.", "no terminal '9f3c'; there are: none"),
-    409: ("The terminal cannot take input now.", "terminal 9f3c cannot take input: …"),
-    413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),
-    415: ("The body is not JSON.", "the body must be JSON: send 'Content-Type: …'"),
-    421: ("The Host header names another server.", "this server does not answer to …"),
-    422: (
-        "A parameter is missing or malformed, or an agent could not be started.",
-        "query.provider: Field required",
-    ),
-    501: ("The server has no token.", "this server cannot prove whose it is"),
-    502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
-    504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
-    503: ("tmux does not answer, or the server ends.", "tmux new-window failed: …"),
-}
-
-
-def problems(*status_codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of error answers, by status.
-
-    By reference, not by a `model`: each of those would cost a millisecond at every start.
-    """
-    return {
-        code: {
-            "description": PROBLEMS[code][0],
-            "content": {
-                "application/json": {
-                    "schema": reference(ProblemBody),
-                    "example": {"detail": PROBLEMS[code][1]},
-                }
-            },
-        }
-        for code in status_codes
-    }
-
 
 TerminalId = Annotated[str, Path(max_length=200, examples=["9f3c2a7b"])]
 SessionName = Annotated[str, Path(max_length=200, examples=["cao-shop"])]
@@ -365,6 +325,6 @@ async def exit_terminal(service: Service, terminal_id: TerminalId) -> Json:
 async def follow_events(
     backend: Served,
     last_event_id: Annotated[str | None, Header(max_length=200, examples=["67c2d1f0-17"])] = None,
-) -> EventStream:
+) -> Response:
     events = backend.terminals.subscribe(last_event_id)
-    return EventStream(events, backend.closing, backend.heartbeat)
+    return EventStream(events, backend.closing, backend.heartbeat, event_bytes)

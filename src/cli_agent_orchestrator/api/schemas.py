@@ -198,6 +198,74 @@ class EventBody(Body):
     exit_code: int | None
 
 
+class RunBody(Body):
+    id: str = Field(examples=["20261115-084037-k3f9"])
+    wd: str = Field(description="Where its agents work.", examples=["/home/ada/shop"])
+    task: str = Field(description="What is to be done, on one line.")
+    flow: str = Field(examples=["loop"])
+    status: Literal["running", "paused", "interrupted", "PASS", "FAIL", "stopped", "failed"]
+    round: int
+    role: str = Field(description="Who works now.", examples=["programmer"])
+    started: float = Field(description="Unix time.", examples=[1740821400.25])
+    ended: float | None
+    providers: dict[str, str] = Field(description="The agent of each role.")
+
+
+class RunTurnBody(Body):
+    sequence: int = Field(description="Its number in the run.")
+    role: str = Field(description="Of the command of a gate its stage.", examples=["analyst"])
+    round: int
+    cycle: int
+    provider: str = Field(description="Of the command of a gate `command`.", examples=["codex"])
+    terminal_id: str
+    began: float = Field(description="Unix time.", examples=[1740821400.25])
+    ended: float | None
+    seconds: float = Field(description="How long the agent worked.")
+    outcome: str = Field(description="Empty as long as there is no reply.", examples=["approved"])
+    detail: str = Field(description="The same for people, with its reason.")
+    reviewed: bool = Field(description="Does a review follow, or is it one?")
+
+
+class RunTurnTextBody(RunTurnBody):
+    prompt: str | None
+    reply: str | None
+
+
+class SavedSettingBody(Body):
+    value: str
+    source: str = Field(examples=["option"])
+
+
+class RunDetailBody(RunBody):
+    reason: str = Field(description="Why it ended without a verdict.")
+    exit_code: int | None
+    session_name: str
+    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
+    settings: dict[str, SavedSettingBody]
+    turns: list[RunTurnBody]
+
+
+class RunEventBody(BaseModel):
+    """The `data` of one event of a run; more fields depend on its type."""
+
+    seq: int
+    at: float = Field(description="Unix time.", examples=[1740821400.25])
+    type: str = Field(examples=["turn_began"])
+
+
+class NewRunBody(BaseModel):
+    """A run to be started; fields that are not known are ignored."""
+
+    wd: str = Field(max_length=4096, examples=["/home/ada/shop"])
+    task: str | None = Field(default=None, description="The text of the task.")
+    task_file: str | None = Field(default=None, max_length=4096)
+    settings: dict[str, str] = Field(
+        default={}, description="By variable name.", examples=[{"MAX_ROUNDS": "3"}]
+    )
+    resume: bool | None = Field(default=None, description="As `--resume` and `--no-resume`.")
+    replace_terminals: bool = False
+
+
 class ProblemBody(Body):
     detail: str = Field(description="What went wrong and what to do.")
 

@@ -25,7 +25,8 @@ from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.runs.view import View
 
 EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
-EXIT_USAGE, EXIT_ERROR = 2, 3
+EXIT_USAGE, EXIT_ERROR, EXIT_CLOSED = 2, 3, 141
+STOPPED = "stopped by a signal"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 
 
@@ -47,30 +48,39 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
             lambda named, folder: Flows(folder, config_folder(environ)).find(named),
             environ,
         )
-        conductor = Conductor(request, given)
-        try:
-            state = conductor.run()
-        except Stopped:
-            _end(conductor, interrupts.exit_code, "stopped by a signal")
+        with Conductor(request, given) as conductor:
+            return _take_to_its_end(conductor, interrupts)
+
+
+def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
+    try:
+        state = conductor.run()
+    except Stopped:
+        _end(conductor, interrupts.exit_code, STOPPED)
+        return interrupts.exit_code
+    except OrchestratorError as error:
+        usage = isinstance(error, UsageError)
+        _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
+        raise
+    except BrokenPipeError:
+        _end(conductor, EXIT_CLOSED, "nobody reads its output any more")
+        # Told on the other channel: the run is not lost, and its agents may still be there.
+        with suppress(OSError):
+            click.echo(CLOSED, err=True)
+        raise
+    except OSError as error:
+        if interrupts.noted is not None:
+            # A terminal that was closed takes with it the place where things are told.
+            _end(conductor, interrupts.exit_code, STOPPED)
             return interrupts.exit_code
-        except OrchestratorError as error:
-            usage = isinstance(error, UsageError)
-            _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
-            raise
-        except BrokenPipeError:
-            # Told on the other channel: the run is not lost, and its agents may still be there.
-            with suppress(OSError):
-                click.echo(CLOSED, err=True)
-            raise
-        except OSError as error:
-            if interrupts.noted is not None:
-                # A terminal that was closed takes with it the place where things are told.
-                return interrupts.exit_code
-            _end(conductor, EXIT_ERROR, str(error))
-            kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
-            raise RunError(f"{error}; {kept}") from error
-        _end(conductor, EXIT_CODES[state.final_status])
-        return EXIT_CODES[state.final_status]
+        _end(conductor, EXIT_ERROR, str(error))
+        kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
+        raise RunError(f"{error}; {kept}") from error
+    except Exception as error:
+        _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
+        raise
+    _end(conductor, EXIT_CODES[state.final_status])
+    return EXIT_CODES[state.final_status]
 
 
 def _end(conductor: Conductor, exit_code: int, reason: str = "") -> None:

@@ -19,6 +19,7 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
@@ -160,7 +161,7 @@ def _tmux(socket: str, *words: str) -> str:
 
 
 def _show_result(project: Path) -> None:
-    archive = max((project / ".tmp").glob("[0-9]*"))
+    archive = max((project / TEMPORARY_FOLDER).glob("[0-9]*"))
     click.secho("\nWhat the agents changed\n", bold=True)
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))

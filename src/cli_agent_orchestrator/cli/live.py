@@ -30,20 +30,21 @@ from cli_agent_orchestrator.cli.narration import (
 )
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.errors import OrchestratorError
-from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
-from cli_agent_orchestrator.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator.runs.events import (
+from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
     CheckEnded,
+    EventKind,
+    HandoffEvent,
     RunBegan,
     RunEnded,
     RunEvent,
     TurnBegan,
     TurnEnded,
 )
+from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
+from cli_agent_orchestrator.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.runs.view import Screens
 
 REFRESH_SECONDS = 2.0
@@ -94,7 +95,7 @@ class LiveView:
         self._narration = Narration(base, report, unfinished)
         self._server: Screens | None = None
         self._starting: dict[str, str] = {}
-        """Who is being started: the agents by their roles."""
+        """Who is being started: the agents by role."""
         self._turn: TurnBegan | None = None
         self._check: CheckBegan | None = None
         self._status: TerminalStatus | None = None
@@ -147,7 +148,7 @@ class LiveView:
                 self._began = time.monotonic()
             case AgentStarted():
                 self._starting = {
-                    name: agent for name, agent in self._starting.items() if name != event.name
+                    name: agent for name, agent in self._starting.items() if name != event.role
                 }
             case RunBegan():
                 self._starting = {}
@@ -220,14 +221,14 @@ class LiveView:
     def _rows(self) -> list[Text]:
         turn, since = self._turn, _clock_face(time.monotonic() - self._began)
         if self._check is not None:
-            return [Text(f"▶ {place(self._check.check)}  {self._check.command}  {since}")]
+            return [Text(f"▶ {place(self._check)}  {self._check.command}  {since}")]
         if turn is None:
             waited_for = ", ".join(agents_in_words(self._starting))
             return [Text(f"▶ starting {waited_for}  {since}")] if waited_for else []
         status = "sending" if self._status is None else self._status.replace("_", " ")
         head = Text.assemble(
             ("▶ ", "bold cyan"),
-            (place(turn.turn), "bold"),
+            (place(turn), "bold"),
             f"  {turn.provider}  ",
             (status, "yellow" if status.startswith("waiting") else "cyan"),
             f"  {since}",

@@ -1,42 +1,32 @@
-"""A run in words: each event as a line for people, or as fields for programs."""
+"""A run in words: each event as a line for people."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from cli_agent_orchestrator.cli.timeline import duration
-from cli_agent_orchestrator.handoff.progress import EventKind, HandoffEvent
-from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import (
-    Approved,
-    Check,
-    Cleared,
-    CyclesUsedUp,
-    Delivered,
-    Failed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
-)
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
-from cli_agent_orchestrator.runs.events import (
+from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
     CheckEnded,
+    EventKind,
+    HandoffEvent,
     Paused,
     RunBegan,
     RunEnded,
     RunEvent,
+    RunOpened,
     ServerChosen,
     TurnBegan,
     TurnEnded,
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.models import TerminalStatus
+
+PASS, RUNNING = "PASS", "RUNNING"
 
 
 class Tone(Enum):
@@ -57,17 +47,15 @@ class Line:
     tone: Tone = Tone.PLAIN
 
 
-TONES: Mapping[type[Outcome], Tone] = {
-    Delivered: Tone.PLAIN,
-    Approved: Tone.GOOD,
-    SentBack: Tone.PLAIN,
-    CyclesUsedUp: Tone.ALERT,
-    Passed: Tone.GOOD,
-    Cleared: Tone.GOOD,
-    Failed: Tone.BAD,
-    RoundsUsedUp: Tone.BAD,
+TONES: Mapping[str, Tone] = {
+    "approved": Tone.GOOD,
+    "cycles_used_up": Tone.ALERT,
+    "passed": Tone.GOOD,
+    "cleared": Tone.GOOD,
+    "failed": Tone.BAD,
+    "rounds_used_up": Tone.BAD,
 }
-
+"""How outcomes are meant; others are plain."""
 
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
@@ -105,7 +93,7 @@ class Narration:
         self._report = report
         self._unfinished = unfinished
         self._base = base
-        self._turn: Turn | None = None
+        self._turn: TurnBegan | None = None
         self._waiting = False
         self._delayed = False
         self._starting: Mapping[str, str] = {}
@@ -114,6 +102,8 @@ class Narration:
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
         match event:
+            case RunOpened():
+                return self._opened(event)
             case ServerChosen():
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
@@ -121,8 +111,8 @@ class Narration:
             case RunBegan():
                 return self._began(event)
             case TurnBegan():
-                self._turn, self._waiting, self._delayed = event.turn, False, False
-                return Line(f"{place(event.turn)} begins ({event.provider})", Tone.QUIET)
+                self._turn, self._waiting, self._delayed = event, False, False
+                return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
             case HandoffEvent():
                 return self._handoff(event)
             case Warned():
@@ -131,14 +121,17 @@ class Narration:
                 return self._ended(event)
         return _step_line(event)
 
+    def _opened(self, event: RunOpened) -> Line:
+        return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
+
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
             self._starting, self._started = event.providers, []
             named = ", ".join(agents_in_words(event.providers))
             return Line(f"Starting {named} ...", Tone.QUIET)
-        self._started.append(event.name)
+        self._started.append(event.role)
         count = f"{len(self._started)} of {len(self._starting)}"
-        return Line(f"{event.name} has started, {count}", Tone.QUIET)
+        return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
         agents = ", ".join(sorted(set(event.providers.values())))
@@ -179,12 +172,12 @@ class Narration:
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-        if event.final_status is FinalStatus.RUNNING:
+        if event.final_status == RUNNING:
             return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
-        tone = Tone.GOOD if event.final_status is FinalStatus.PASS else Tone.BAD
+        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
 
     def _short(self, path: str) -> str:
@@ -197,9 +190,9 @@ def agents_in_words(providers: Mapping[str, str]) -> list[str]:
     return [f"{role} ({agent})" for role, agent in providers.items()]
 
 
-def place(step: Turn | Check) -> str:
+def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
-    if isinstance(step, Check):
+    if isinstance(step, CheckBegan | CheckEnded):
         return f"Round {step.round}, {step.stage}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
     return f"Round {step.round}{cycle}, {step.role}"
@@ -212,77 +205,14 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
         case Unpaused():
             return Line("The run goes on", Tone.QUIET)
         case CheckBegan():
-            return Line(f"{place(event.check)} begins: {event.command}", Tone.QUIET)
-        case TurnEnded():
-            return _ended_line(event, place(event.turn))
-        case CheckEnded():
-            return _ended_line(event, place(event.check))
-
-
-def _ended_line(event: TurnEnded | CheckEnded, where: str) -> Line:
-    kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
-    return Line(f"{where}: {event.outcome}  [{kept}]", TONES[type(event.outcome)])
+            return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
+        case TurnEnded() | CheckEnded():
+            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
+            text = f"{place(event)}: {event.detail}  [{kept}]"
+            return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 
 def _count(agents: Collection[str]) -> str:
     """Return how many agents there are, in words."""
     words = NUMBERS[len(agents)] if len(agents) < len(NUMBERS) else str(len(agents))
     return f"{words} agent{'' if len(agents) == 1 else 's'}"
-
-
-OUTCOME_WORDS: Mapping[type[Outcome], str] = {
-    Delivered: "delivered",
-    Approved: "approved",
-    SentBack: "sent_back",
-    CyclesUsedUp: "cycles_used_up",
-    Passed: "passed",
-    Cleared: "cleared",
-    Failed: "failed",
-    RoundsUsedUp: "rounds_used_up",
-}
-
-
-EVENT_NAMES: Mapping[type[RunEvent], str] = {
-    ServerChosen: "server",
-    AgentsStarting: "agents_starting",
-    AgentStarted: "agent_started",
-    RunBegan: "run_began",
-    TurnBegan: "turn_began",
-    TurnEnded: "turn_ended",
-    CheckBegan: "check_began",
-    CheckEnded: "check_ended",
-    Paused: "paused",
-    Unpaused: "unpaused",
-    Warned: "warning",
-    RunEnded: "run_ended",
-}
-
-
-def fields_of(event: RunEvent) -> dict[str, Any]:
-    """Return an event for programs."""
-    if isinstance(event, HandoffEvent):
-        return _fields(event, str(event.kind), "kind")
-    fields = _fields(event, EVENT_NAMES[type(event)], "turn", "check", "outcome")
-    if isinstance(event, TurnBegan | TurnEnded):
-        turn = event.turn
-        fields |= {"role": turn.role, "round": turn.round, "cycle": turn.cycle}
-    if isinstance(event, CheckBegan | CheckEnded):
-        fields |= {"stage": event.check.stage, "round": event.check.round}
-    if isinstance(event, TurnEnded | CheckEnded):
-        outcome = OUTCOME_WORDS[type(event.outcome)]
-        fields |= {"outcome": outcome, "detail": str(event.outcome)}
-    return fields
-
-
-def _fields(event: RunEvent, name: str, *without: str) -> dict[str, Any]:
-    told = {field: getattr(event, field) for field in event.__slots__ if field not in without}
-    return {"event": name, **{field: _plain(value) for field, value in told.items()}}
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Mapping():
-            return dict(value)
-        case tuple():
-            return list(value)
-    return value

@@ -1,6 +1,5 @@
 """How a run is shown: lines with the time, or JSON for programs. `live.py` is for terminals."""
 
-import json
 import os
 import sys
 from datetime import datetime
@@ -9,9 +8,9 @@ from typing import Self
 
 import click
 
-from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration, fields_of
+from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.runs.events import RunEvent
+from cli_agent_orchestrator.events import RunEvent, to_line
 from cli_agent_orchestrator.runs.view import Screens, View
 
 
@@ -55,7 +54,7 @@ class JsonView:
         """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
-        click.echo(json.dumps(fields_of(event)))
+        click.echo(to_line(event))
 
 
 def choose_view(base: Path, as_json: bool, report: str, unfinished: str = UNFINISHED) -> View:

@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from textwrap import shorten
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,8 +14,9 @@ import click
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
-from cli_agent_orchestrator.errors import PromptError, RunError, StateError
-from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
 from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
@@ -27,11 +29,17 @@ from cli_agent_orchestrator.pipeline.state import (
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.plain_files import folder_of
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.event_log import read_events
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.registry import find_run
+from cli_agent_orchestrator.runs.run_record import RunRecord, one_line, read_record
 from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
+from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
 
 EXCERPT_LINES = 30
-TASK_CHARACTERS = 200
+REVIEWED = ("approved", "sent_back", "cycles_used_up")
+TESTED = ("passed", "cleared", "failed", "rounds_used_up")
+"""Outcomes of reviews, and of tests and gates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +67,112 @@ class Report:
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
+    reason: str = ""
+    """Why it stopped without a verdict, if that is known."""
 
 
 @click.command()
+@click.argument("run", required=False)
 @click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; WD]")
 @click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [STATE_FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def report(as_json: bool, **options: str | None) -> None:
-    """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files."""
-    config = RunConfig.from_env(read_all_settings(options, os.environ, None))
-    found = build_report(read_state(config), config)
+def report(run: str | None, as_json: bool, **options: str | None) -> None:
+    """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the last run of this folder.
+    """
+    if run is not None:
+        if any(options.values()):
+            raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
+        found = report_of_run(run)
+    else:
+        config = RunConfig.from_env(read_all_settings(options, os.environ, None))
+        found = build_report(read_state(config.state_file, config.wd), Places.of(config))
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
         click.echo(printable(markdown(found)))
 
 
-def read_state(config: RunConfig) -> RunState:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a run keeps what a report is made from."""
+
+    wd: Path
+    state_file: Path
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Places":
+        return cls(config.wd, config.state_file)
+
+
+def report_of_run(name: str) -> Report:
+    """Return the report of a run that is named, whatever its project's state file is about now."""
+    state = state_folder(os.environ)
+    folder = run_folder(state, find_run(state, name, Path.cwd().resolve()).id)
+    record = read_record(folder)
+    if record is None:
+        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    places = Places(Path(record.wd), Path(record.state_file))
+    with suppress(RunError):
+        saved = read_state(places.state_file, places.wd)
+        if saved.progress.archive == record.archive:
+            return replace(build_report(saved, places), reason=record.reason)
+    return report_of_record(record, turns_of(read_events(folder)))
+
+
+def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
+    """Return the report of a run from its own folder and its archive."""
+    last = {turn.role: turn for turn in turns if turn.outcome}
+    texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
+    tests = [turn for turn in last.values() if turn.outcome in TESTED]
+    tested = max(tests, key=lambda turn: turn.sequence, default=None)
+    open_turn = next((turn for turn in turns if not turn.outcome), None)
+    return Report(
+        status=FinalStatus(record.status) if record.status.is_verdict else FinalStatus.RUNNING,
+        wd=record.wd,
+        state_file=record.state_file,
+        archive=str(archive_folder(Path(record.wd), record.archive).path),
+        task=record.task_line,
+        session_name=record.session_name,
+        agents=dict(record.providers),
+        terminals=dict(record.terminals),
+        round=record.round,
+        due=f"round {open_turn.round}, {open_turn.role}" if open_turn else "its next turn",
+        turns=[_journal_entry(turn) for turn in turns if turn.outcome],
+        evidence=extract_test_evidence(texts[tested.role] if tested else "", EXCERPT_LINES),
+        notes={
+            role: extract_review_notes(texts[role], EXCERPT_LINES)
+            for role, turn in last.items()
+            if turn.outcome in REVIEWED and texts[role]
+        },
+        open_notes={},
+        reason=record.reason,
+    )
+
+
+def _journal_entry(turn: RunTurn) -> TurnRecord:
+    return TurnRecord(
+        sequence=turn.sequence,
+        role=turn.role,
+        round=turn.round,
+        cycle=turn.cycle,
+        provider=turn.provider,
+        began=turn.began,
+        ended=turn.ended or turn.began,
+        worked=turn.seconds,
+        outcome=turn.detail,
+        reply=turn.reply_name,
+        source="",
+        reviewed=turn.reviewed,
+    )
+
+
+def read_state(path: Path, wd: Path) -> RunState:
     """Return the saved state; unlike a run, leave a file alone that cannot be read."""
-    path = config.state_file
     try:
-        data = folder_of(path, config.wd).read(path.name, LARGEST_STATE)
+        data = folder_of(path, wd).read(path.name, LARGEST_STATE)
         content = json.loads(data.decode("utf-8-sig"))
         state, half = from_json(content), find_half_character(content)
     except FileNotFoundError:
@@ -92,17 +185,17 @@ def read_state(config: RunConfig) -> RunState:
     return state
 
 
-def build_report(state: RunState, config: RunConfig) -> Report:
+def build_report(state: RunState, places: Places) -> Report:
     """Join the state of a run with what its archive tells."""
     archive, turns = None, []
     if state.progress.archive:
-        kept = ResponseFiles(config.wd, state.progress.archive, {}).kept
+        kept = archive_folder(places.wd, state.progress.archive)
         archive, turns = kept.path, Journal(kept).read()
     tested = _last_test(state) or _last_feedback(state)
     return Report(
         status=state.final_status,
-        wd=state.wd or str(config.wd),
-        state_file=str(config.state_file),
+        wd=state.wd or str(places.wd),
+        state_file=str(places.state_file),
         archive=str(archive or ""),
         task=_task_line(state),
         session_name=state.session_name,
@@ -167,6 +260,8 @@ def _facts(found: Report) -> list[str]:
             f"- Time: {_when(began)} to {_when(ended)}, {len(found.turns)} turns, "
             f"agents worked {duration(working)}"
         )
+    if found.reason:
+        lines.append(f"- Stopped: {' '.join(found.reason.split())}")
     if found.archive:
         lines.append(f"- Prompts and replies: {found.archive}")
     lines.append(f"- State: {found.state_file}")
@@ -196,8 +291,7 @@ def _task_line(state: RunState) -> str:
         summary = parse_task(state.prompt).explore_summary
     except PromptError:
         summary = state.prompt.strip() or "(not saved)"
-    paragraph = " ".join(summary.split("\n\n")[0].split())
-    return shorten(paragraph, TASK_CHARACTERS, placeholder=" …")
+    return one_line(summary)
 
 
 def _due(state: RunState) -> str:

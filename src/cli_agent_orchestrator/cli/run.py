@@ -6,13 +6,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
+from cli_agent_orchestrator.layout import STATE_FILE, TEMPORARY_FOLDER
+from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     OUT_OF_PROJECT,
@@ -22,10 +23,14 @@ from cli_agent_orchestrator.settings import (
     Setting,
     check_path,
     expand_path,
+    find_sources,
     merge_settings,
     read_project_settings,
     read_settings_file,
 )
+
+if TYPE_CHECKING:
+    from cli_agent_orchestrator.runs.conductor import RunRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,6 +42,11 @@ METAVARS = {
     Kind.SECONDS: "SECONDS",
 }
 FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
+DETACHED = """
+The run {id} has begun and goes on without this terminal.
+  See what it does:  cao watch {id}
+  List all runs:     cao runs
+  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -74,6 +84,11 @@ def setting_options(command: Command) -> Command:
 @click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Start the run apart from this terminal, and return when it has begun.",
+)
+@click.option(
     "--replace-terminals",
     is_flag=True,
     help="Resume with new agents for those that are lost or in error.",
@@ -83,6 +98,7 @@ def run(
     task: str | None,
     config_file: str | None,
     as_json: bool,
+    detach: bool,
     replace_terminals: bool,
     **options: str | bool | None,
 ) -> None:
@@ -93,36 +109,82 @@ def run(
     Every setting can be given as an option, as an environment variable (the name in brackets) or
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
+    With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
+    shows what it does.
+
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
-    with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.cli.conduct import conduct
-        from cli_agent_orchestrator.cli.narration import unfinished_words
-        from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.discovery import name_server
-        from cli_agent_orchestrator.runs.conductor import RunRequest
-
     given = {name: _text(value) for name, value in options.items()}
     if task is not None:
         if given.get("PROMPT_FILE") or given.get("PROMPT"):
             raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
         given["PROMPT_FILE"] = task
-    settings = read_all_settings(given, os.environ, config_file)
-    named = name_server(os.environ, given.get("API"))
-    if named is not None:
-        settings["API"] = named.url
-    config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
-    insisted = merge_settings(given, os.environ, {})
-    request = RunRequest(
-        config=config,
-        settings=settings,
-        insisted=insisted,
-        replace_terminals=replace_terminals,
-    )
+    request = build_request(given, os.environ, config_file, replace_terminals)
+    if detach:
+        _launch(given, config_file, replace_terminals, request.config, as_json)
+        return
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.cli.conduct import conduct
+        from cli_agent_orchestrator.cli.narration import unfinished_words
+        from cli_agent_orchestrator.cli.progress import choose_view
+
+    config = request.config
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
+
+
+def build_request(
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    config_file: str | None,
+    replace_terminals: bool,
+) -> "RunRequest":
+    """Return what is asked for by options, environment and file; raise what is wrong with it."""
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.discovery import name_server
+        from cli_agent_orchestrator.runs.conductor import RunRequest
+
+    file = read_file_settings(given, environ, config_file)
+    settings = merge_settings(given, environ, file)
+    sources = find_sources(given, environ, file)
+    named = name_server(environ, given.get("API"))
+    if named is not None:
+        settings["API"] = named.url
+        sources["API"] = "option" if given.get("API") else "environment"
+    return RunRequest(
+        config=RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE),
+        settings=settings,
+        insisted=merge_settings(given, environ, {}),
+        replace_terminals=replace_terminals,
+        sources=sources,
+    )
+
+
+def _launch(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    replace_terminals: bool,
+    config: RunConfig,
+    as_json: bool,
+) -> None:
+    """Start a run apart from this terminal, and say how to find it again."""
+    with importing():
+        from cli_agent_orchestrator.cli.command import detached_words
+        from cli_agent_orchestrator.cli.progress import JsonView, PlainView
+        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
+
+    launcher = Launcher(detached_words(sys.executable), os.environ)
+    request = LaunchRequest(given, config_file, replace_terminals)
+    view = JsonView() if as_json else PlainView(config.wd)
+    try:
+        launched = launcher.launch(request, Path.cwd(), view.tell)
+    except KeyboardInterrupt:
+        click.echo("cao: stopped before the run had begun", err=True)
+        raise
+    if not as_json:
+        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
 
 
 def report_command(config: RunConfig, here: Path) -> str:
@@ -138,17 +200,24 @@ def report_command(config: RunConfig, here: Path) -> str:
 def read_all_settings(
     options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of all levels; the file is the one named, else the project's own."""
+    """Return the settings of all levels."""
+    return merge_settings(options, environ, read_file_settings(options, environ, config_file))
+
+
+def read_file_settings(
+    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
         named = read_settings_file(Path(config_file))
         if "GATE" in named:
             raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
-        return merge_settings(options, environ, named)
+        return named
     folder = expand_path("WD", merge_settings(options, environ, {}).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
-    return merge_settings(options, environ, file)
+    return file
 
 
 def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
@@ -200,7 +269,7 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
 
 def _is_for_state(path: Path, folder: Path) -> bool:
     """Is it a file that a project may name for its state, and none that it lives by?"""
-    below = Path(os.path.realpath(folder), ".tmp")
+    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
     return path.suffix == ".json" and path.is_relative_to(below)
 
 

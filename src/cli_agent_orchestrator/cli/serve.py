@@ -5,21 +5,26 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import click
 
-from cli_agent_orchestrator.api.app import create_app
+from cli_agent_orchestrator.api.app import create_app, serve_runs
 from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
+from cli_agent_orchestrator.cli.command import detached_words
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
 from cli_agent_orchestrator.discovery import ADDRESS, Found, server_url
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.launch import Launcher
 from cli_agent_orchestrator.runs.run_log import OneLine
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.settings import BY_NAME
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 Ready = Callable[[int], None]
@@ -58,10 +63,28 @@ async def serve_terminals(
             identity=keys.token,
             allowed_hosts={config.host},
         )
+        launcher = Launcher(detached_words(sys.executable), environment_of_runs(config))
+        serve_runs(app, RunService(config.state_dir, launcher))
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
         folder.remove(ADDRESS)
         await service.close()
+
+
+def environment_of_runs(config: ServerConfig) -> dict[str, str]:
+    """Return the environment of runs that a server starts: they find it by its state folder.
+
+    What a run is to do is said by who asks for it, and not by how the server was started.
+    """
+    own = {
+        name: value
+        for name, value in config.environ.items()
+        if name not in BY_NAME and name != "CAO_API"
+    }
+    if own.get("CAO_PORT"):
+        # That port is ours; should they need a server of their own, it takes another.
+        own["CAO_PORT"] = "0"
+    return {**own, "CAO_STATE_DIR": str(config.state_dir.absolute())}
 
 
 @contextmanager

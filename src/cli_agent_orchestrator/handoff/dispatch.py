@@ -10,10 +10,11 @@ from typing import Protocol, Self
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.errors import HandoffTimeout, NoResponseFile, TurnFailed
+from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.delivery import Handover, Letter, Messenger
 from cli_agent_orchestrator.handoff.lookout import Lookout, Subject
 from cli_agent_orchestrator.handoff.mailbox import Mailbox, QueueMailbox
-from cli_agent_orchestrator.handoff.progress import EventKind, Narrator, OnEvent, ignore
+from cli_agent_orchestrator.handoff.progress import Narrator, OnEvent, ignore
 from cli_agent_orchestrator.handoff.replies import (
     Envelope,
     Keep,

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.lookout import Subject
 from cli_agent_orchestrator.models import TerminalStatus
 
@@ -15,52 +14,6 @@ DELAY_SECONDS = 2.0
 """A delivery that takes longer is worth telling."""
 DELAY_FACTOR = 3.0
 """It is told again when it has taken so many times as long."""
-
-
-class EventKind(StrEnum):
-    """What there is to tell."""
-
-    DISPATCHED = "dispatched"
-    """The prompt has been sent, and the agent has it."""
-    UNCONFIRMED = "unconfirmed"
-    """The prompt has been sent, and nobody knows if the agent has it."""
-    ASKED_AGAIN = "asked_again"
-    """The whole prompt is about to be sent once more; `text` says why."""
-    DELAYED = "delayed"
-    """A message could not be delivered yet; `text` says why, `since` from when on."""
-    RESUMED = "resumed"
-    """The prompt had been sent before; it is not sent again."""
-    STATUS = "status"
-    """The status of the terminal changed."""
-    WAITING_FOR_PERSON = "waiting_for_person"
-    """The agent asks something; `text` is the command that leads to its terminal."""
-    FILE_SEEN = "file_seen"
-    """The response file is complete."""
-    WARNING = "warning"
-    """Something is not as it should be, but the wait goes on."""
-    STREAM_LOST = "stream_lost"
-    """The server does not tell what happens any more: it is asked now and then instead."""
-    STREAM_BACK = "stream_back"
-    """It tells again."""
-    REMINDED = "reminded"
-    """The agent was told again to write its file."""
-    ACCEPTED = "accepted"
-    """The reply is there; `text` says where it is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandoffEvent:
-    """One thing that happened in a turn."""
-
-    kind: EventKind
-    terminal_id: str
-    role: str
-    at: float
-    """Unix time."""
-    text: str = ""
-    status: TerminalStatus | None = None
-    since: float | None = None
-    """Unix time; since when it is so."""
 
 
 OnEvent = Callable[[HandoffEvent], None]
@@ -84,7 +37,7 @@ class Narrator:
         self._delay_told = 0.0
 
     def tell(self, kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> None:
-        self._on_event(HandoffEvent(kind, *self._who, self._clock.now(), text, status))
+        self._on_event(HandoffEvent(self._clock.now(), kind, *self._who, text, status))
 
     def warn(self, text: str) -> None:
         logger.warning("%s %s: %s", *self._who, text)
@@ -115,7 +68,7 @@ class Narrator:
         logger.warning("%s %s: not delivered: %s", *self._who, reason)
         now = self._clock.now()
         self._on_event(
-            HandoffEvent(EventKind.DELAYED, *self._who, now, reason, since=now - seconds)
+            HandoffEvent(now, EventKind.DELAYED, *self._who, reason, since=now - seconds)
         )
 
     def silence(self, error: object) -> None:

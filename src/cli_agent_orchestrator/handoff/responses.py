@@ -1,11 +1,7 @@
 """The response files of a run: where an agent writes its reply, and where replies are kept.
 
-    WD/.tmp/.gitignore                         so that a run never dirties a repository
-    WD/.tmp/agent-responses/<file of a role>   written by the agent
-    WD/.tmp/<run>/NNN-<role>.md                a reply that was accepted
-    WD/.tmp/<run>/NNN-<role>-stale.md          a file that lay there before the prompt was sent
-
-What lies in a working directory may come from anybody: `plain_files.py` is how it is touched.
+`layout.py` has the picture. What lies in a working directory may come from anybody:
+`plain_files.py` is how it is touched.
 """
 
 import os
@@ -15,17 +11,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
+from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName
 from cli_agent_orchestrator.handoff.sighting import Signature
+from cli_agent_orchestrator.layout import (
+    IGNORE_FILE,
+    KEPT_PATTERN,
+    archive_folder,
+    kept_name,
+    response_folder,
+    temporary_folder,
+)
 from cli_agent_orchestrator.plain_files import LARGEST_TEXT, Folder, is_too_large
-
-TEMPORARY_FOLDER = ".tmp"
-RESPONSE_FOLDER = "agent-responses"
-
-# 20250131-120000
-RUN_PATTERN = r"[0-9A-Za-z][0-9A-Za-z._-]*"
-# 007-analyst.md
-ARCHIVE_PATTERN = r"(\d{3,})-.*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +62,12 @@ class ResponseFiles:
 
     def __init__(self, working_directory: Path, run: str, names: Mapping[str, str]) -> None:
         """Take where the agents work, what the archive is called, and the file of each role."""
-        if not re.fullmatch(RUN_PATTERN, run) or run == RESPONSE_FOLDER:
-            raise UsageError(f"{run!r} cannot name the archive folder of a run")
         self._names = dict(names)
         root = working_directory.absolute()
-        self.temporary = Folder(root, (TEMPORARY_FOLDER,))
+        self.temporary = temporary_folder(root)
         """Where everything is that belongs to runs."""
-        self._responses = Folder(root, (TEMPORARY_FOLDER, RESPONSE_FOLDER))
-        self.kept = Folder(root, (TEMPORARY_FOLDER, run))
+        self._responses = response_folder(root)
+        self.kept = archive_folder(root, run)
         """Where replies are kept, and the journal beside them."""
         self.folder = self._responses.path
         """Where agents write."""
@@ -92,7 +86,7 @@ class ResponseFiles:
             self._responses.make()
             # So that git does not see any of it.
             with suppress(FileExistsError):
-                self.temporary.create(".gitignore", b"*\n")
+                self.temporary.create(IGNORE_FILE, b"*\n")
         except OSError as error:
             reason = f"cannot be written: {error.strerror}"
             raise BadFolder(str(self.temporary.root), reason) from error
@@ -138,7 +132,7 @@ class ResponseFiles:
 
     def archived(self, role: str, sequence: int) -> tuple[Path, Response] | None:
         """Return the reply that was kept under a number, and where; None if there is none."""
-        name = f"{sequence:03d}-{role}.md"
+        name = kept_name(sequence, role)
         response = _read(self.kept, name)
         return None if response is None else (self.archive_folder / name, response)
 
@@ -146,7 +140,7 @@ class ResponseFiles:
         """Return the number after the highest one in the archive; the first is 1."""
         with _explained(self.archive_folder, "read"):
             names = self.kept.names()
-        found = (re.fullmatch(ARCHIVE_PATTERN, name) for name in names)
+        found = (re.fullmatch(KEPT_PATTERN, name) for name in names)
         return max((int(match[1]) for match in found if match), default=0) + 1
 
     def _move(self, role: str, stem: str) -> Path:

@@ -7,9 +7,10 @@ from typing import Protocol
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import ApiError
+from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.lookout import in_words, is_passing
 from cli_agent_orchestrator.handoff.mailbox import Post, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.progress import EventKind, Narrator
+from cli_agent_orchestrator.handoff.progress import Narrator
 from cli_agent_orchestrator.handoff.wait import backoff
 from cli_agent_orchestrator.models import TerminalEvent
 

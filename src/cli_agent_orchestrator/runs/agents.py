@@ -10,17 +10,14 @@ import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Protocol
 
-from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
-from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.starting import (
     Agent,
@@ -29,6 +26,7 @@ from cli_agent_orchestrator.runs.starting import (
     Starts,
     exit_quietly,
     is_gone,
+    new_session_name,
     start_in_new_session,
     start_in_session,
 )
@@ -43,6 +41,7 @@ class NewRun:
     config: RunConfig
     flow: Flow
     task: Task
+    run_id: str
 
 
 class Terminals(Starts, Protocol):
@@ -54,16 +53,16 @@ class Terminals(Starts, Protocol):
 ALONE = Onlooker()
 
 
-def init_new_run(
-    terminals: Terminals, new: NewRun, clock: Clock, onlooker: Onlooker = ALONE
-) -> RunState:
+def init_new_run(terminals: Terminals, new: NewRun, onlooker: Onlooker = ALONE) -> RunState:
     """Start an agent for each role, in a session of their own, and return how the run begins.
 
-    Raises `Stopped` when the onlooker stops it; none of the agents is left then.
+    Session and archive have the id of the run. Raises `Stopped` when the onlooker stops it; none of
+    the agents is left then.
     """
     config = new.config
     providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
-    session, ids = start_in_new_session(terminals, _agents(new.flow, providers), onlooker)
+    agents = _agents(new.flow, providers)
+    session, ids = start_in_new_session(terminals, new.run_id, agents, onlooker)
     return RunState(
         api=config.api if config.api_given else DEFAULT_API,
         provider=config.provider,
@@ -73,9 +72,7 @@ def init_new_run(
         flow=new.flow,
         terminals={role: ids[role] for role in providers},
         phase=new.flow.first.name,
-        progress=Progress(
-            archive=new_archive_name(config, clock), providers=providers, settings=config.settings
-        ),
+        progress=Progress(archive=new.run_id, providers=providers, settings=config.settings),
     )
 
 
@@ -163,12 +160,6 @@ def exit_left_terminals(terminals: Terminals, state: RunState) -> bool:
     return bool(left)
 
 
-def new_archive_name(config: RunConfig, clock: Clock) -> str:
-    """Name the archive folder after the time, and such that it is new."""
-    name = f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}"
-    return Folder(config.wd, (".tmp",)).free_name(name)
-
-
 def _agents(flow: Flow, providers: Mapping[str, str]) -> Mapping[str, Agent]:
     return {role: Agent(flow.role(role).profile, agent) for role, agent in providers.items()}
 
@@ -183,7 +174,7 @@ def _start_again(
     except ApiRefused as error:
         if not is_gone(error):
             raise
-    return start_in_new_session(terminals, agents, onlooker)
+    return start_in_new_session(terminals, new_session_name(), agents, onlooker)
 
 
 def _fate(terminals: Terminals, state: RunState, role: str, also_failed: bool) -> str:

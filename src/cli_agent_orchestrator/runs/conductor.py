@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.clock import Clock, SystemClock
@@ -17,6 +17,16 @@ from cli_agent_orchestrator.errors import (
     ResumeError,
     UnknownName,
     UsageError,
+)
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    Warned,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
@@ -40,22 +50,21 @@ from cli_agent_orchestrator.runs.agents import (
     exit_terminals,
     find_lost_terminals,
     init_new_run,
-    new_archive_name,
     replace_terminals,
     verify_resume_terminals,
-)
-from cli_agent_orchestrator.runs.events import (
-    AgentsStarting,
-    AgentStarted,
-    RunBegan,
-    RunEnded,
-    ServerChosen,
-    Warned,
 )
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
+from cli_agent_orchestrator.runs.run_record import (
+    RunRecord,
+    SavedSetting,
+    one_line,
+    without_secrets,
+)
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
@@ -65,6 +74,8 @@ from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_
 
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
+NOT_RECORDED = ("PROMPT", "RESUME")
+"""The task is recorded as such; the other is about one start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,8 @@ class RunRequest:
     insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What of it was given by option or variable, and does not merely stand in a file."""
     replace_terminals: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting came from: option, environment or file."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
@@ -140,6 +153,16 @@ class Conductor:
         self._state_file = state_file_of(request.config, given.state_folder, self._clock)
         self._state: RunState | None = None
         self.is_saved = False
+        self._recorder = Recorder(given.state_folder, self._clock)
+        self._is_open = False
+        self._early: list[str] = []
+        """What is to be said as soon as the run has an id."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._recorder.close()
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
@@ -158,6 +181,7 @@ class Conductor:
 
     def end(self, exit_code: int, reason: str = "") -> None:
         """Tell how the run ended."""
+        self._tell_early()
         status = self._state.final_status if self._state else FinalStatus.RUNNING
         number = self._state.round if self._state else 0
         ended = RunEnded(
@@ -170,7 +194,7 @@ class Conductor:
             if self._state is None or self._config.cleanup_on_exit
             else self._state.session_name,
         )
-        self._view.tell(ended)
+        self._tell(ended)
 
     def _begin(self, saved: RunState | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
@@ -179,10 +203,12 @@ class Conductor:
         self._check_flow(flow)
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
+        run_id = new_run_id(self._clock)
+        self._open(run_id, task, resumed=False)
         # Before anything that takes its time, so that there is something to be seen.
         self._tell_starting(providers)
         with self._server(self._config) as client:
-            state = self._start(client, NewRun(self._config, flow, task))
+            state = self._start(client, NewRun(self._config, flow, task, run_id))
             with ExitStack() as undo:
                 undo.callback(exit_terminals, client, state)
                 self._interrupts.check()
@@ -196,7 +222,7 @@ class Conductor:
 
     def _start(self, client: ApiClient, new: NewRun) -> RunState:
         try:
-            return init_new_run(client, new, self._clock, self._onlooker())
+            return init_new_run(client, new, self._onlooker())
         except Stopped as stopped:
             self._warn(str(stopped))
             raise
@@ -216,8 +242,9 @@ class Conductor:
             chosen = (self._request.chosen_provider(role.name) for role in saved.flow.roles)
             self._check_providers(config, filter(None, chosen))
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
-        archive = saved.progress.archive or new_archive_name(self._config, self._clock)
+        archive = saved.progress.archive or new_run_id(self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
+        self._open(archive, task, resumed=True)
         with (
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
@@ -251,7 +278,7 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
-            self._view.tell(ServerChosen(self._clock.now(), link.url, link.how))
+            self._tell(ServerChosen(self._clock.now(), link.url, link.how))
             # Without API our own commands look in the state folder, and find the same server.
             prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
             self._view.connect(client, prefix)
@@ -272,7 +299,7 @@ class Conductor:
         gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
         plan = Plan(briefing, config.rules, config.handoff, gate if config.gate else None)
         records = Records(self._state_file, files, Journal(files.kept))
-        return Runner(client, plan, records, self._view.tell)
+        return Runner(client, plan, records, self._tell)
 
     def _objections(self, saved: RunState) -> tuple[str, ...]:
         """Return what speaks against going on with the saved run."""
@@ -363,13 +390,13 @@ class Conductor:
 
     def _tell_starting(self, providers: Mapping[str, str]) -> None:
         if providers:
-            self._view.tell(AgentsStarting(self._clock.now(), providers))
+            self._tell(AgentsStarting(self._clock.now(), providers))
 
     def _onlooker(self) -> Onlooker:
         return Onlooker(self._tell_started, self._interrupts.when_noted)
 
     def _tell_started(self, role: str, terminal_id: str) -> None:
-        self._view.tell(AgentStarted(self._clock.now(), role, terminal_id))
+        self._tell(AgentStarted(self._clock.now(), role, terminal_id))
 
     def _tell_begin(
         self,
@@ -389,10 +416,44 @@ class Conductor:
             replaced=replaced,
             permissions=permissions_of(client, state),
         )
-        self._view.tell(began)
+        self._tell(began)
+
+    def _open(self, run_id: str, task: Task, *, resumed: bool) -> None:
+        """Give the run its folder, and tell its id before anything else."""
+        config = self._config
+        record = RunRecord(
+            id=run_id,
+            wd=str(config.wd),
+            state_file=str(config.state_file),
+            archive=run_id,
+            task=task.text,
+            task_line=one_line(task.explore_summary),
+            started=self._clock.now(),
+            settings=saved_settings(config, self._request),
+            pid=os.getpid(),
+        )
+        run_id = self._recorder.start(record, resumed=resumed)
+        self._is_open = True
+        self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
+        self._tell_early()
+
+    def _tell_early(self) -> None:
+        self._is_open = True
+        early, self._early = self._early, []
+        for text in early:
+            self._warn(text)
 
     def _warn(self, text: str) -> None:
-        self._view.tell(Warned(self._clock.now(), text))
+        if self._is_open:
+            self._tell(Warned(self._clock.now(), text))
+        else:
+            self._early.append(text)
+
+    def _tell(self, event: RunEvent) -> None:
+        """Record an event, show it, and say if it could not be recorded."""
+        self._recorder.tell(event, self._view.tell)
+        for trouble in self._recorder.pop_troubles():
+            self._warn(trouble)
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
@@ -401,6 +462,17 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
         return ""
     told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
     return ", ".join(sorted({str(word) for word in told if word}))
+
+
+def saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:
+    """Return what a run is started with, by name: the value and where it came from."""
+    given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
+    if "API" in given:
+        given["API"] = without_secrets(given["API"])
+    return {
+        name: SavedSetting(value, request.sources.get(name, "default"))
+        for name, value in {**given, **config.settings}.items()
+    }
 
 
 def state_file_of(config: RunConfig, state_folder: Path, clock: Clock) -> StateFile:

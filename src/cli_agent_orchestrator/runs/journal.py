@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.layout import JOURNAL_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
-JOURNAL_FILE = "turns.jsonl"
+COMMAND = "command"
+"""What a gate has where a turn has its agent, and where its reply came from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from datetime import datetime
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import RunLocked, StateError
+from cli_agent_orchestrator.layout import OWNER_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
-OWNER_FILE = "run.owner"
 LARGEST_OWNER = 1000
 
 

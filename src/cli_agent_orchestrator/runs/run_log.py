@@ -8,9 +8,9 @@ from io import TextIOWrapper
 
 from cli_agent_orchestrator.characters import BREAKS, CONTROLS, HALVES
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.layout import LOG_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
-LOG_FILE = "run.log"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}{HALVES}]"

@@ -16,11 +16,12 @@ from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateError, TurnFailed
+from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, Paused, Unpaused, tell_nobody
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
-from cli_agent_orchestrator.handoff.progress import HandoffEvent
 from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.layout import PROMPT_LABEL
 from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
@@ -37,23 +38,10 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
-from cli_agent_orchestrator.runs.events import (
-    CheckBegan,
-    CheckEnded,
-    OnRunEvent,
-    Paused,
-    TurnBegan,
-    TurnEnded,
-    Unpaused,
-    tell_nobody,
-)
+from cli_agent_orchestrator.runs.events import check_began, check_ended, turn_began, turn_ended
 from cli_agent_orchestrator.runs.gate import Gate, GateCommand
-from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.journal import COMMAND, Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
-
-PROMPT_LABEL = "prompt"
-COMMAND = "command"
-"""What stands in the journal where a turn has its agent, and where its reply came from."""
 
 
 class Wish(Enum):
@@ -214,7 +202,7 @@ class Runner:
         turn = dispatch.turn
         terminal_id = self.state.terminal_of(turn.role)
         provider = self.state.provider_of(turn.role)
-        self._tell(TurnBegan(self._clock.now(), turn, dispatch.sequence, terminal_id, provider))
+        self._tell(turn_began(self._clock.now(), dispatch, terminal_id, provider))
 
     def _next_sequence(self) -> int:
         """Return the number under which the next thing is archived."""
@@ -268,37 +256,38 @@ class Runner:
         self._records.journal.write(record)
         self._save(state)
         archive = str(reply.archive)
-        self._tell(TurnEnded(ended, turn, dispatch.sequence, outcome, worked, archive))
+        self._tell(turn_ended(ended, dispatch, outcome, worked, archive))
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
         gate = self._plan.gate
         if gate is None:
             raise RunError(f"the flow has a gate, {check.stage}, and there is no command for it")
-        sequence, began = self._next_sequence(), self._clock.now()
-        self._tell(CheckBegan(began, check, sequence, gate.command))
+        sequence = self._next_sequence()
+        began = check_began(self._clock.now(), check, sequence, gate.command)
+        self._tell(began)
         result = self._gate.run(gate)
         archive = self._records.files.archive_text(check.stage, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         state, outcome = record_check(self.state, check, result, self._plan.rules)
-        ended = self._clock.now()
+        ended = check_ended(began, self._clock.now(), outcome, str(archive))
         record = TurnRecord(
             sequence=sequence,
             role=check.stage,
             round=check.round,
             cycle=1,
             provider=COMMAND,
-            began=began,
-            ended=ended,
-            worked=ended - began,
-            outcome=str(outcome),
+            began=began.at,
+            ended=ended.at,
+            worked=ended.seconds,
+            outcome=ended.detail,
             reply=archive.name,
             source=COMMAND,
             reviewed=False,
         )
         self._records.journal.write(record)
         self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
-        self._tell(CheckEnded(ended, check, sequence, outcome, ended - began, str(archive)))
+        self._tell(ended)
 
     def _hold(self) -> None:
         """Wait until the pause is lifted or the run is to stop."""

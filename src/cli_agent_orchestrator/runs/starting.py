@@ -71,12 +71,16 @@ class Onlooker:
     when_stopped: WhenStopped = never_stopped
 
 
+def new_session_name() -> str:
+    """Return a name that no session has."""
+    return f"cao-{uuid.uuid4().hex[:8]}"
+
+
 def start_in_new_session(
-    terminals: Starts, agents: Mapping[str, Agent], onlooker: Onlooker
+    terminals: Starts, name: str, agents: Mapping[str, Agent], onlooker: Onlooker
 ) -> tuple[str, dict[str, str]]:
-    """Start agents in a session of their own; return its name and their ids."""
+    """Start agents in a session of their own; return what it is called now and their ids."""
     (first, agent), *others = agents.items()
-    name = f"cao-{uuid.uuid4().hex[:8]}"
     answers: list[Answer] = []
 
     def begin(_: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Protocol, Self
 
-from cli_agent_orchestrator.runs.events import RunEvent
+from cli_agent_orchestrator.events import RunEvent
 
 
 class Screens(Protocol):

@@ -1,0 +1,118 @@
+"""Commands about runs: runs, watch."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
+
+EXIT_ERROR, EXIT_INTERRUPTED = 3, 130
+MOST_ROWS = 20
+HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
+UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+LEFT = """
+You have stopped watching; the run goes on. Come back with: cao watch {id}"""
+KILLED = """\
+The run was interrupted: its process is gone, its agents may still be there.
+Resume it with `cao run` in {wd}"""
+
+
+@click.command()
+@click.option("--all", "show_all", is_flag=True, help=f"List all runs, not the last {MOST_ROWS}.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def runs(show_all: bool, as_json: bool) -> None:
+    """List runs: those of this folder first, then all others, the newest first.
+
+    \b
+    running      its process is at work; ROUND is the round it is in
+    paused       it waits to be resumed
+    interrupted  its process was killed; `cao run` in its folder resumes it
+    PASS, FAIL   it has ended with this verdict
+    stopped      a person stopped it (Ctrl-C); `cao run` in its folder resumes it
+    failed       an error stopped it; `cao report ID` says more
+
+    Other commands take a run by its ID, the beginning of it, or its last letters.
+    """
+    found = list_runs(state_folder(os.environ))
+    here = Path.cwd().resolve()
+    found.sort(key=lambda run: not run.works_in(here))
+    shown = found if show_all or as_json else found[:MOST_ROWS]
+    if as_json:
+        click.echo(json.dumps([asdict(run) for run in shown], indent=2))
+    elif not found:
+        click.echo("No runs yet. Start one with: cao run task.md")
+    else:
+        for line in table(shown, here, time.time()):
+            click.echo(line)
+        if len(shown) < len(found):
+            click.echo(f"{len(found) - len(shown)} more: cao runs --all")
+
+
+def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
+    """Yield runs as aligned columns, each on a line."""
+    rows = [HEADINGS, *(_row(run, here, now) for run in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
+    for *cells, last in rows:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield f"{'  '.join(padded)}  {last}".rstrip()
+
+
+def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
+    folder = "." if run.wd == str(here) else one_line(run.wd) or "-"
+    started = age(now - run.started) if run.started else "-"
+    return (
+        run.id,
+        str(run.status),
+        str(run.round or "-"),
+        started,
+        folder,
+        one_line(run.task),
+    )
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, roughly: `40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size in UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(seconds, 0))} s"
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON, a line each.")
+def watch(run: str | None, as_json: bool) -> None:
+    """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder. Ctrl-C stops watching and leaves the run alone.
+
+    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
+    """
+    from cli_agent_orchestrator.cli.progress import JsonView, PlainView  # not for a list
+    from cli_agent_orchestrator.events import RunEnded
+    from cli_agent_orchestrator.runs.event_log import follow
+
+    state = state_folder(os.environ)
+    found = find_run(state, run, Path.cwd().resolve())
+    view = JsonView() if as_json else PlainView(Path(found.wd), f"cao report {found.id}")
+    last = None
+    try:
+        for last in follow(run_folder(state, found.id)):
+            view.tell(last)
+    except KeyboardInterrupt:
+        click.echo(LEFT.format(id=found.id), err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    if isinstance(last, RunEnded):
+        sys.exit(last.exit_code)
+    click.echo(printable(KILLED.format(wd=found.wd)), err=True)
+    sys.exit(EXIT_ERROR)

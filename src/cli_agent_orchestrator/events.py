@@ -1,0 +1,367 @@
+"""What a run tells while it lasts, and the one form these events have as JSON.
+
+Every event has a `seq`, which counts the events of a run from 1 on, the time `at` which it
+happened, and a `type`; role, round, cycle and terminal where it has them:
+
+    {"seq": 9, "at": 1763200000.1, "type": "turn_began", "role": "analyst", "round": 1, …}
+
+The events of a turn have the name of their kind as type. Reading is lenient: what a later version
+adds, a type or a field, is skipped, and what is missing or of another kind is no event.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from cli_agent_orchestrator.models import TerminalStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a run."""
+
+    at: float
+    """Unix time."""
+    seq: int = field(default=0, kw_only=True)
+    """Its number in the run; 0 as long as it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOpened(Event):
+    """A run has an id and a folder; its agents are not there yet."""
+
+    run: str
+    """The id."""
+    wd: str
+    """Where its agents work."""
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChosen(Event):
+    """The server is there whose agents the run will use."""
+
+    url: str
+    how: str
+    """Why it is the one, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsStarting(Event):
+    """Agents are about to be started."""
+
+    providers: Mapping[str, str]
+    """Which agent each role is to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted(Event):
+    """One of them is there."""
+
+    role: str
+    terminal_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegan(Event):
+    """The agents are there and the first turn can be taken."""
+
+    session_name: str
+    terminals: Mapping[str, str]
+    """Ids by role."""
+    providers: Mapping[str, str]
+    """The agent of each role."""
+    archive: str
+    """The folder in which all prompts and replies are kept."""
+    resumed: bool = False
+    replaced: tuple[str, ...] = ()
+    """The roles whose agents were started for lost ones."""
+    permissions: str = ""
+    """What the agents may do without asking; empty if the server does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBegan(Event):
+    """The state is saved, and the prompt is about to be sent."""
+
+    role: str
+    round: int
+    cycle: int
+    sequence: int
+    """The number under which prompt and reply are kept."""
+    terminal_id: str
+    provider: str
+    reviewed: bool = True
+    """Does a review follow, or is it one? Only then a cycle is worth telling."""
+
+
+class EventKind(StrEnum):
+    """What there is to tell of a turn under way."""
+
+    DISPATCHED = "dispatched"
+    """The prompt has been sent, and the agent has it."""
+    UNCONFIRMED = "unconfirmed"
+    """The prompt has been sent, and nobody knows if the agent has it."""
+    ASKED_AGAIN = "asked_again"
+    """The whole prompt is about to be sent once more; `text` says why."""
+    DELAYED = "delayed"
+    """A message could not be delivered yet; `text` says why, `since` from when on."""
+    RESUMED = "resumed"
+    """The prompt had been sent before; it is not sent again."""
+    STATUS = "status"
+    """The status of the terminal changed."""
+    WAITING_FOR_PERSON = "waiting_for_person"
+    """The agent asks something; `text` is the command that leads to its terminal."""
+    FILE_SEEN = "file_seen"
+    """The response file is complete."""
+    WARNING = "warning"
+    """Something is not as it should be, but the wait goes on."""
+    STREAM_LOST = "stream_lost"
+    """The server does not tell what happens any more: it is asked now and then instead."""
+    STREAM_BACK = "stream_back"
+    """It tells again."""
+    REMINDED = "reminded"
+    """The agent was told again to write its file."""
+    ACCEPTED = "accepted"
+    """The reply is there; `text` says where it is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffEvent(Event):
+    """One thing that happened in a turn under way."""
+
+    kind: EventKind
+    terminal_id: str
+    role: str
+    text: str = ""
+    status: TerminalStatus | None = None
+    since: float | None = None
+    """Unix time; since when it is so."""
+    round: int = 0
+    cycle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded(Event):
+    """The reply has been judged, and the state after it is saved."""
+
+    role: str
+    round: int
+    cycle: int
+    sequence: int
+    outcome: str
+    """What the reply led to, as a word: delivered, approved, sent_back, passed, failed …"""
+    detail: str
+    """The same for people, with its reason."""
+    seconds: float
+    """How long the agent worked; without the time it waited for a person."""
+    archive: str
+    """Where the reply is kept."""
+    reviewed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBegan(Event):
+    """The command of a gate is about to be run."""
+
+    stage: str
+    round: int
+    sequence: int
+    """The number under which its output is kept."""
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnded(Event):
+    """The command of a gate has ended, and the state after it is saved."""
+
+    stage: str
+    round: int
+    sequence: int
+    outcome: str
+    """As of a turn."""
+    detail: str
+    seconds: float
+    archive: str
+    """Where its output is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused(Event):
+    """The run waits, as a person wants it, and nothing is begun until it is lifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused(Event):
+    """The run goes on after a pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something is not as it should be, but the run goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Event):
+    """The run is over, with a verdict or without one."""
+
+    final_status: str
+    """PASS or FAIL; RUNNING if it ended without a verdict."""
+    round: int
+    exit_code: int
+    reason: str = ""
+    """Why there is no verdict."""
+    session_left: str = ""
+    """The session whose agents are still there; empty if there is none."""
+
+
+RunEvent = (
+    RunOpened
+    | ServerChosen
+    | AgentsStarting
+    | AgentStarted
+    | RunBegan
+    | TurnBegan
+    | HandoffEvent
+    | TurnEnded
+    | CheckBegan
+    | CheckEnded
+    | Paused
+    | Unpaused
+    | Warned
+    | RunEnded
+)
+OnRunEvent = Callable[[RunEvent], None]
+
+TYPES: Mapping[str, type[RunEvent]] = {
+    "run_opened": RunOpened,
+    "server": ServerChosen,
+    "agents_starting": AgentsStarting,
+    "agent_started": AgentStarted,
+    "run_began": RunBegan,
+    "turn_began": TurnBegan,
+    "turn_ended": TurnEnded,
+    "check_began": CheckBegan,
+    "check_ended": CheckEnded,
+    "paused": Paused,
+    "unpaused": Unpaused,
+    "run_warning": Warned,
+    "run_ended": RunEnded,
+    **{str(kind): HandoffEvent for kind in EventKind},
+}
+NAMES = {kind: name for name, kind in TYPES.items() if kind is not HandoffEvent}
+FIRST_FIELDS = ("seq", "at")
+KIND_FIELD = "kind"
+
+LARGEST_NUMBER = 1e15
+"""Later than any clock, and a float can tell it from its neighbours."""
+
+Value = TypeVar("Value")
+
+
+def tell_nobody(event: RunEvent) -> None:
+    """Take an event and do nothing about it."""
+
+
+def to_json(event: RunEvent) -> dict[str, Any]:
+    """Return an event as JSON data."""
+    name = str(event.kind) if isinstance(event, HandoffEvent) else NAMES[type(event)]
+    rest = (part.name for part in fields(event) if part.name not in (*FIRST_FIELDS, KIND_FIELD))
+    told = {part: _plain(getattr(event, part)) for part in rest}
+    return {"seq": event.seq, "at": event.at, "type": name, **told}
+
+
+def to_line(event: RunEvent) -> str:
+    """Return an event as a line of JSON, without its end."""
+    return json.dumps(to_json(event))
+
+
+def from_json(data: object) -> RunEvent | None:
+    """Return the event that JSON data describes; None if it describes none that is known."""
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        return None
+    kind = TYPES.get(data["type"])
+    if kind is None:
+        return None
+    values = {**data, KIND_FIELD: data["type"]} if kind is HandoffEvent else data
+    try:
+        return kind(**{part.name: _read(part, values) for part in fields(kind)})
+    except (TypeError, ValueError):
+        return None
+
+
+def from_line(line: str | bytes) -> RunEvent | None:
+    """Return the event on a line; None if there is none that is known."""
+    try:
+        return from_json(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Mapping():
+            return dict(value)
+        case tuple():
+            return list(value)
+        case StrEnum():
+            return str(value)
+    return value
+
+
+# Any: a field of any type, JSON of any form
+def _read(part: Field[Any], values: Mapping[str, Any]) -> Any:
+    if part.name not in values:
+        if part.default is MISSING:
+            raise ValueError(part.name)
+        return part.default
+    return READERS[part.type](values[part.name])
+
+
+def _checked(kind: type[Value], value: object) -> Value:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(value)
+    return value
+
+
+def _count(value: object) -> int:
+    number = _checked(int, value)
+    if not 0 <= number < LARGEST_NUMBER:
+        raise ValueError(value)
+    return number
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(value)
+    if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
+        raise ValueError(value)
+    return float(value)
+
+
+def _texts(value: object) -> dict[str, str]:
+    table = _checked(dict, value)
+    return {_checked(str, name): _checked(str, text) for name, text in table.items()}
+
+
+def _text(value: object) -> str:
+    return _checked(str, value)
+
+
+# Any: types of fields, and what they hold
+READERS: Mapping[Any, Callable[[object], Any]] = {
+    str: _text,
+    int: _count,
+    bool: lambda value: _checked(bool, value),
+    float: _seconds,
+    float | None: lambda value: None if value is None else _seconds(value),
+    Mapping[str, str]: _texts,
+    tuple[str, ...]: lambda value: tuple(_text(item) for item in _checked(list, value)),
+    EventKind: lambda value: EventKind(_text(value)),
+    TerminalStatus | None: lambda value: None if value is None else TerminalStatus(_text(value)),
+}

@@ -1,0 +1,128 @@
+"""Which runs there are: the run folders in the user's state folder, and nothing else."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator.config import check_state_folder
+from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
+from cli_agent_orchestrator.layout import run_folder, runs_folder
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.run_id import is_run_id
+from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, read_record
+
+MOST_NAMED = 10
+UNREADABLE = "(its run.json cannot be read)"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run as a list shows it."""
+
+    id: str
+    wd: str
+    task: str
+    """On one line."""
+    flow: str
+    status: RunStatus
+    round: int
+    role: str
+    """Who works now."""
+    started: float
+    """Unix time."""
+    ended: float | None
+    providers: dict[str, str] = field(default_factory=dict)
+    """The agent of each role."""
+
+    @property
+    def is_live(self) -> bool:
+        return self.status.is_open
+
+    @property
+    def label(self) -> str:
+        return f"{self.id} ({self.status}, {self.wd or 'folder unknown'})"
+
+    def works_in(self, folder: Path) -> bool:
+        """Does it work in this folder, or in one above or below it?"""
+        own = Path(self.wd)
+        return bool(self.wd) and (own.is_relative_to(folder) or folder.is_relative_to(own))
+
+
+def list_runs(state_folder: Path) -> list[RunSummary]:
+    """Return all runs, the newest first."""
+    check_state_folder(state_folder)
+    names = sorted(filter(is_run_id, runs_folder(state_folder).names()), reverse=True)
+    found = []
+    for name in names:
+        # Something else that has the name of a run, or one that was just removed.
+        with suppress(OSError):
+            found.append(summary_of(run_folder(state_folder, name)))
+    return sorted(found, key=lambda run: run.started, reverse=True)
+
+
+def find_run(state_folder: Path, text: str | None, here: Path) -> RunSummary:
+    """Return the run that is meant; see `choose_run`."""
+    if text is not None and is_run_id(text):
+        check_state_folder(state_folder)
+        with suppress(OSError):
+            if text in runs_folder(state_folder).names():
+                return summary_of(run_folder(state_folder, text))
+    return choose_run(list_runs(state_folder), text, here)
+
+
+def choose_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run whose id is, begins or ends with a text.
+
+    Without a text it is the one that runs in this folder, else the last one here, else the one
+    that runs elsewhere.
+    """
+    if text:
+        exact = [run for run in runs if run.id == text]
+        part = [run for run in runs if run.id.startswith(text) or run.id.endswith(text)]
+        return _the_one(exact or part, runs, text)
+    own = [run for run in runs if run.works_in(here)]
+    live = [run for run in own if run.is_live] or own[:1]
+    return _the_one(live or [run for run in runs if run.is_live], runs, "")
+
+
+def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str) -> RunSummary:
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = "\n  ".join(run.label for run in found[:MOST_NAMED])
+        what = f"{text!r} fits several runs" if text else "there are several runs"
+        raise UsageError(f"{what}; write enough of an id to tell them apart:\n  {named}")
+    if not runs:
+        raise RunError("there is no run yet; `cao run` starts one")
+    labels = [run.label for run in runs[:MOST_NAMED]]
+    if text:
+        raise NotFound("run", text, labels)
+    raise RunError(f"there is no run in this folder; name one of: {', '.join(labels)}")
+
+
+def summary_of(folder: Folder) -> RunSummary:
+    """Return what a list shows of the run in a folder."""
+    record = read_record(folder, for_list=True)
+    if record is None:
+        status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
+        return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
+    return RunSummary(
+        id=record.id,
+        wd=record.wd,
+        task=record.task_line,
+        flow=record.flow,
+        status=actual_status(record, folder),
+        round=record.round,
+        role=record.role,
+        started=record.started,
+        ended=record.ended,
+        providers=dict(record.providers),
+    )
+
+
+def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
+    """Return how a run stands: one that says it is running may have been killed."""
+    if record.status.is_open and not folder.is_locked():
+        return RunStatus.INTERRUPTED
+    return record.status

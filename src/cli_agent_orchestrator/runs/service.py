@@ -1,0 +1,84 @@
+"""The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator.errors import BadFolder, NotFound, StateError, UnknownName
+from cli_agent_orchestrator.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.event_log import Follower, read_events
+from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
+from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
+from cli_agent_orchestrator.settings import BY_NAME
+
+# Any: JSON
+Answer = dict[str, Any]
+ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """Answers what is asked about runs, with values that can be JSON."""
+
+    state_folder: Path
+    launcher: Launcher
+
+    def list(self) -> list[Answer]:
+        """Return all runs, the newest first."""
+        return [asdict(run) for run in list_runs(self.state_folder)]
+
+    def get(self, name: str) -> Answer:
+        """Return a run with its turns and what it was started with."""
+        folder, record = self._find(name)
+        turns = turns_of(read_events(folder))
+        return {
+            **asdict(summary_of(folder)),
+            "reason": record.reason,
+            "exit_code": record.exit_code,
+            "session_name": record.session_name,
+            "terminals": dict(record.terminals),
+            "settings": {name: asdict(saved) for name, saved in record.settings.items()},
+            "turns": [asdict(turn) for turn in turns],
+        }
+
+    def turn(self, name: str, sequence: int) -> Answer:
+        """Return a turn with its prompt and its reply."""
+        folder, record = self._find(name)
+        turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
+        if sequence not in turns:
+            raise NotFound("turn", str(sequence), map(str, turns))
+        return _turn(record, turns[sequence])
+
+    def follow(self, name: str, after: int) -> Follower:
+        """Return what yields the events of a run after a number."""
+        folder, _ = self._find(name)
+        return Follower(folder, after)
+
+    def start(
+        self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
+    ) -> Answer:
+        """Start a run in a folder and return it when it has begun."""
+        for name in options:
+            if name not in BY_NAME:
+                raise UnknownName("setting", name, BY_NAME)
+        folder = Path(wd)
+        if not folder.is_absolute() or not folder.is_dir():
+            raise BadFolder(wd, "is not the absolute path of a folder")
+        request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
+        launched = self.launcher.launch(request, folder)
+        return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    def _find(self, name: str) -> tuple[Folder, RunRecord]:
+        folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)
+        record = read_record(folder)
+        if record is None:
+            raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+        return folder, record
+
+
+def _turn(record: RunRecord, turn: RunTurn) -> Answer:
+    return {**asdict(turn), **asdict(read_turn(record, turn))}

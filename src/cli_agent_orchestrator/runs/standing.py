@@ -1,0 +1,72 @@
+"""How a run stands after an event."""
+
+from dataclasses import replace
+
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    CheckBegan,
+    Paused,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+    TurnBegan,
+    Unpaused,
+)
+from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, without_secrets
+
+SIGNAL_CODES = (129, 130, 143)
+
+
+def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Return how a run stands after an event."""
+    match event:
+        case ServerChosen():
+            return replace(record, api=without_secrets(event.url))
+        case AgentsStarting():
+            return replace(record, providers={**record.providers, **event.providers})
+        case AgentStarted():
+            terminals = {**record.terminals, event.role: event.terminal_id}
+            return replace(record, terminals=terminals)
+        case RunBegan():
+            return replace(
+                record,
+                session_name=event.session_name,
+                terminals=event.terminals,
+                providers=event.providers,
+            )
+        case TurnBegan():
+            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
+        case Paused():
+            return replace(record, status=RunStatus.PAUSED, role="")
+        case Unpaused():
+            return replace(record, status=RunStatus.RUNNING)
+        case CheckBegan():
+            return replace(record, role=event.stage, round=event.round, cycle=0)
+        case RunEnded():
+            return _after_end(record, event)
+    return record
+
+
+def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
+    ended = replace(
+        record,
+        status=status_at_end(event),
+        ended=event.at,
+        role="",
+        reason=event.reason,
+        exit_code=event.exit_code,
+        round=event.round or record.round,
+    )
+    if event.session_left or (record.session_name and not event.round):
+        # Without a round it ended before it went on; nobody has ended the agents it had.
+        return ended
+    return replace(ended, session_name="", terminals={})
+
+
+def status_at_end(event: RunEnded) -> RunStatus:
+    """Return how a run stands that has ended like that."""
+    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
+        return RunStatus(event.final_status)
+    return RunStatus.STOPPED if event.exit_code in SIGNAL_CODES else RunStatus.FAILED

@@ -1,0 +1,25 @@
+"""What `cao server` hands on."""
+
+from cli_agent_orchestrator.cli.serve import environment_of_runs
+from cli_agent_orchestrator.config import ServerConfig
+
+
+def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> None:
+    config = ServerConfig.from_env(
+        {
+            "CAO_STATE_DIR": "/s",
+            "CAO_PORT": "1234",
+            "CAO_API": "http://localhost:1",
+            "API": "http://localhost:2",
+            "PROMPT": "another task",
+            "WD": "/elsewhere",
+            "CAO_CODEX_ARGS": "-m x",
+            "PATH": "/bin",
+        }
+    )
+    assert environment_of_runs(config) == {
+        "CAO_STATE_DIR": "/s",
+        "CAO_PORT": "0",
+        "CAO_CODEX_ARGS": "-m x",
+        "PATH": "/bin",
+    }

@@ -1,0 +1,192 @@
+"""What of ended runs can be removed, and what never is."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.layout import DRAFT_PREFIX, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.runs.cleaning import (
+    KnownRun,
+    can_resume,
+    end_agents,
+    known_runs,
+    left_drafts,
+    plan_cleanup,
+    remove_folder,
+)
+from cli_agent_orchestrator.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    read_record,
+    write_record,
+)
+
+NOON = 1_700_000_000.0
+RUN = "20261115-084037-k3f9"
+OTHER = "20261115-084037-aaaa"
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    """A run that has passed, with two agents left."""
+    project = tmp_path / "project"
+    project.mkdir()
+    return RunRecord(
+        id=RUN,
+        wd=str(project),
+        state_file=str(project / "state.json"),
+        archive=RUN,
+        task="do it",
+        task_line="do it",
+        started=NOON,
+        ended=NOON,
+        status=RunStatus.PASS,
+        session_name="cao-1",
+        terminals={"analyst": "a1", "tester": "t1"},
+    )
+
+
+def save(tmp_path: Path, record: RunRecord) -> Path:
+    state = tmp_path / "state"
+    folder = run_folder(state, record.id)
+    folder.make()
+    write_record(folder, record)
+    return state
+
+
+def save_state(record: RunRecord, archive: str, status: str = "RUNNING") -> None:
+    data = {"final_status": status, "progress": {"archive": archive}}
+    Path(record.state_file).write_text(json.dumps(data), encoding="utf-8")
+
+
+class Server:
+    """A server with a few terminals."""
+
+    def __init__(self, **sessions: str) -> None:
+        self.sessions = sessions
+        self.exited: list[str] = []
+
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]:
+        if terminal_id not in self.sessions:
+            raise ApiRefused("GET", "/terminals", 404, "no terminal")
+        return {"session_name": self.sessions[terminal_id]}
+
+    def exit_terminal(self, terminal_id: str) -> None:
+        self.exited.append(terminal_id)
+
+
+class TestPlan:
+    def known(self, record: RunRecord, *, in_use: bool = False) -> KnownRun:
+        return KnownRun(record, record.status, in_use)
+
+    def test_agents_of_ended_runs_and_folders_of_old_ones(self, record: RunRecord) -> None:
+        run = self.known(record)
+        plan = plan_cleanup([run], NOON + 1)
+        assert (plan.agents, plan.folders) == ((run,), (run,))
+        assert plan_cleanup([run], NOON).folders == ()
+
+    def test_nothing_of_a_run_in_use(self, record: RunRecord) -> None:
+        assert not plan_cleanup([self.known(record, in_use=True)], NOON + 1)
+
+    def test_no_agent_that_a_run_in_use_has_too(self, record: RunRecord) -> None:
+        resumed = replace(record, id=OTHER, session_name="cao-2", terminals={"tester": "t1"})
+        plan = plan_cleanup([self.known(record), self.known(resumed, in_use=True)], NOON + 1)
+        assert not plan
+        same_session = replace(record, id=OTHER, terminals={"tester": "new"})
+        plan = plan_cleanup([self.known(record), self.known(same_session, in_use=True)], NOON + 1)
+        assert not plan
+
+    def test_no_agent_of_a_server_that_is_not_asked(self, record: RunRecord) -> None:
+        there = replace(record, settings={"API": SavedSetting("http://there", "option")})
+        assert not plan_cleanup([self.known(there)], NOON + 1)
+        assert plan_cleanup([self.known(there)], NOON + 1, "http://there").agents
+
+
+class TestInUse:
+    def test_a_verdict_is_the_end(self, tmp_path: Path, record: RunRecord) -> None:
+        save_state(record, RUN)
+        (run,) = known_runs(save(tmp_path, record))
+        assert not run.in_use
+
+    @pytest.mark.parametrize(
+        "status", [RunStatus.RUNNING, RunStatus.STOPPED, RunStatus.FAILED, RunStatus.PAUSED]
+    )
+    def test_what_can_be_resumed_is_in_use(
+        self, tmp_path: Path, record: RunRecord, status: RunStatus
+    ) -> None:
+        save_state(record, RUN)
+        (run,) = known_runs(save(tmp_path, replace(record, status=status)))
+        assert run.in_use
+
+    def test_a_run_that_holds_its_lock_is_in_use(self, tmp_path: Path, record: RunRecord) -> None:
+        state = save(tmp_path, record)
+        with run_folder(state, RUN).locked():
+            (run,) = known_runs(state)
+            assert run.in_use
+            assert end_agents(Server(a1="cao-1"), state, RUN) == 0
+            assert not remove_folder(state, RUN)
+
+    def test_a_state_file_that_is_about_another_run_or_gone_waits_for_none(
+        self, record: RunRecord
+    ) -> None:
+        assert not can_resume(record)
+        save_state(record, OTHER)
+        assert not can_resume(record)
+        save_state(record, RUN, "PASS")
+        assert not can_resume(record)
+        Path(record.state_file).write_text("rubbish", encoding="utf-8")
+        assert can_resume(record)
+
+
+class TestDoing:
+    def test_agents_are_ended_that_are_of_the_run(self, tmp_path: Path, record: RunRecord) -> None:
+        state = save(tmp_path, record)
+        server = Server(a1="cao-1", t1="cao-of-somebody-else")
+        assert end_agents(server, state, RUN) == 1
+        assert server.exited == ["a1"]
+        after = read_record(run_folder(state, RUN))
+        assert after is not None
+        assert after.terminals == {}
+
+    def test_agents_of_a_run_that_never_began_are_in_the_session_of_its_name(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, replace(record, session_name="", status=RunStatus.RUNNING))
+        server = Server(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
+        assert end_agents(server, state, RUN) == 1
+        assert server.exited == ["a1"]
+
+    def test_a_run_that_was_resumed_since_keeps_its_agents(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, replace(record, status=RunStatus.STOPPED))
+        save_state(record, RUN)
+        server = Server(a1="cao-1")
+        assert end_agents(server, state, RUN) == 0
+        assert not remove_folder(state, RUN)
+        assert server.exited == []
+
+    @pytest.mark.parametrize("name", ["..", ".", "", "other", "../state", DRAFT_PREFIX + ".."])
+    def test_nothing_but_run_folders_is_removed(
+        self, tmp_path: Path, record: RunRecord, name: str
+    ) -> None:
+        state = save(tmp_path, record)
+        (state / RUNS_FOLDER / "other").mkdir()
+        assert not remove_folder(state, name)
+        assert remove_folder(state, RUN)
+        assert [path.name for path in (state / RUNS_FOLDER).iterdir()] == ["other"]
+
+    def test_drafts_that_nobody_makes_any_more_are_left(self, tmp_path: Path) -> None:
+        mine, left = (run_folder(tmp_path, f"{DRAFT_PREFIX}{name}") for name in (RUN, OTHER))
+        mine.make()
+        left.make()
+        (tmp_path / RUNS_FOLDER / f"{DRAFT_PREFIX}20261115-084037-link").symlink_to(tmp_path)
+        with mine.locked():
+            assert left_drafts(tmp_path) == (left.parts[-1],)
+            assert not remove_folder(tmp_path, mine.parts[-1])
+        assert remove_folder(tmp_path, left.parts[-1])

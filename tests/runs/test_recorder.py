@@ -1,0 +1,207 @@
+"""What is kept of a run in its folder, and what happens when that cannot be."""
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.events import (
+    EventKind,
+    HandoffEvent,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    Warned,
+)
+from cli_agent_orchestrator.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.runs.event_log import read_events
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, read_record
+from tests.handoff.fakes import FakeClock
+
+NOON = 1_700_000_000.0
+RUN = "20261115-084037-k3f9"
+RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", RUN, "do it", "do it", NOON)
+BEGAN = TurnBegan(NOON, "tester", 2, 1, 9, "t", "codex")
+ENDED = RunEnded(NOON, "PASS", 2, 0)
+
+
+def recorder(state: Path) -> Recorder:
+    return Recorder(state, FakeClock())
+
+
+def test_a_run_is_listed_as_running_from_the_moment_it_has_an_id(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    assert kept.start(RECORD, resumed=False) == RUN
+    (run,) = list_runs(tmp_path)
+    assert (run.id, run.status, run.task) == (RUN, RunStatus.RUNNING, "do it")
+    kept.close()
+    (run,) = list_runs(tmp_path)
+    assert run.status is RunStatus.INTERRUPTED
+
+
+def test_events_and_record_are_kept(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    kept.start(RECORD, resumed=False)
+    status = HandoffEvent(NOON, EventKind.STATUS, "t", "tester")
+    told = [kept.take(event) for event in (BEGAN, status, ENDED)]
+    assert [event.seq for event in told] == [1, 2, 3]
+    assert told[1] == replace(status, seq=2, round=2, cycle=1)
+    assert read_events(run_folder(tmp_path, RUN)) == told
+    (run,) = list_runs(tmp_path)
+    assert (run.status, run.round) == (RunStatus.PASS, 2)
+    assert kept.pop_troubles() == []
+    kept.close()
+
+
+def test_threads_that_tell_at_once_are_told_one_after_the_other(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    kept.start(RECORD, resumed=False)
+    told: list[RunEvent] = []
+    gate = threading.Barrier(8)
+
+    def tell(name: int) -> None:
+        gate.wait(60)
+        for number in range(50):
+            kept.tell(Warned(NOON, f"{name}/{number}"), told.append)
+
+    threads = [threading.Thread(target=tell, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    kept.close()
+    assert [event.seq for event in told] == list(range(1, 401))
+    assert read_events(run_folder(tmp_path, RUN)) == told
+
+
+def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
+    first = recorder(tmp_path)
+    first.start(RECORD, resumed=False)
+    first.take(ENDED)
+    first.close()
+    second = recorder(tmp_path)
+    assert second.start(replace(RECORD, started=NOON + 9), resumed=True) == RUN
+    assert second.take(Warned(NOON, "again")).seq == 2
+    (run,) = list_runs(tmp_path)
+    assert (run.status, run.started) == (RunStatus.RUNNING, NOON)
+    second.close()
+
+
+def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: Path) -> None:
+    old = replace(RECORD, id="20250131-120000", archive="20250131-120000")
+    kept = recorder(tmp_path)
+    assert kept.start(old, resumed=True) == "20250131-120000"
+    kept.close()
+
+
+def test_a_state_that_names_another_run_does_not_write_into_it(tmp_path: Path) -> None:
+    first = recorder(tmp_path)
+    first.start(RECORD, resumed=False)
+    first.take(ENDED)
+    first.close()
+    thief = recorder(tmp_path)
+    name = thief.start(replace(RECORD, wd="/cloned"), resumed=True)
+    thief.take(Warned(NOON, "mine"))
+    thief.close()
+    assert name != RUN
+    assert len(read_events(run_folder(tmp_path, RUN))) == 1
+    own = read_record(run_folder(tmp_path, name))
+    assert own is not None
+    assert (own.wd, own.archive) == ("/cloned", RUN)
+
+
+@pytest.mark.parametrize("name", ["../../etc", ".", "x/y", "UPPER", ".new-20261115-084037-k3f9"])
+def test_a_state_with_an_odd_name_leads_to_no_odd_folder(tmp_path: Path, name: str) -> None:
+    kept = recorder(tmp_path / "state")
+    kept.start(replace(RECORD, id=name, archive=name), resumed=True)
+    kept.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    (run,) = (tmp_path / "state" / RUNS_FOLDER).iterdir()
+    assert run.name.startswith("20")
+
+
+def test_a_run_goes_on_without_a_folder_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / RUNS_FOLDER).write_text("in the way")
+    kept = recorder(tmp_path)
+    assert kept.start(RECORD, resumed=False) == RUN
+    (trouble,) = kept.pop_troubles()
+    assert "will not be listed" in trouble
+    assert "not a folder" in trouble
+    assert [kept.take(event).seq for event in (BEGAN, ENDED)] == [1, 2]
+    assert kept.pop_troubles() == []
+    kept.close()
+
+
+def test_a_run_goes_on_when_its_folder_is_taken_away_and_says_so_once(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    kept.start(RECORD, resumed=False)
+    folder = run_folder(tmp_path, RUN)
+    folder.path.rename(tmp_path / "moved")
+    folder.path.write_text("in the way")
+    kept.take(BEGAN)
+    kept.take(ENDED)
+    (trouble,) = kept.pop_troubles()
+    assert "out of date" in trouble
+    kept.close()
+
+
+def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    first = recorder(tmp_path)
+    first.start(RECORD, resumed=False)
+    first.close()
+    log = run_folder(tmp_path, RUN).path / EVENTS_FILE
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    log.unlink()
+    log.symlink_to(precious)
+    second = recorder(tmp_path)
+    second.start(RECORD, resumed=True)
+    second.take(ENDED)
+    second.close()
+    assert precious.read_text() == "mine"
+    assert "symbolic link" in second.pop_troubles()[0]
+
+
+NARROW = """
+import resource, sys
+from pathlib import Path
+from cli_agent_orchestrator.events import RunEnded, Warned
+from cli_agent_orchestrator.runs.recorder import Recorder
+from tests.handoff.fakes import FakeClock
+from tests.runs.test_recorder import ENDED, NOON, RECORD
+
+kept = Recorder(Path(sys.argv[1]), FakeClock())
+kept.start(RECORD, resumed=False)
+kept.take(Warned(NOON, "before"))
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+for number in range(5):
+    kept.take(Warned(NOON, "lost"))
+print(len(kept.pop_troubles()))
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+kept.take(Warned(NOON, "after"))
+kept.take(ENDED)
+kept.close()
+"""
+
+
+def test_a_disk_that_was_full_for_a_while_loses_only_what_did_not_fit(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NARROW, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(done.stdout) >= 1
+    events = read_events(run_folder(tmp_path, RUN))
+    texts = [event.text for event in events if isinstance(event, Warned)]
+    assert texts == ["before", "after"]
+    assert [event.seq for event in events] == [1, 7, 8]
+    (run,) = list_runs(tmp_path)
+    assert run.status is RunStatus.PASS

@@ -1,0 +1,230 @@
+"""Which runs there are, from what their folders hold."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    CheckBegan,
+    Paused,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+    TurnBegan,
+    Unpaused,
+    Warned,
+)
+from cli_agent_orchestrator.layout import RECORD_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    one_line,
+    read_record,
+    resumed_record,
+    without_secrets,
+    write_record,
+)
+from cli_agent_orchestrator.runs.standing import after_event
+
+NOON = 1_700_000_000.0
+RUN = "20261115-084037-k3f9"
+RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", RUN, "do it\n\nmore", "do it", NOON)
+
+
+def save(state: Path, record: RunRecord) -> Folder:
+    folder = run_folder(state, record.id)
+    folder.make()
+    write_record(folder, record)
+    return folder
+
+
+def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
+    save(state, replace(RECORD, id=name, wd=wd, started=at, status=RunStatus.PASS))
+
+
+class TestRecord:
+    def test_it_is_the_same_after_a_trip_through_its_file(self, tmp_path: Path) -> None:
+        record = replace(
+            RECORD,
+            settings={"MAX_ROUNDS": SavedSetting("3", "option")},
+            providers={"analyst": "codex"},
+            terminals={"analyst": "a1"},
+            ended=NOON + 1,
+            exit_code=3,
+            pid=7,
+        )
+        assert read_record(save(tmp_path, record)) == record
+
+    @pytest.mark.parametrize(
+        ("events", "fields"),
+        [
+            (
+                [ServerChosen(NOON, "http://me:secret@localhost:1", "x")],
+                {"api": "http://localhost:1"},
+            ),
+            ([AgentsStarting(NOON, {"tester": "codex"})], {"providers": {"tester": "codex"}}),
+            ([TurnBegan(NOON, "tester", 2, 1, 9, "t", "codex")], {"round": 2, "role": "tester"}),
+            ([RunEnded(NOON, "PASS", 2, 0)], {"status": RunStatus.PASS, "ended": NOON}),
+            ([RunEnded(NOON, "RUNNING", 1, 129)], {"status": RunStatus.STOPPED}),
+            ([RunEnded(NOON, "RUNNING", 1, 130)], {"status": RunStatus.STOPPED}),
+            ([RunEnded(NOON, "RUNNING", 0, 3, "no")], {"status": RunStatus.FAILED, "reason": "no"}),
+            ([Paused(NOON)], {"status": RunStatus.PAUSED}),
+            ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
+            ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
+            ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
+        ],
+    )
+    def test_it_follows_the_events(self, events: list[RunEvent], fields: dict[str, object]) -> None:
+        record = RECORD
+        for event in events:
+            record = after_event(record, event)
+        assert {name: getattr(record, name) for name in fields} == fields
+
+    def test_agents_are_known_as_long_as_they_are_there(self) -> None:
+        began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
+        left = after_event(began, RunEnded(NOON, "PASS", 1, 0, session_left="cao-1"))
+        gone = after_event(began, RunEnded(NOON, "PASS", 1, 0))
+        assert (left.session_name, left.terminals) == ("cao-1", {"tester": "t"})
+        assert (gone.session_name, gone.terminals) == ("", {})
+
+    def test_a_run_that_did_not_begin_has_ended_the_agents_it_started(self) -> None:
+        started = after_event(RECORD, AgentStarted(NOON, "tester", "t"))
+        assert started.terminals == {"tester": "t"}
+        failed = after_event(started, RunEnded(NOON, "RUNNING", 0, 2, "no agent"))
+        assert failed.terminals == {}
+
+    def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
+        began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
+        resumed = resumed_record(began, replace(RECORD, pid=7))
+        failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
+        assert (failed.session_name, failed.terminals) == ("cao-1", {"tester": "t"})
+        assert (failed.status, failed.pid) == (RunStatus.FAILED, 7)
+
+    def test_a_resumed_run_keeps_when_and_with_what_it_began(self) -> None:
+        kept, changed = SavedSetting("3", "option"), SavedSetting("9", "environment")
+        before = replace(RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept})
+        now = replace(
+            RECORD,
+            started=NOON + 9,
+            settings={"MAX_ROUNDS": SavedSetting("3", "default"), "POLL_SECONDS": changed},
+        )
+        resumed = resumed_record(before, now)
+        assert resumed.started == NOON
+        assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed}
+
+    @pytest.mark.parametrize(
+        "text", ["", "x", "[]", "[" * 100_000, "{}", '{"version": 1}', '{"version": 2, "wd": "/p"}']
+    )
+    def test_what_is_no_record_is_none(self, tmp_path: Path, text: str) -> None:
+        folder = save(tmp_path, RECORD)
+        (folder.path / RECORD_FILE).write_text(text)
+        assert read_record(folder) is None
+
+    def test_odd_fields_are_left_out(self, tmp_path: Path) -> None:
+        folder = save(tmp_path, RECORD)
+        path = folder.path / RECORD_FILE
+        data = json.loads(path.read_text())
+        names = set(data) - {"version", "wd", "status"}
+        odd = {name: [1e400, {"a": None}] for name in names}
+        path.write_text(json.dumps({**data, **odd, "id": "../../etc"}))
+        record = read_record(folder)
+        assert record is not None
+        assert record.id == RUN
+        assert record.providers == {}
+
+    def test_a_task_has_one_line(self) -> None:
+        assert one_line("\n a\n b\n\nc") == "a b"
+        assert len(one_line("word " * 100)) <= 200
+
+    def test_an_address_that_is_none_is_nothing(self) -> None:
+        assert without_secrets("http://[x") == ""
+
+
+class TestList:
+    def test_the_newest_come_first(self, tmp_path: Path) -> None:
+        ended(tmp_path, "20261115-084037-aaaa", at=NOON)
+        ended(tmp_path, "20261115-084037-bbbb", at=NOON + 1)
+        assert [run.id[-4:] for run in list_runs(tmp_path)] == ["bbbb", "aaaa"]
+
+    def test_there_may_be_none(self, tmp_path: Path) -> None:
+        assert list_runs(tmp_path / "none") == []
+
+    def test_a_run_that_nobody_holds_was_interrupted(self, tmp_path: Path) -> None:
+        folder = save(tmp_path, RECORD)
+        with folder.locked():
+            assert summary_of(folder).status is RunStatus.RUNNING
+        assert summary_of(folder).status is RunStatus.INTERRUPTED
+
+    def test_a_record_that_cannot_be_read_hides_no_run(self, tmp_path: Path) -> None:
+        folder = save(tmp_path, RECORD)
+        (folder.path / RECORD_FILE).write_text("rubbish")
+        (run,) = list_runs(tmp_path)
+        assert (run.id, run.status) == (RUN, RunStatus.INTERRUPTED)
+
+    def test_what_is_no_run_folder_is_not_listed(self, tmp_path: Path) -> None:
+        ended(tmp_path, RUN)
+        runs = tmp_path / RUNS_FOLDER
+        for name in ("other", ".new-20261115-084037-aaaa", "..."):
+            (runs / name).mkdir()
+        (runs / "20261115-084037-file").touch()
+        (runs / "20261115-084037-link").symlink_to(runs / RUN)
+        os.mkfifo(runs / "20261115-084037-pipe")
+        assert [run.id for run in list_runs(tmp_path)] == [RUN]
+
+    def test_a_state_folder_that_others_can_write_is_refused(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o777)
+        with pytest.raises(UsageError, match="can be written by others"):
+            list_runs(tmp_path)
+
+
+class TestFind:
+    @pytest.fixture
+    def state(self, tmp_path: Path) -> Path:
+        ended(tmp_path, "20261115-084037-aaaa", "/p")
+        ended(tmp_path, "20261115-084038-abcd", "/p")
+        ended(tmp_path, "20261116-084037-aaaa", "/q")
+        return tmp_path
+
+    @pytest.mark.parametrize("text", ["20261116-084037-aaaa", "20261116", "abcd"])
+    def test_by_id_by_its_beginning_and_by_its_end(self, state: Path, text: str) -> None:
+        assert text in find_run(state, text, Path("/")).id
+
+    def test_what_fits_several_lists_them(self, state: Path) -> None:
+        with pytest.raises(
+            UsageError, match=r"(?s)fits several.*084037-aaaa.*084037-aaaa"
+        ) as error:
+            find_run(state, "aaaa", Path("/"))
+        assert "abcd" not in str(error.value)
+
+    @pytest.mark.parametrize("text", ["zzzz", "../..", "20269999-000000-aaaa", "\x1b[2J"])
+    def test_what_fits_none_lists_what_there_is(self, state: Path, text: str) -> None:
+        with pytest.raises(NotFound, match=r"20261116-084037-aaaa \(PASS, /q\)"):
+            find_run(state, text, Path("/"))
+
+    def test_without_a_text_it_is_the_last_one_of_this_folder(self, state: Path) -> None:
+        assert find_run(state, None, Path("/q/inner")).id == "20261116-084037-aaaa"
+
+    def test_the_one_that_runs_comes_before_the_last_one(self, state: Path) -> None:
+        record = replace(RECORD, id="20261101-000000-live", started=NOON - 9)
+        with save(state, record).locked():
+            assert find_run(state, None, Path("/p")).id == "20261101-000000-live"
+            assert find_run(state, None, Path("/elsewhere")).id == "20261101-000000-live"
+
+    def test_elsewhere_without_a_text_there_is_none(self, state: Path) -> None:
+        with pytest.raises(RunError, match="this folder; name one of: 2026"):
+            find_run(state, None, Path("/elsewhere"))
+
+    @pytest.mark.parametrize("text", [None, "k3f9"])
+    def test_where_there_is_none_that_is_said(self, tmp_path: Path, text: str | None) -> None:
+        with pytest.raises(RunError, match="no run yet"):
+            find_run(tmp_path, text, Path("/"))

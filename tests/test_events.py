@@ -1,0 +1,121 @@
+"""The events of a run, and their form as JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.events import (
+    TYPES,
+    AgentsStarting,
+    AgentStarted,
+    CheckBegan,
+    CheckEnded,
+    EventKind,
+    HandoffEvent,
+    Paused,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    Warned,
+    from_json,
+    from_line,
+    to_json,
+    to_line,
+)
+from cli_agent_orchestrator.models import TerminalStatus
+
+NOON = 1_700_000_000.0
+ALL: tuple[RunEvent, ...] = (
+    RunOpened(NOON, "20261115-084037-k3f9", "/p", resumed=True, seq=1),
+    ServerChosen(NOON, "http://localhost:1", "yours", seq=2),
+    AgentsStarting(NOON, {"analyst": "codex"}, seq=3),
+    AgentStarted(NOON, "analyst", "a1", seq=4),
+    RunBegan(
+        NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/1", True, ("tester",)
+    ),
+    TurnBegan(NOON, "analyst", 1, 2, 7, "a1", "codex", seq=6),
+    HandoffEvent(
+        NOON, EventKind.STATUS, "a1", "analyst", "", TerminalStatus.IDLE, NOON - 1, 1, 2, seq=7
+    ),
+    HandoffEvent(NOON, EventKind.WARNING, "a1", "analyst", "odd \u2028 \ud800"),
+    TurnEnded(NOON, "analyst", 1, 2, 7, "delivered", "summary received", 1.5, "/p/.tmp/1/007.md"),
+    Warned(NOON, "odd"),
+    CheckBegan(NOON, "gate", 1, 8, "make test"),
+    CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md"),
+    Paused(NOON, seq=9),
+    Unpaused(NOON, seq=10),
+    RunEnded(NOON, "PASS", 1, 0, "", "cao-1"),
+)
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda event: type(event).__name__)
+def test_an_event_is_the_same_after_a_trip_through_json(event: RunEvent) -> None:
+    line = to_line(event)
+    assert "\n" not in line
+    assert line.isascii()
+    assert from_line(line) == event
+
+
+def test_every_event_is_tried_here() -> None:
+    assert {type(event) for event in ALL} == set(TYPES.values())
+
+
+def test_number_time_and_type_come_first() -> None:
+    assert list(to_json(ALL[5])) == [
+        "seq", "at", "type", "role", "round", "cycle", "sequence", "terminal_id", "provider",
+        "reviewed",
+    ]  # fmt: skip
+    assert to_json(ALL[6])["type"] == "status"
+    assert "kind" not in to_json(ALL[6])
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda event: type(event).__name__)
+def test_what_a_later_version_adds_is_skipped(event: RunEvent) -> None:
+    assert from_json({**to_json(event), "later": [1]}) == event
+    assert from_json({**to_json(event), "type": "later"}) is None
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda event: type(event).__name__)
+def test_what_has_a_default_may_be_missing_and_the_rest_may_not(event: RunEvent) -> None:
+    data = to_json(event)
+    data.pop("seq")
+    assert from_json(data) == replace(event, seq=0)
+    data.pop("at")
+    assert from_json(data) is None
+
+
+@pytest.mark.parametrize("name", ["at", "seq", "role", "round", "cycle", "provider"])
+@pytest.mark.parametrize("odd", [None, [], {}, True, 1e300, float("nan")])
+def test_a_field_of_another_kind_is_no_event(name: str, odd: object) -> None:
+    assert from_json({**to_json(ALL[5]), name: odd}) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["", "x", "[]", "1", "null", '{"type": []}', "{", "[" * 100_000, b"\xff\xfe"]
+)
+def test_what_is_no_event_is_none(line: str | bytes) -> None:
+    assert from_line(line) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@given(
+    st.sampled_from(ALL),
+    st.dictionaries(st.sampled_from([f for e in ALL for f in to_json(e)]), JSON),
+)
+def test_no_line_can_raise(event: RunEvent, odd: dict[str, object]) -> None:
+    found = from_line(json.dumps({**to_json(event), **odd}))
+    assert found is None or from_json(to_json(found)) == found
