@@ -38,6 +38,14 @@ def test_the_last_lines_are_handed_on() -> None:
     assert whole == Excerpt(f"{head}\none\ntwo\nthree", 0, "/archive/004-gate.md")
 
 
+def test_a_long_line_is_cut_where_it_is_handed_on() -> None:
+    for size, shown in ((500, "x" * 500), (501, "x" * 500 + "…")):
+        result = replace(FAILED, output="x" * size)
+        assert evidence_of(result, Condensation()).text.split("\n")[1] == shown
+        assert evidence_of(result, Condensation(review_feedback=False)).text.endswith("x" * size)
+        assert "x" * size in page_of(result)
+
+
 def test_a_silent_command_is_said_to_be_silent() -> None:
     silent = replace(FAILED, output="\n\n")
     assert evidence_of(silent, Condensation()).text.endswith(f"exit code 2. {NO_OUTPUT}")

@@ -9,6 +9,8 @@ from cli_agent_orchestrator.pipeline.reply import Excerpt, split_lines
 # "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
 ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
 CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+LONGEST_LINE = 500
+"""Characters of a line that is handed on; the archive has the whole of it."""
 NO_OUTPUT = "(It wrote nothing.)"
 
 
@@ -61,9 +63,13 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> Excerpt:
     """Return what the next round is told: how it ended, and the last lines of its output."""
     lines = _lines(result)
     most = max(condensation.max_feedback_lines - 1, 1) if condensation.review_feedback else None
-    shown = lines if most is None else lines[-most:]
+    shown = lines if most is None else [_cut(line) for line in lines[-most:]]
     text = "\n".join([f"{result}. It wrote:", *shown] if shown else [f"{result}. {NO_OUTPUT}"])
     return Excerpt(text, len(lines) - len(shown), result.archive)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 
 def _lines(result: CheckResult) -> list[str]:

@@ -21,7 +21,7 @@ from cli_agent_orchestrator.pipeline.check import CheckResult
 
 SECRETS = ("CAO_TOKEN",)
 """What no command gets to know."""
-HEAD_BYTES, TAIL_BYTES = 256 * 1024, 768 * 1024
+HEAD_BYTES, TAIL_BYTES = 128 * 1024, 384 * 1024
 CHUNK_BYTES = 64 * 1024
 LAST_WORDS_SECONDS = 1.0
 """How long its output is waited for after its end; something that left its group may hold it."""
