@@ -114,7 +114,8 @@ class Tmux:
         if self._connection is None and self._keeper is not None:
             # A server that is just being started would outlive us.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._restored.wait(), GOODBYE_TIMEOUT)
+                async with asyncio.timeout(GOODBYE_TIMEOUT):
+                    await self._restored.wait()
         connection, _ = self._current()
         self._drop()
         with suppress(TmuxGone, TimeoutError):
