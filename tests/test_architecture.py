@@ -1,6 +1,8 @@
 """The import rules of the house: who may import whom, and what pure modules keep away from."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -20,6 +22,7 @@ SHARED = {
     "run_config",
     "clock",
     "identity",
+    "address",
     "plain_files",
     "layout",
     "events",
@@ -46,6 +49,7 @@ ALLOWED = {
     "run_config": set(),
     "clock": set(),
     "identity": set(),
+    "address": set(),
     "plain_files": set(),
     "layout": set(),
     "events": set(),
@@ -277,3 +281,12 @@ def test_the_files_of_a_project_are_touched_in_one_module_only(module: Path) -> 
     names = {func.attr for func in called if isinstance(func, ast.Attribute)}
     names |= {func.id for func in called if isinstance(func, ast.Name)}
     assert names.isdisjoint(TOUCHING)
+
+
+def test_a_server_does_not_import_what_only_its_clients_need() -> None:
+    look = (
+        "import sys; import cli_agent_orchestrator.cli.serve; "
+        "print([name for name in ('httpx', 'rich') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.address import Found, server_url
 from cli_agent_orchestrator.discovery import (
     Discovery,
-    Found,
     Named,
     _candidates,
     _get,
@@ -23,7 +23,6 @@ from cli_agent_orchestrator.discovery import (
     is_still_ours,
     known_tokens,
     name_server,
-    server_url,
 )
 from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError
 from tests.api.running import TOKEN, RunningApi, running_api

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import httpx
 
+from cli_agent_orchestrator.address import ADDRESS_FILE, LOOPBACK, Found, server_url
 from cli_agent_orchestrator.client import ApiClient, is_loopback
 from cli_agent_orchestrator.config import (
     DEFAULT_PORT,
@@ -36,8 +37,6 @@ from cli_agent_orchestrator.identity import is_answer, new_challenge
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import SETTINGS_FILE
 
-ADDRESS = "server"
-"""The file in the state folder in which a server tells where it is."""
 PROOF_SECONDS = 5.0
 """How long a server may take for its proof, from the first byte to the last."""
 STRANGER_SECONDS = 1.0
@@ -45,7 +44,6 @@ STRANGER_SECONDS = 1.0
 if it says nothing, it delays every command by as much."""
 PROOF_LIMIT = 16 * 1024
 """Bytes of such an answer."""
-LOOPBACK = "127.0.0.1"
 USERS_OWN = ("--api", "CAO_API", "API", "CAO_PORT")
 """Where a name is surely from the user; a file may have come with a project."""
 
@@ -57,20 +55,6 @@ class Named:
     url: str
     by: str
     """Where the name stands: `--api`, `CAO_API`, …"""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A server to be used."""
-
-    url: str
-    token: str | None
-    """What it is to be sent; None if nothing."""
-    how: str
-    """Why it is the one, in words."""
-    named: bool = False
-    proved: bool = False
-    """Has it shown that it knows the token?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +120,11 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
 def announced_server(environ: Mapping[str, str]) -> str | None:
     """Return the address that the server of the state folder left there, None if it has ended."""
     try:
-        pid, url = Folder(state_folder(environ)).read(ADDRESS).decode().split()
+        pid, url = Folder(state_folder(environ)).read(ADDRESS_FILE).decode().split()
         os.kill(int(pid), 0)
     except (OSError, ValueError, OverflowError):
         return None
     return url
-
-
-def server_url(host: str, port: int) -> str:
-    """Return the address of a server that listens there, as its own machine reaches it."""
-    host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _usual_address(environ: Mapping[str, str], port: int) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.address import Found
 from cli_agent_orchestrator.cli.connect import connected, find_or_start, run_own_server
-from cli_agent_orchestrator.discovery import Discovery, Found
+from cli_agent_orchestrator.discovery import Discovery
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from cli_agent_orchestrator.plain_files import Folder
 from tests.api.running import TOKEN, running_api

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from cli_agent_orchestrator.address import Found
 from cli_agent_orchestrator.api.schemas import SERVICE_NAME
 from cli_agent_orchestrator.cli.connect import Guarded
 from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Lifeline
 from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.discovery import Found
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port

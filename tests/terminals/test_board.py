@@ -11,7 +11,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 from cli_agent_orchestrator.terminals.board import Board
-from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal
+from cli_agent_orchestrator.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.tracker import Source
@@ -178,3 +178,29 @@ async def test_a_terminal_that_was_removed_is_not_judged_any_more() -> None:
     assert live.upkeep.decay is not None
     board.remove(live)
     assert live.upkeep.decay.cancelled()
+
+
+async def test_who_is_given_up_in_the_moment_of_a_change_does_not_go_on() -> None:
+    _, live = board_with_codex()
+    waiting = asyncio.create_task(wait_for_change(live.changed, 600))
+    await asyncio.sleep(0)
+    live.notify()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_change_is_waited_for_as_long_as_said() -> None:
+    _, live = board_with_codex()
+    assert not await wait_for_change(live.changed, 0)
+    changed = live.changed
+    live.notify()
+    assert await wait_for_change(changed, 0)
+
+
+async def test_who_has_waited_long_enough_does_not_look_given_up() -> None:
+    _, live = board_with_codex()
+    waiting = asyncio.create_task(wait_for_change(live.changed, 0))
+    while not waiting.done():
+        assert not waiting.cancelling()
+        await asyncio.sleep(0)

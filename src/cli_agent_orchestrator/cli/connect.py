@@ -9,14 +9,13 @@ from typing import Any
 import click
 import httpx
 
+from cli_agent_orchestrator.address import ADDRESS_FILE, Found
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import (
-    ADDRESS,
     Discovery,
-    Found,
     discover,
     is_still_ours,
     name_server,
@@ -97,7 +96,7 @@ def find_or_start(
         return discovery.found
     with suppress(ServerConflict):
         return start()
-    with _told_of(folder / ADDRESS) as wait:
+    with _told_of(folder / ADDRESS_FILE) as wait:
         deadline = time.monotonic() + patience
         while (found := find().found) is None:
             try:

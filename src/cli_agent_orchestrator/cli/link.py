@@ -13,11 +13,12 @@ from functools import partial
 
 import httpx
 
+from cli_agent_orchestrator.address import Found
 from cli_agent_orchestrator.cli.connect import Guarded, find_or_start, run_own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
-from cli_agent_orchestrator.discovery import Found, Named, discover, is_still_ours
+from cli_agent_orchestrator.discovery import Named, discover, is_still_ours
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import Link

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import click
 
+from cli_agent_orchestrator.address import ADDRESS_FILE, Found, server_url
 from cli_agent_orchestrator.api.app import create_app, serve_runs
 from cli_agent_orchestrator.api.serving import BackgroundServer, run, serve
 from cli_agent_orchestrator.cli.command import detached_words
 from cli_agent_orchestrator.cli.environment import make_token, read_server_config
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig
-from cli_agent_orchestrator.discovery import ADDRESS, Found, server_url
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.launch import Launcher
@@ -51,9 +51,9 @@ async def serve_terminals(
 
     def announce(port: int) -> None:
         """Tell our own commands where to find us."""
-        folder.remove(ADDRESS)
+        folder.remove(ADDRESS_FILE)
         address = f"{os.getpid()} {server_url(config.host, port)}"
-        folder.replace(ADDRESS, address.encode(), mode=0o600)
+        folder.replace(ADDRESS_FILE, address.encode(), mode=0o600)
         ready(port)
 
     try:
@@ -67,7 +67,7 @@ async def serve_terminals(
         serve_runs(app, RunService(config.state_dir, launcher))
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
-        folder.remove(ADDRESS)
+        folder.remove(ADDRESS_FILE)
         await service.close()
 
 

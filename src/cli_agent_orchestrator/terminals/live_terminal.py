@@ -126,8 +126,11 @@ class LiveTerminal:
 
 async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
     """Wait for the next report about a terminal; False if none came in time."""
+    # Before Python 3.12 `asyncio.wait_for` lets who is cancelled in the moment of a report go on as
+    # if nothing had been; with `asyncio.timeout` who has waited long enough looks cancelled.
+    report = asyncio.create_task(changed.wait())
     try:
-        await asyncio.wait_for(changed.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+        await asyncio.wait({report}, timeout=seconds)
+    finally:
+        report.cancel()
+    return changed.is_set()

@@ -79,7 +79,8 @@ class Keeper:
         """Wait for the connection if it is just being restored."""
         if self._connection is None and self._keeping is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._restored.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._restored.wait()
 
     def current(self) -> tuple[Connection, Observer]:
         """Return the connection and its observer; TmuxGone if there is none now."""
