@@ -358,10 +358,11 @@ def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
     assert judge(over, 10 + REPORT_SECONDS).status is COMPLETED
 
 
-def test_an_end_waits_for_the_report_of_what_has_ended_in_the_background() -> None:
+@pytest.mark.parametrize("told", [False, None])
+def test_an_end_waits_for_the_report_of_what_was_put_in_the_background(told: bool | None) -> None:
     in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
     track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
-    track = stopped(with_screen(track, COMPLETED, 9), 10, background=False)
+    track = stopped(with_screen(track, COMPLETED, 9), 10, background=told)
     verdict = judge(track, 10)
     assert (verdict.status, verdict.until) == (PROCESSING, 10 + REPORT_SECONDS)
     assert "may still be reported" in verdict.reason

@@ -8,10 +8,10 @@ The rules, in this order:
    that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
    may be taken back (a hook objects, something works in the background) is none while the screen
    shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet, nor for `REPORT_SECONDS` if
-   what the turn put in the background is over and may still be reported to the agent. While an
-   agent asks, what is told of its sub-agents is no news, and the other way round. A record's end
-   does not say whose question a stream told of: it stands until the stream takes it back, at most
-   `QUESTION_LAG` seconds, in which one of another agent is drawn.
+   what the turn put in the background may still be reported to the agent. While an agent asks, what
+   is told of its sub-agents is no news, and the other way round. A record's end does not say whose
+   question a stream told of: it stands until the stream takes it back, at most `QUESTION_LAG`
+   seconds, in which one of another agent is drawn.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether it
    must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it came
    up after the signal; a question need not even be new if all that was told is work, unless it may
@@ -457,8 +457,8 @@ def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
     """Return what a signal says that the screen does not contradict; an end may yet be none."""
     assert signal.status is not None
     if signal.status is _COMPLETED:
-        if track.to_report and not track.background and now < signal.at + REPORT_SECONDS:
-            reason = f"{_says(signal)}; what ended in the background may still be reported"
+        if track.to_report and now < signal.at + REPORT_SECONDS:
+            reason = f"{_says(signal)}; what it put in the background may still be reported"
             return Verdict(_PROCESSING, reason, signal.at + REPORT_SECONDS)
         if _is_undrawn(track) and now < signal.at + DRAW_SECONDS:
             reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
