@@ -165,7 +165,7 @@ class TestNewRun:
     def test_session_and_archive_have_the_id_of_the_run(self, rig: Rig) -> None:
         state = init_new_run(rig.server, replace(rig.new_run(), run_id=RUN))
         assert state.progress.archive == RUN
-        assert rig.server.sessions == [RUN]
+        assert rig.server.sessions == [f"cao-{RUN}"]
 
 
 class TestVerification:
