@@ -116,20 +116,30 @@ class ApiClient:
         return self._features
 
     def create_session(
-        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+        self,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        session_name: str | None = None,
+        role: str | None = None,
     ) -> Answer:
         """Start an agent in a new session; the answer has `id` and `session_name`."""
-        params = self._new_terminal(agent_profile, provider)
+        params = self._new_terminal(agent_profile, provider, role)
         if session_name is not None:
             params["session_name"] = session_name
         return self._object("POST", "/sessions", STARTING, params=params)
 
     def create_terminal(
-        self, session_name: str, agent_profile: str, *, provider: str | None = None
+        self,
+        session_name: str,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        role: str | None = None,
     ) -> Answer:
         """Start an agent in a session that is there."""
         path = f"/sessions/{_segment(session_name)}/terminals"
-        params = self._new_terminal(agent_profile, provider)
+        params = self._new_terminal(agent_profile, provider, role)
         return self._object("POST", path, STARTING, params=params)
 
     def list_sessions(self) -> list[Answer]:
@@ -218,12 +228,16 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new_terminal(self, agent_profile: str, provider: str | None) -> dict[str, str]:
+    def _new_terminal(
+        self, agent_profile: str, provider: str | None, role: str | None
+    ) -> dict[str, str]:
         params = {"provider": provider or self._provider, "agent_profile": agent_profile}
         if self._working_directory is not None:
             params["working_directory"] = self._working_directory
         if self.permissions:
             params["permissions"] = self.permissions
+        if role and Feature.ROLES in self.features():
+            params["role"] = role
         return params
 
     def _message_content(self, message: str) -> dict[str, dict[str, str]]:

@@ -49,6 +49,12 @@ def test_a_terminal_joins_a_session(server: RunningApi, client: ApiClient) -> No
     assert [s["name"] for s in client.list_sessions()] == [name]
 
 
+def test_a_terminal_is_told_the_role_of_its_agent(server: RunningApi, client: ApiClient) -> None:
+    name = client.create_session("system_analyst", role="analyst")["session_name"]
+    client.create_terminal(name, "peer_system_analyst", role="analyst_review")
+    assert [new.role for new in server.service.created] == ["analyst", "analyst_review"]
+
+
 def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     message = "é\n" * (MESSAGE_LIMIT // 3)

@@ -39,7 +39,7 @@ COMMANDS = {
     "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
-    "ls": ("terminals:ls", "List sessions and terminals with their status."),
+    "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
     "send": ("terminals:send", "Send a message to an agent, confirmed."),
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),

@@ -14,6 +14,7 @@ from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.runs import age
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 from cli_agent_orchestrator.models import Feature, TerminalStatus
@@ -32,7 +33,7 @@ api = click.option("--api", metavar="URL", help="The server.  [CAO_API, API or C
 @as_json
 @api
 def ls(as_json: bool, api: str | None) -> None:
-    """List sessions and terminals with their status, permissions and folder."""
+    """List agents: role, run, what each one does, how old it is, and where it works."""
     with connected(os.environ, api) as client:
         terminals = all_terminals(client)
     if as_json:
@@ -40,14 +41,19 @@ def ls(as_json: bool, api: str | None) -> None:
     elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
     else:
-        for line in _table(terminals):
+        for line in _table(terminals, time.time()):
             click.echo(line)
 
 
-def _table(terminals: Iterable[Listed]) -> Iterator[str]:
-    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS", "PERMISSIONS", "FOLDER")]
+def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
+    rows = [("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")]
     rows += [
-        (t.id, t.session, t.name, t.provider, t.status, t.permissions, t.folder) for t in terminals
+        (
+            *(one.id, one.role, one.run, one.provider, one.status),
+            NOT_TOLD if one.created is None else age(now - one.created),
+            *(one.permissions, one.folder),
+        )
+        for one in terminals
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -61,7 +67,7 @@ def _table(terminals: Iterable[Listed]) -> Iterator[str]:
 def attach(terminal: str, api: str | None) -> None:
     """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-B D.
 
-    TERMINAL is an id, the beginning of one, or a name.
+    TERMINAL is what `cao ls` lists: a role, an id, or the beginning of an id.
     """
     with connected(os.environ, api) as client:
         found = find_terminal(client, terminal)
@@ -127,7 +133,7 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
 
 @click.command()
 @click.argument("terminals", nargs=-1)
-@click.option("--session", "sessions", multiple=True, help="End all terminals of a session.")
+@click.option("--session", "sessions", multiple=True, help="End all agents of a run or session.")
 @click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
 @click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -161,14 +167,17 @@ def _choose_sessions(
 ) -> dict[str, Listed]:
     """Return the terminals, by id, of sessions, of this folder, or all."""
     known = [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
-    unknown = set(sessions) - {terminal.session for terminal in known}
+    named = {name for terminal in known for name in (terminal.session, terminal.run)}
+    unknown = set(sessions) - named
     if unknown:
         raise NotFound("session", unknown.pop(), sorted({t.session for t in known}))
     folder = Path.cwd()
     chosen = [
         terminal
         for terminal in known
-        if everywhere or terminal.session in sessions or (here and terminal.works_in(folder))
+        if everywhere
+        or not {terminal.session, terminal.run}.isdisjoint(sessions)
+        or (here and terminal.works_in(folder))
     ]
     if here and not chosen:
         click.echo(f"No terminal works in {printable(str(folder))}.")
@@ -180,7 +189,7 @@ def _choose_sessions(
 
 def _agrees(terminals: Iterable[Listed]) -> bool:
     """Show what would be ended, and ask whether that is meant."""
-    for line in _table(terminals):
+    for line in _table(terminals, time.time()):
         click.echo(line)
     if not sys.stdin.isatty():
         raise UsageError("--everywhere would end all of these; add --yes if that is meant")
@@ -202,7 +211,7 @@ def explain(terminal: str, as_json: bool, api: str | None) -> None:
         click.echo(json.dumps(why, indent=2))
         return
     status = _told(why, "status")
-    click.echo(f"{found.id} ({found.name}, {found.provider}) is {status}")
+    click.echo(f"{found.role} ({found.id}, {found.provider}) is {status}")
     click.echo(f"  reason: {_told(why, 'reason')}")
     for line in _evidence_lines(why, time.time()):
         click.echo(line)
