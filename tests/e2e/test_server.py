@@ -304,6 +304,8 @@ def test_attach_shows_the_agent_in_a_real_tmux(machine: Machine) -> None:
         machine.tmux("new-session", "-d", "-s", "person", *size, *environ, *attach)
         person = ["-t", "=person:"]
         wait_until(lambda: "scripted ❯" in machine.tmux("capture-pane", "-p", *person))
+        hint = "Leave with Ctrl-b Ctrl-b d"
+        wait_until(lambda: hint in machine.tmux("capture-pane", "-p", *person))
         machine.tmux("send-keys", *person, "typed by a person", "Enter")
         own = f"{server.url}/terminals/{terminal['id']}"
         wait_until(lambda: call("GET", own)["status"] == "completed")

@@ -10,13 +10,19 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.attaching import (
+    attach_command,
+    leave_words,
+    outside_tmux,
+    read_prefixes,
+)
 from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.cli.runs import age
 from cli_agent_orchestrator.client import Answer, ApiClient
-from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
+from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 from cli_agent_orchestrator.models import Feature, TerminalStatus
 
 EXIT_UNCONFIRMED = 3
@@ -65,7 +71,9 @@ def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
 @click.argument("terminal")
 @api
 def attach(terminal: str, api: str | None) -> None:
-    """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-B D.
+    """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-b d.
+
+    From inside your own tmux press Ctrl-b twice: Ctrl-b Ctrl-b d. It is said again when you attach.
 
     TERMINAL is what `cao ls` lists: a role, an id, or the beginning of an id.
     """
@@ -79,15 +87,10 @@ def attach(terminal: str, api: str | None) -> None:
             f"`cao output {found.id} --screen` prints what it shows"
         )
     socket = read_server_config(os.environ).tmux_socket
-    target = f"={found.session}:={found.name}"
-    env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    # Among several who look at it, nobody's small terminal makes the agent's window smaller.
-    try:
-        os.execvpe(
-            "tmux", ["tmux", "-u", "-L", socket, "attach", "-f", "ignore-size", "-t", target], env
-        )
-    except FileNotFoundError:
-        raise TmuxMissing("tmux is not installed; `cao doctor` says how to get it") from None
+    hint = leave_words(*read_prefixes(socket, os.environ))
+    click.echo(hint)
+    command = attach_command(socket, found.session, found.name, hint)
+    os.execvpe(command[0], command, outside_tmux(os.environ))
 
 
 @click.command()
