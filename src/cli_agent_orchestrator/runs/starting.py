@@ -3,18 +3,24 @@
 Agents take their time to start. Who stops the start of a new session does not have to wait: the
 session is deleted, with the agents that are there and those that are still being started. It has a
 name from the beginning, so that this can be done before the server has told it.
+
+A server that was merely found may end with whoever started it. What it had not carried out is asked
+of the one that takes its place.
 """
 
 import logging
+import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, RunError
 from cli_agent_orchestrator.handoff.vigil import Stopped
 
 logger = logging.getLogger(__name__)
@@ -22,6 +28,9 @@ logger = logging.getLogger(__name__)
 GONE = 404
 AGAIN_SECONDS = 0.2
 """When a session is deleted once more: a request to start an agent in it may be on its way."""
+AWAY_SECONDS = 20.0
+"""How long no server may be there that takes a request to start an agent."""
+AWAY_PAUSE_SECONDS = 0.2
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
@@ -170,18 +179,33 @@ def _start(
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
     news: SimpleQueue[Future[str] | None] = SimpleQueue()
+    stopped = threading.Event()
     with ThreadPoolExecutor(max(len(roles), 1)) as pool:
-        starting = {pool.submit(start, role): role for role in roles}
+        starting = {pool.submit(_ask, partial(start, role), stopped): role for role in roles}
         for started in starting:
             started.add_done_callback(news.put)
         onlooker.when_stopped(lambda: news.put(None))
         for _ in starting:
             done = news.get()
             if done is None:
+                stopped.set()
                 _stop(starting, give_up)
             elif done.exception() is None:
                 onlooker.on_started(starting[done], done.result())
     return {role: started.result() for started, role in starting.items()}
+
+
+def _ask(start: Callable[[], str], stopped: threading.Event) -> str:
+    """Ask for an agent until a server takes the request."""
+    deadline = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            return start()
+        except ApiUnreachable as error:
+            if error.maybe_received or time.monotonic() > deadline:
+                raise
+            if stopped.wait(AWAY_PAUSE_SECONDS):
+                raise
 
 
 def _stop(starting: Collection[Future[str]], give_up: Callable[[], str]) -> NoReturn:
