@@ -3,14 +3,10 @@
 Agents take their time to start. Who stops the start of a new session does not have to wait: the
 session is deleted, with the agents that are there and those that are still being started. It has a
 name from the beginning, so that this can be done before the server has told it.
-
-A server that was merely found may end with whoever started it. What it had not carried out is asked
-of the one that takes its place.
 """
 
 import logging
 import threading
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,17 +16,17 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, RunError
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
 from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.runs.patience import patiently
 
 logger = logging.getLogger(__name__)
 
 GONE = 404
 AGAIN_SECONDS = 0.2
 """When a session is deleted once more: a request to start an agent in it may be on its way."""
-AWAY_SECONDS = 20.0
-"""How long no server may be there that takes a request to start an agent."""
-AWAY_PAUSE_SECONDS = 0.2
+EXIT_AWAY_SECONDS = 5.0
+"""How long the end of an agent is tried while there is no server."""
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
@@ -124,7 +120,7 @@ def start_in_session(
 def exit_quietly(terminals: Starts, terminal_id: str) -> None:
     """End a terminal, if that can be done."""
     try:
-        terminals.exit_terminal(terminal_id)
+        patiently(lambda: terminals.exit_terminal(terminal_id), seconds=EXIT_AWAY_SECONDS)
     except ApiError as error:
         if not is_gone(error):
             logger.warning("%s could not be ended: %s", terminal_id, error)
@@ -181,7 +177,9 @@ def _start(
     news: SimpleQueue[Future[str] | None] = SimpleQueue()
     stopped = threading.Event()
     with ThreadPoolExecutor(max(len(roles), 1)) as pool:
-        starting = {pool.submit(_ask, partial(start, role), stopped): role for role in roles}
+        starting = {
+            pool.submit(patiently, partial(start, role), stopped=stopped): role for role in roles
+        }
         for started in starting:
             started.add_done_callback(news.put)
         onlooker.when_stopped(lambda: news.put(None))
@@ -193,19 +191,6 @@ def _start(
             elif done.exception() is None:
                 onlooker.on_started(starting[done], done.result())
     return {role: started.result() for started, role in starting.items()}
-
-
-def _ask(start: Callable[[], str], stopped: threading.Event) -> str:
-    """Ask for an agent until a server takes the request."""
-    deadline = time.monotonic() + AWAY_SECONDS
-    while True:
-        try:
-            return start()
-        except ApiUnreachable as error:
-            if error.maybe_received or time.monotonic() > deadline:
-                raise
-            if stopped.wait(AWAY_PAUSE_SECONDS):
-                raise
 
 
 def _stop(starting: Collection[Future[str]], give_up: Callable[[], str]) -> NoReturn:
