@@ -1,8 +1,9 @@
-"""The table of a run's settings: names, defaults, help, and how four levels become one.
+"""The table of a run's settings: names, defaults, help, and how the levels become one.
 
-The first level that says something wins: option, environment, file (`cao.toml`), default. At each
-level an empty value says nothing. The table drives the reading (`run_config.py`), the options of
-`cao run`, the commented `cao.toml` that `cao init` writes, and the documentation.
+The first level that says something wins: option, environment, the top of the task, file
+(`cao.toml`), default. At each level an empty value says nothing. The table drives the reading
+(`run_config.py`), the options of `cao run`, the commented `cao.toml` that `cao init` writes, and
+the documentation.
 """
 
 import re
@@ -213,6 +214,20 @@ LARGEST_NUMBER_BITS = 64
 
 OUT_OF_PROJECT = ("RESUME", "GATE")
 """What a project's own file cannot say: it is about one run, or would run a command."""
+
+OUT_OF_TASK = (
+    "PROMPT_FILE",
+    "PROMPT",
+    "WD",
+    "STATE_FILE",
+    "API",
+    "AGENT_PERMISSIONS",
+    *OUT_OF_PROJECT,
+)
+"""What a task cannot say: where it runs, what may be done there, and what it is itself."""
+
+FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
+"""A flow by its name; the path of a file is for the user alone to give."""
 
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 

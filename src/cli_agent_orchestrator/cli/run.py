@@ -12,9 +12,11 @@ import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
+    FLOW_NAME_PATTERN,
     OUT_OF_PROJECT,
     SETTINGS,
     SETTINGS_FILE,
@@ -36,7 +38,6 @@ METAVARS = {
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
 }
-FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -71,6 +72,7 @@ def setting_options(command: Command) -> Command:
 
 @click.command()
 @click.argument("task", required=False)
+@click.option("-m", "--message", metavar="TEXT", help="The task itself, in one line.")
 @click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
@@ -81,6 +83,7 @@ def setting_options(command: Command) -> Command:
 @setting_options
 def run(
     task: str | None,
+    message: str | None,
     config_file: str | None,
     as_json: bool,
     replace_terminals: bool,
@@ -88,10 +91,14 @@ def run(
 ) -> None:
     """Take TASK, a file, through analyst, programmer and tester until it passes.
 
+    A task in one line is told with -m; then the tester sees to it that the project's tests pass
+    and the change does what was asked.
+
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets) or
-    in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
+    Every setting can be given as an option, as an environment variable (the name in brackets), at
+    the top of the task or in cao.toml; the first of these wins. A run that was interrupted is
+    resumed by itself.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -102,18 +109,19 @@ def run(
         from cli_agent_orchestrator.cli.progress import choose_view
         from cli_agent_orchestrator.discovery import name_server
         from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.state_file import read_task_settings
 
     given = {name: _text(value) for name, value in options.items()}
-    if task is not None:
-        if given.get("PROMPT_FILE") or given.get("PROMPT"):
-            raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
-        given["PROMPT_FILE"] = task
+    given |= task_options(task, message, given)
     settings = read_all_settings(given, os.environ, config_file)
     named = name_server(os.environ, given.get("API"))
     if named is not None:
         settings["API"] = named.url
-    config = RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE)
     insisted = merge_settings(given, os.environ, {})
+    named_by = named.by if named else config_file or SETTINGS_FILE
+    of_task = read_task_settings(RunConfig.from_env(settings, named_by))
+    settings = merge_settings({**insisted, "API": settings.get("API")}, of_task, settings)
+    config = RunConfig.from_env(settings, named_by)
     request = RunRequest(
         config=config,
         settings=settings,
@@ -123,6 +131,20 @@ def run(
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
+
+
+def task_options(
+    task: str | None, message: str | None, options: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the setting that the task stands for; it may be given in one way only."""
+    ways = [task, message, options.get("PROMPT_FILE") or None, options.get("PROMPT") or None]
+    if len([way for way in ways if way is not None]) > 1 and (task, message) != (None, None):
+        raise UsageError(
+            "name the task once: as TASK, with -m, with --prompt-file or with --prompt"
+        )
+    if message is not None:
+        return {"PROMPT": task_of_line(message)}
+    return {} if task is None else {"PROMPT_FILE": task}
 
 
 def report_command(config: RunConfig, here: Path) -> str:
