@@ -252,7 +252,7 @@ PROJECT_FILES = [
     "runs/*.py",
     "settings.py",
     "run_config.py",
-    *(f"cli/{name}.py" for name in ("init", "report", "run")),
+    *(f"cli/{name}.py" for name in ("init", "project", "report", "run")),
 ]
 """Who has to do with the files of a project, which may have come from anybody."""
 TOUCHING = {

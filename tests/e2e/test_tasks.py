@@ -111,6 +111,29 @@ def test_settings_that_a_task_cannot_make_stop_it_before_anything_is_started(
     assert not (ready.home / "state").exists()
 
 
+def test_a_bare_run_in_a_subfolder_is_one_of_the_project_above(ready: Machine) -> None:
+    top, below = ready.work, ready.work / "src" / "deep"
+    (top / "cao.toml").write_text('prompt_file = "task.md"\n', encoding="utf-8")
+    below.mkdir(parents=True)
+    done = ready.cao("run", folder=below)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Using the project in {top}\n" in done.stderr
+    assert f"cao report --wd {top}" in done.stdout
+    assert state_of(ready)["wd"] == str(top)
+    assert not list(below.iterdir())
+
+
+@pytest.mark.parametrize("named", ["PROMPT", "PROMPT_FILE", "WD"])
+def test_a_run_that_says_what_it_is_meant_for_stays_where_it_is(ready: Machine, named: str) -> None:
+    below = ready.work / "src"
+    below.mkdir()
+    (ready.work / "cao.toml").write_text('prompt_file = "task.md"\n', encoding="utf-8")
+    ready.env[named] = "."
+    done = ready.cao("run", folder=below)
+    assert done.returncode == 2
+    assert "Using the project" not in done.stderr
+
+
 def test_a_line_and_a_file_are_one_task_too_many(ready: Machine) -> None:
     done = ready.cao("run", "task.md", "-m", "Mend it.")
     assert done.returncode == 2

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from cli_agent_orchestrator.cli.importing import importing
+from cli_agent_orchestrator.cli.printable import one_line
+from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import STATE_FILE, RunConfig
@@ -113,6 +115,8 @@ def run(
 
     given = {name: _text(value) for name, value in options.items()}
     given |= task_options(task, message, given)
+    if config_file is None:
+        given |= project_options(given, os.environ)
     settings = read_all_settings(given, os.environ, config_file)
     named = name_server(os.environ, given.get("API"))
     if named is not None:
@@ -145,6 +149,19 @@ def task_options(
     if message is not None:
         return {"PROMPT": task_of_line(message)}
     return {} if task is None else {"PROMPT_FILE": task}
+
+
+def project_options(
+    options: Mapping[str, str | None], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the folder above that a run is meant for which says nothing of it, and tell it."""
+    if any(name in merge_settings(options, environ, {}) for name in NAMED_BY):
+        return {}
+    folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
+    if folder is None:
+        return {}
+    click.echo(one_line(f"Using the project in {folder}"), err=True)
+    return {"WD": str(folder)}
 
 
 def report_command(config: RunConfig, here: Path) -> str:
