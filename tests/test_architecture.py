@@ -63,6 +63,7 @@ PURE = [
     "handoff/sighting.py",
     "pipeline/*.py",
     "cli/remarks.py",
+    "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",

@@ -6,6 +6,7 @@ The first level that says something wins: option, environment, the top of the ta
 the documentation.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -413,14 +414,31 @@ def canonical(name: str, text: str) -> str | None:
     return values[name]
 
 
-def commented_toml() -> str:
-    """Return a `cao.toml` in which every setting is explained and none is set."""
+def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
+    """Return a `cao.toml` in which every setting is explained.
+
+    Set are only those that are `chosen`: text and reason by variable name.
+    """
     parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
     for setting in SETTINGS:
         if setting.name in OUT_OF_PROJECT:
             continue
-        parts.append(f"# {setting.help}\n# {setting.key} = {_toml_value(setting)}\n")
+        line = f"# {setting.key} = {_toml_value(setting)}\n"
+        if chosen and setting.name in chosen:
+            text, reason = chosen[setting.name]
+            line = f"# Proposed: {_plain(reason)}\n{setting.key} = {_quoted(text)}\n"
+        parts.append(f"# {setting.help}\n{line}")
     return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML has it; JSON writes the same, but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _plain(text: str) -> str:
+    """Return a text that stays within a comment."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _toml_value(setting: Setting) -> str:
