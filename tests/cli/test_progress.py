@@ -218,6 +218,10 @@ class TestWords:
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
                 "cao stop --session cao-1",
             ),
+            (
+                RunEnded(NOON, FinalStatus.RUNNING, 1, 130, "signal", session_left="cao-1"),
+                ". Its agents stay: `cao ls` lists them, `cao stop --session cao-1` ends them",
+            ),
         ],
     )
     def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
@@ -233,9 +237,12 @@ class TestWords:
     @pytest.mark.parametrize(
         ("resume", "words"),
         [
-            (None, "The same command goes on with it"),
-            (True, "The same command goes on with it"),
-            (False, "The same command with --resume instead of --no-resume goes on with it"),
+            (None, "Run the same command again to resume"),
+            (True, "Run the same command again to resume"),
+            (
+                False,
+                "Run the same command again, with --resume instead of --no-resume, to resume",
+            ),
         ],
     )
     def test_a_run_that_was_stopped_names_the_command_that_really_goes_on(

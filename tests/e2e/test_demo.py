@@ -86,7 +86,7 @@ def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
                 break
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.endswith("The demo was stopped. The same command begins it anew\n")
+    assert said.endswith("The demo was stopped. Run the same command again to start over\n")
     assert "saved" not in said
     assert not tmux_answers(visitor)
 

@@ -70,8 +70,8 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 
 def unfinished_words(resume: bool | None) -> str:
     """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = " with --resume instead of --no-resume" if resume is False else ""
-    return f"The run is saved. The same command{changed} goes on with it"
+    changed = ", with --resume instead of --no-resume," if resume is False else ""
+    return f"The run is saved. Run the same command again{changed} to resume"
 
 
 UNFINISHED = unfinished_words(None)
@@ -173,12 +173,22 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
+            saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
+
+    def _agents_left(self, session: str) -> str:
+        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
+        if not session:
+            return ""
+        cao = f"{self.attach_prefix}cao"
+        return (
+            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
+        )
 
     def _short(self, path: str) -> str:
         full = Path(path)
