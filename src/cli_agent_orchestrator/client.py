@@ -25,6 +25,7 @@ from cli_agent_orchestrator.errors import (
     BadMessage,
     ConfigError,
     UsageError,
+    named_in_path,
 )
 from cli_agent_orchestrator.models import (
     Delivery,
@@ -273,7 +274,7 @@ class ApiClient:
             raise ApiRefused("GET", "/events", 200, "the answer is no event stream") from None
         except httpx.HTTPError as error:
             if not stream.stopped:
-                raise self._unreachable("/events", error) from error
+                raise self._unreachable("GET", "/events", error) from error
 
     def _object(
         self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
@@ -296,17 +297,21 @@ class ApiClient:
             with self._http.stream(method, path, timeout=timeout, **request) as response:
                 return _read(method, path, response)
         except httpx.HTTPError as error:
-            raise self._unreachable(path, error) from error
+            raise self._unreachable(method, path, error) from error
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise UsageError(f"{method} {path[:100]}: this cannot be asked for: {error}") from None
+            kind, name, _ = named_in_path(path)
+            raise UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}") from None
 
-    def _unreachable(self, path: str, error: httpx.HTTPError) -> ApiUnreachable:
+    def _unreachable(self, method: str, path: str, error: httpx.HTTPError) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
         reason = str(error) or type(error).__name__
         if isinstance(error, NEVER_SENT):
             reason += "; is the server running? `cao server` starts one"
         return ApiUnreachable(
-            f"{self.base_url}{path}", reason, maybe_received=not isinstance(error, NEVER_SENT)
+            self.base_url,
+            reason,
+            maybe_received=not isinstance(error, NEVER_SENT),
+            request=f"{method} {path}",
         )
 
 
@@ -397,7 +402,9 @@ def _read(method: str, path: str, response: httpx.Response) -> object:
     if not response.is_success:
         detail = _text(answer.get("detail") if isinstance(answer, dict) else _beginning(body))
         if response.status_code == ENDING and "Retry-After" in response.headers:
-            raise ApiUnreachable(str(response.url), detail, maybe_received=False)
+            server = str(response.url.join("/")).rstrip("/")
+            request = f"{method} {path}"
+            raise ApiUnreachable(server, detail, maybe_received=False, request=request)
         raise ApiRefused(method, path, response.status_code, detail)
     if answer is None:
         raise ApiRefused(method, path, response.status_code, "the answer is not JSON")
@@ -433,7 +440,7 @@ def _text(detail: object) -> str:
     """Return the detail of an error for people; some servers send a list of problems."""
     if isinstance(detail, list):
         return "; ".join(str(d.get("msg", d)) if isinstance(d, dict) else str(d) for d in detail)
-    return str(detail)
+    return "" if detail is None else str(detail)
 
 
 def _status(word: object) -> TerminalStatus:

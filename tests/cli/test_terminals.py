@@ -237,6 +237,14 @@ def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shel
     )
 
 
+def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    for words in (("output", "x"), ("send", "x", "y"), ("explain", "x"), ("stop", "x")):
+        done = shell.start(*words)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
+
+
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     shell.env["CAO_API"] = "http://127.0.0.1:1"
@@ -406,6 +414,14 @@ class TestForeign:
         listing = guest.run("ls")
         assert isinstance(listing.exception, OrchestratorError)
         assert "cannot list its terminals" in str(listing.exception)
+
+    def test_a_terminal_that_is_not_there_is_bad_usage_without_a_list_too(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        del theirs.answers["/sessions"]
+        done = guest.start("output", "nonesuch")
+        assert done.returncode == 2
+        assert done.stderr.endswith("cao: the server has no terminal with the id 'nonesuch'\n")
 
     def test_attach_says_that_it_is_not_told_where(self, guest: Shell, theirs: ThirdParty) -> None:
         del theirs.answers["/sessions"]

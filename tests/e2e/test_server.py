@@ -140,7 +140,7 @@ def test_a_server_told_to_stop_ends_its_steps_and_says_so(machine: Machine) -> N
         with waiting_for_a_step(machine, server.url) as told:
             server.process.terminate()
         assert server.process.wait(60) == 0
-        assert [line[:20] for line in told] == ["503 the server ends:"]
+        assert [line[:27] for line in told] == ["503 the server is stopping:"]
         assert server.process.stdout is not None
         log = server.process.stdout.read()
         assert "Traceback" not in log

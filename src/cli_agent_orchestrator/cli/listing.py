@@ -16,6 +16,7 @@ from cli_agent_orchestrator.errors import ApiRefused, NotFound, OrchestratorErro
 from cli_agent_orchestrator.runs.run_id import run_of_session
 
 NOT_TOLD = "-"
+NO_SUCH_THING = 404
 NO_SUCH_ROUTE = (404, 405, 501)
 
 
@@ -87,7 +88,7 @@ def find_terminal(client: ApiClient, wanted: str) -> Listed:
     """Return the one terminal with that id, the beginning of it, or that role or name."""
     terminals = _listed(client)
     if terminals is None:
-        return read_terminal({"id": wanted, **client.get_terminal(wanted)})
+        return _asked_for(client, wanted)
     named = [t for t in terminals if t.id != NOT_TOLD]
     exact = [t for t in named if wanted in (t.id, t.name, t.role)]
     found = exact or [t for t in named if t.id.startswith(wanted)]
@@ -97,6 +98,16 @@ def find_terminal(client: ApiClient, wanted: str) -> Listed:
         names = ", ".join(f"{t.id} ({t.role} of {t.run})" for t in found)
         raise UsageError(f"{wanted!r} could be any of {names}; name it by its id")
     return found[0]
+
+
+def _asked_for(client: ApiClient, wanted: str) -> Listed:
+    """Return the terminal with that id, of a server that cannot list what it has."""
+    try:
+        return read_terminal({"id": wanted, **client.get_terminal(wanted)})
+    except ApiRefused as error:
+        if error.status_code == NO_SUCH_THING:
+            raise UsageError(f"the server has no terminal with the id {wanted!r}") from error
+        raise
 
 
 def _listed(client: ApiClient) -> list[Listed] | None:
