@@ -235,6 +235,17 @@ class TestWords:
         assert told(event) == "PASS after 2 rounds"
 
     @pytest.mark.parametrize(
+        ("tester", "words"),
+        [("scripted", "DRY RUN: PASS after 2 rounds"), ("codex", "PASS after 2 rounds")],
+    )
+    def test_a_run_with_the_built_in_agent_is_a_dry_run(self, tester: str, words: str) -> None:
+        narration = Narration(Path("/p"))
+        narration.tell(replace(RUN_BEGAN, providers={"analyst": "codex", "tester": tester}))
+        line = narration.tell(RunEnded(NOON, FinalStatus.PASS, 2, 0))
+        assert line is not None
+        assert line.text == words
+
+    @pytest.mark.parametrize(
         ("resume", "words"),
         [
             (None, "Run the same command again to resume"),

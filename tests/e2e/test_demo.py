@@ -122,7 +122,7 @@ def test_the_demo_tells_a_command_that_reports_on_its_run(visitor: Machine) -> N
     assert lines.index("The run on one page:") == lines.index(command) - 1
     page = type_in(visitor, command)
     assert page.returncode == 0, page.stderr
-    assert page.stdout.startswith("# PASS after 2 rounds")
+    assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
 
 
 def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:

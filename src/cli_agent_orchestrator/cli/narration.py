@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -98,6 +99,7 @@ class Narration:
         self._delayed = False
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
+        self._dry = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -134,6 +136,7 @@ class Narration:
         return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
+        self._dry = is_dry(event.providers.values())
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
@@ -179,7 +182,8 @@ class Narration:
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
+        dry = f"{DRY_RUN}: " if self._dry else ""
+        return Line(f"{dry}{event.final_status} after {rounds}{more}{left}", tone)
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
@@ -245,7 +246,8 @@ def _title(found: Report) -> str:
         case FinalStatus.RUNNING:
             return f"Not finished: {found.due} is due"
         case _:
-            return f"{found.status} after {rounds}"
+            dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
+            return f"{dry}{found.status} after {rounds}"
 
 
 def _facts(found: Report) -> list[str]:
