@@ -2,7 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, UnknownName, suggestion
+from cli_agent_orchestrator.providers import PROVIDERS
 
 PATHS = (
     "/terminals/9f3c",
@@ -83,3 +84,24 @@ def test_who_does_not_answer_is_named_without_the_route() -> None:
     error = ApiUnreachable("http://localhost:1", "refused", maybe_received=False, request="GET /x")
     assert str(error) == "no answer from the server at http://localhost:1: refused"
     assert error.request == "GET /x"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("claude", "claude_code"),
+        ("claude-code", "claude_code"),
+        ("Codex", "codex"),
+        ("codx", "codex"),
+        ("gemini", "gemini_cli"),
+        ("q", "q_cli"),
+    ],
+)
+def test_the_agent_that_was_probably_meant_is_named(name: str, meant: str) -> None:
+    told = str(UnknownName("provider", name, PROVIDERS))
+    assert told.startswith(f"unknown provider {name!r} (did you mean {meant}?); there are: codex, ")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "something else", "\x1b[2J"])
+def test_what_is_like_nothing_is_not_guessed(name: str) -> None:
+    assert suggestion(name, PROVIDERS) == ""

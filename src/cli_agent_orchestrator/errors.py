@@ -38,6 +38,7 @@ They travel up untouched and are translated in two places only: `api/problems.py
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from urllib.parse import unquote
 
 NAMED = {
@@ -92,7 +93,23 @@ class UnknownName(UsageError):
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"unknown {kind} {name!r}; there are: {', '.join(self.known) or 'none'}")
+        super().__init__(
+            f"unknown {kind} {name!r}{suggestion(name, self.known)}; "
+            f"there are: {', '.join(self.known) or 'none'}"
+        )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return what was probably meant, ready to be put behind a name; nothing if nobody knows.
+
+    >>> suggestion("claude", ["codex", "claude_code"])
+    ' (did you mean claude_code?)'
+    """
+    known = list(known)
+    word = name.strip().lower().replace("-", "_")
+    meant = [one for one in known if word and one.startswith(word)]
+    meant = meant or get_close_matches(word, known, 1)
+    return f" (did you mean {' or '.join(meant)}?)" if meant else ""
 
 
 class BadFolder(UsageError):

@@ -31,6 +31,12 @@ from cli_agent_orchestrator.plain_files import Folder, read_named
 SETTINGS_FILE = "cao.toml"
 LARGEST_SETTINGS = 1024 * 1024
 
+AGENTS = (
+    *("codex", "claude_code", "kiro_cli", "q_cli", "gemini_cli", "copilot_cli", "opencode"),
+    "scripted",
+)
+"""The agents that a server of ours knows; `providers/` has the table itself."""
+
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 """What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
 
@@ -82,7 +88,12 @@ SETTINGS = (
     ),
     Setting("PROMPT", Kind.TEXT, "", "The task itself, as text."),
     Setting("WD", Kind.PATH, "", "The project's folder (the current folder if not given)."),
-    Setting("PROVIDER", Kind.TEXT, "codex", "The agent for all roles that name no other."),
+    Setting(
+        "PROVIDER",
+        Kind.TEXT,
+        "codex",
+        f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
+    ),
     Setting("ANALYST_PROVIDER", Kind.TEXT, "", "The agent of the analyst."),
     Setting("ANALYST_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the analyst."),
     Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),

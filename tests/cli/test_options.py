@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from cli_agent_orchestrator.cli.main import cao
 from cli_agent_orchestrator.cli.run import (
     check_project_file,
     read_all_settings,
@@ -13,9 +15,10 @@ from cli_agent_orchestrator.cli.run import (
     task_options,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import RunRequest
-from cli_agent_orchestrator.settings import SETTINGS, Kind, Setting
+from cli_agent_orchestrator.settings import AGENTS, SETTINGS, Kind, Setting
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 
@@ -31,6 +34,20 @@ def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -
     assert setting.option in found.opts
     assert setting.name in (found.help or "")
     assert bool(found.secondary_opts) == (setting.kind is Kind.FLAG)
+
+
+def test_the_agents_that_are_listed_are_those_there_are() -> None:
+    assert tuple(PROVIDERS) == AGENTS
+    assert all(agent in (option("PROVIDER").help or "") for agent in PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("rnu", "run"), ("atach", "attach"), ("demp", "demo")]
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(cao, [typed])
+    assert done.exit_code == 2
+    assert f"No such command '{typed}' (did you mean {meant}?)." in done.output
 
 
 def test_no_default_is_shown_for_what_is_looked_for_if_it_is_not_given() -> None:
