@@ -245,6 +245,12 @@ def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shel
         assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
 
 
+def test_a_message_that_is_taken_is_said_to_be_worked_on(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    ours.service.delivery = Delivery(True, "UserPromptSubmit")
+    assert shell.run("send", "1111", "hello").output == "Sent; the agent is working on it\n"
+
+
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     shell.env["CAO_API"] = "http://127.0.0.1:1"

@@ -267,7 +267,7 @@ class TestPeopleAndServers:
     ) -> None:
         prepare(machine, script(rule("programmer", seconds="2")))
         with machine.server() as server:
-            del machine.env["API"]
+            del machine.env["CAO_API"]
             with running(machine, "task.md") as run:
                 run.until(at("dispatched", "programmer"))
                 server.kill()
@@ -284,7 +284,7 @@ class TestPeopleAndServers:
         other.mkdir()
         words = (str(machine.work / "task.md"), "--wd", str(other))
         with machine.server() as server:
-            del machine.env["API"]
+            del machine.env["CAO_API"]
             with running(machine, "task.md") as one, running(machine, *words) as two:
                 for run in (one, two):
                     run.until(at("dispatched", "programmer"))

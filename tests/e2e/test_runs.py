@@ -396,7 +396,7 @@ class TestServed:
                 assert again.status_code == 409
                 assert "another run works in" in again.json()["detail"]
             server.kill()
-        del machine.env["API"]
+        del machine.env["CAO_API"]
         watch_and_answer(machine)
         (listed,) = runs_of(machine)
         assert (listed["id"], listed["status"]) == (run["id"], "PASS")

@@ -268,7 +268,7 @@ def test_commands_find_agents_again_when_no_server_runs(machine: Machine) -> Non
             agent_profile="tester",
             working_directory=str(machine.work),
         )
-    del machine.env["API"]
+    del machine.env["CAO_API"]
     listed = machine.cao("ls")
     assert terminal["id"] in listed.stdout, listed.stderr
     assert machine.cao("stop", "--all").returncode == 0

@@ -32,7 +32,7 @@ UNKNOWN_ADVICE = (
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-api = click.option("--api", metavar="URL", help="The server.  [CAO_API, API or CAO_PORT]")
+api = click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
 
 
 @click.command()
@@ -111,14 +111,16 @@ def send(terminal: str, message: str | None, api: str | None) -> None:
     if not delivery.confirmed:
         click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
         sys.exit(EXIT_UNCONFIRMED)
-    click.echo(f"Sent: {one_line(delivery.detail)}")
+    click.echo("Sent; the agent is working on it")
 
 
 @click.command()
 @click.argument("terminal")
 @click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
 @click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
-@click.option("--last", "mode", flag_value="last", default="last", help="The last answer (usual).")
+@click.option(
+    "--last", "mode", flag_value="last", default="last", help="The last answer (default)."
+)
 @click.option("--raw", is_flag=True, help="As it is, control characters and all: for pipes.")
 @api
 def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
