@@ -94,8 +94,8 @@ class LazyCommands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            error.message = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
-            raise
+            text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
+            raise click.UsageError(text, error.ctx) from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names without importing what they stand for."""
