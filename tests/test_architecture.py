@@ -26,6 +26,8 @@ SHARED = {
     "plain_files",
     "layout",
     "events",
+    "file_watch",
+    "retry",
     "__init__",
 }
 ALLOWED = {
@@ -53,6 +55,8 @@ ALLOWED = {
     "plain_files": set(),
     "layout": set(),
     "events": set(),
+    "file_watch": set(),
+    "retry": set(),
     "__init__": set(),
     "__main__": {"cli"},
 }
@@ -61,6 +65,7 @@ PURE = [
     "characters.py",
     "layout.py",
     "events.py",
+    "retry.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",
@@ -69,8 +74,8 @@ PURE = [
     "terminals/tracker.py",
     "terminals/sending.py",
     "handoff/wait.py",
-    "handoff/resuming.py",
-    "handoff/sighting.py",
+    "handoff/prompt.py",
+    "handoff/file_state.py",
     "pipeline/*.py",
     "cli/remarks.py",
 ]

@@ -15,6 +15,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     PromptError,
     ResumeError,
+    Stopped,
     UnknownName,
     UsageError,
 )
@@ -29,7 +30,6 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
@@ -249,7 +249,7 @@ class Conductor:
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
         ):
-            state = runner.settle(saved)
+            state = runner.record_archived_reply(saved)
             lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)

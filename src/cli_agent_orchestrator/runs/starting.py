@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError, Stopped
 
 logger = logging.getLogger(__name__)
 
