@@ -211,14 +211,25 @@ def test_each_part_of_a_live_terminal_has_one_writer(module: Path) -> None:
             assert writer == module.name, ast.unparse(node)
 
 
-def test_the_service_half_of_terminals_stays_small() -> None:
-    assert len(SERVICE_MODULES) <= MOST_MODULES
-    inside = {full_name(module): module for module in SERVICE_MODULES}
+def floors_of(modules: list[Path]) -> int:
+    """Return how many modules of a row import each other, one upon another."""
+    inside = {full_name(module): module for module in modules}
     below = {name: imported_modules(module) & inside.keys() for name, module in inside.items()}
     floors: dict[str, int] = {}
     for name in TopologicalSorter(below).static_order():
         floors[name] = 1 + max((floors[other] for other in below[name]), default=0)
-    assert max(floors.values()) <= MOST_FLOORS
+    return max(floors.values())
+
+
+def test_the_service_half_of_terminals_stays_small() -> None:
+    assert len(SERVICE_MODULES) <= MOST_MODULES
+    assert floors_of(SERVICE_MODULES) <= MOST_FLOORS
+
+
+def test_the_modules_of_a_turn_stay_few() -> None:
+    modules = [m for m in (SOURCE / "handoff").glob("*.py") if m.name != "__init__.py"]
+    assert len(modules) <= 8
+    assert floors_of(modules) <= MOST_FLOORS
 
 
 @pytest.mark.parametrize(

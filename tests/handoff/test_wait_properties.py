@@ -13,7 +13,7 @@ from cli_agent_orchestrator.handoff.wait import (
     Fail,
     FallBackToOutput,
     FileMissing,
-    LookAgain,
+    KeepWaiting,
     Observation,
     TimeOut,
     Wait,
@@ -61,10 +61,10 @@ def observations(row: Sequence[Step]) -> list[Observation]:
 def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
     """Return how many observations were used and what came of the last."""
     wait = Wait.begin(0, rules)
-    action: Action = LookAgain(0)
+    action: Action = KeepWaiting(0)
     for used, observation in enumerate(seen, 1):
         wait, action = advance(wait, observation, rules)
-        if not isinstance(action, LookAgain):
+        if not isinstance(action, KeepWaiting):
             return used, action
     return len(seen), action
 
@@ -90,7 +90,7 @@ def test_the_next_look_is_in_the_future_and_soon(row: list[Step], rules: Handoff
     wait = Wait.begin(0, rules)
     for seen in observations(row):
         wait, action = advance(wait, seen, rules)
-        if not isinstance(action, LookAgain):
+        if not isinstance(action, KeepWaiting):
             break
         longest = 10 if seen.status is None else rules.poll_seconds
         assert seen.time < action.by <= seen.time + longest or rules.idle_grace == 0
@@ -107,12 +107,12 @@ def test_every_wait_ends(
     for seen in observations(row):
         time = seen.time
         wait, action = advance(wait, seen, rules)
-        if not isinstance(action, LookAgain):
+        if not isinstance(action, KeepWaiting):
             return
     # Silence may keep the clock of the grace from running, but not the looks from happening.
     for count in range(100_000):
         wait, action = advance(wait, Observation(time, cycle[count % len(cycle)], None), rules)
-        if not isinstance(action, LookAgain):
+        if not isinstance(action, KeepWaiting):
             return
         time = max(action.by, time + 0.01)
     raise AssertionError(f"no end after {time} s")
@@ -162,7 +162,7 @@ NAMES: dict[type[Action], str] = {
     TimeOut: "timeout",
     FileMissing: "missing",
     FallBackToOutput: "output",
-    LookAgain: "look",
+    KeepWaiting: "look",
 }
 
 

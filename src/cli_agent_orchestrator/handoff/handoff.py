@@ -48,7 +48,7 @@ from cli_agent_orchestrator.handoff.wait import (
     FallBackToOutput,
     FileMissing,
     GiveUp,
-    LookAgain,
+    KeepWaiting,
     TimeOut,
     TurnEnd,
     Wait,
@@ -211,7 +211,7 @@ class Handoff:
             if seen.status is not None:
                 self._report_stream(watch)
             wait, action = advance(wait, seen, self._rules)
-            if not isinstance(action, LookAgain):
+            if not isinstance(action, KeepWaiting):
                 return action
             if action.warning:
                 watch.reporter.warn(action.warning)

@@ -79,8 +79,8 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAgain:
-    """Not over: look when something happens, and at the latest at a certain time."""
+class KeepWaiting:
+    """Look again when something happens, and at the latest at a certain time."""
 
     by: float
     warning: str | None = None
@@ -127,7 +127,7 @@ class GiveUp:
 
 
 TurnEnd = Accept | FallBackToOutput | FileMissing | Fail | TimeOut | GiveUp
-Action = LookAgain | TurnEnd
+Action = KeepWaiting | TurnEnd
 
 
 def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, Action]:
@@ -168,35 +168,35 @@ def _without_answer(wait: Wait, now: float) -> tuple[Wait, Action]:
     wait = replace(wait, silence=silence)
     if silence.is_over(now):
         return wait, GiveUp(silence.seconds(now))
-    return wait, LookAgain(silence.next_try(now))
+    return wait, KeepWaiting(silence.next_try(now))
 
 
 def _in_error(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     release = wait.began + rules.idle_grace
     if wait.old_error and now < release:
-        return wait, LookAgain(min(_next_poll(now, rules), release))
+        return wait, KeepWaiting(min(_next_poll(now, rules), release))
     return wait, Fail("the terminal is in the error state")
 
 
 def _at_work(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     wait = replace(wait, started=True, idle_since=None)
     if wait.asking:
-        return wait, LookAgain(_next_poll(now, rules))
+        return wait, KeepWaiting(_next_poll(now, rules))
     if now >= wait.deadline:
         return wait, TimeOut(rules.response_timeout)
-    return wait, LookAgain(min(_next_poll(now, rules), wait.deadline))
+    return wait, KeepWaiting(min(_next_poll(now, rules), wait.deadline))
 
 
 def _guarded(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     release = wait.began + rules.idle_grace
     if now < release:
-        return wait, LookAgain(min(_next_poll(now, rules), release))
+        return wait, KeepWaiting(min(_next_poll(now, rules), release))
     warning = (
         f"the agent was not seen at work within {rules.idle_grace:g} s of the prompt; "
         "treating it as idle from now on"
     )
     wait = replace(wait, released=True, idle_since=now)
-    return wait, LookAgain(min(_next_poll(now, rules), now + rules.idle_grace), warning)
+    return wait, KeepWaiting(min(_next_poll(now, rules), now + rules.idle_grace), warning)
 
 
 def _at_rest(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
@@ -204,7 +204,7 @@ def _at_rest(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]
     wait = replace(wait, idle_since=since)
     if now >= since + rules.idle_grace:
         return wait, FileMissing(now - since) if rules.strict else FallBackToOutput()
-    return wait, LookAgain(min(_next_poll(now, rules), since + rules.idle_grace))
+    return wait, KeepWaiting(min(_next_poll(now, rules), since + rules.idle_grace))
 
 
 def _next_poll(now: float, rules: HandoffRules) -> float:

@@ -38,7 +38,7 @@ from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
     find_objections,
-    settle_settings,
+    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -329,7 +329,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = settle_settings(began_with, request.insisted, request.settings)
+        resumed = merge_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(
