@@ -204,7 +204,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("event", "words"),
         [
-            (handoff(EventKind.RESUMED), "has the prompt already"),
+            (handoff(EventKind.RESUMED), "already has the prompt"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),

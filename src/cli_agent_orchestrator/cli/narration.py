@@ -59,7 +59,7 @@ TONES: Mapping[str, Tone] = {
 """How outcomes are meant; others are plain."""
 
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
-    EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
+    EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
     EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
     EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
