@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.retry import Retry
 
 AWAY_SECONDS = 20.0
 """How long there may be no server."""
-PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 1.0
 
 Answer = TypeVar("Answer")
 
@@ -26,12 +27,14 @@ def patiently(
 ) -> Answer:
     """Return the answer of the first server that takes the request."""
     stopped = stopped or threading.Event()
-    deadline = time.monotonic() + seconds
+    retry = Retry(time.monotonic(), limit=seconds)
     while True:
         try:
             return ask()
         except ApiUnreachable as error:
-            if error.maybe_received or time.monotonic() > deadline:
+            now = time.monotonic()
+            if error.maybe_received or retry.is_over(now):
                 raise
-            if stopped.wait(PAUSE_SECONDS):
+            retry = retry.after_failure()
+            if stopped.wait(retry.next_try(now, LONGEST_PAUSE_SECONDS) - now):
                 raise
