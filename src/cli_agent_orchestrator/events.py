@@ -198,6 +198,73 @@ class Paused(Event):
 class Unpaused(Event):
     """The run goes on after a pause."""
 
+    ask: str = ""
+    """The id of what a person asked for; empty if nobody did."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked(Event):
+    """A person wants the run to wait; what is under way is finished first."""
+
+    ask: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HintTaken(Event):
+    """A person has a hint for an agent; it gets it with its next prompt."""
+
+    role: str
+    """Empty for every role."""
+    text: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"hint for {self.role or 'every role'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChanged(Event):
+    """A person has changed a setting of the run; it counts from the next turn on."""
+
+    name: str
+    """Of the variable."""
+    value: str
+    before: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name.lower()} is {self.value} now; it was {self.before}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSkipped(Event):
+    """A person wants a review to count as approved."""
+
+    role: str
+    """The reviewer."""
+    round: int
+    cycle: int
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.role} skipped in round {self.round}, cycle {self.cycle}: it counts as approved"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskDeclined(Event):
+    """What a person asked for changes nothing."""
+
+    do: str
+    """What was asked for, as a word."""
+    text: str
+    """Why it changes nothing."""
+    ask: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Warned(Event):
@@ -233,10 +300,17 @@ RunEvent = (
     | CheckEnded
     | Paused
     | Unpaused
+    | PauseAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | AskDeclined
     | Warned
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
+Steered = HintTaken | SettingChanged | ReviewSkipped
+"""What a person did to a run that its report tells."""
 
 TYPES: Mapping[str, type[RunEvent]] = {
     "run_opened": RunOpened,
@@ -250,6 +324,11 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "check_ended": CheckEnded,
     "paused": Paused,
     "unpaused": Unpaused,
+    "pause_asked": PauseAsked,
+    "hint_taken": HintTaken,
+    "setting_changed": SettingChanged,
+    "review_skipped": ReviewSkipped,
+    "ask_declined": AskDeclined,
     "run_warning": Warned,
     "run_ended": RunEnded,
     **{str(kind): HandoffEvent for kind in EventKind},

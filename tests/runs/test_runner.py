@@ -18,11 +18,13 @@ from cli_agent_orchestrator.errors import (
     StateError,
 )
 from cli_agent_orchestrator.events import (
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
     Paused,
+    ReviewSkipped,
     RunEvent,
     TurnBegan,
     TurnEnded,
@@ -32,6 +34,16 @@ from cli_agent_orchestrator.handoff.replies import Sent
 from cli_agent_orchestrator.handoff.resuming import AGAIN
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Unpause,
+    Wish,
+)
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
@@ -58,6 +70,11 @@ def rig(tmp_path: Path) -> Rig:
 
 class Killed(BaseException):
     """Stands for the sudden end of the process: nobody catches it."""
+
+
+def asked(wish: Wish, upto: int) -> Heard:
+    """Return a wish as it is read from the control file."""
+    return Heard(Ask(f"ask-{upto}", 0.0, wish), upto)
 
 
 def kill_at(chosen: Callable[[RunEvent], bool]) -> Callable[[RunEvent], None]:
@@ -674,12 +691,12 @@ class TestPauses:
         def hear(event: RunEvent) -> None:
             rig.events.append(event)
             if isinstance(event, TurnBegan) and event.sequence == 1:
-                runner.pause()
-                runner.pause()
+                runner.hear(asked(Pause(), 10))
+                runner.hear(asked(Pause(), 20))
             if isinstance(event, Paused):
                 asked_when_paused.append(len(rig.server.asked))
                 assert rig.saved().progress.paused
-                runner.unpause()
+                runner.hear(asked(Unpause(), 30))
 
         with rig.runner(state, hear) as runner:
             final = runner.run(state)
@@ -696,12 +713,101 @@ class TestPauses:
                 runner.stop()
 
         with rig.runner(state, hear) as runner:
-            runner.pause()
+            runner.hear(asked(Pause(), 10))
             with pytest.raises(Stopped):
                 runner.run(state)
         assert rig.server.asked == []
         assert rig.saved().progress.paused
         assert rig.run(unpause(rig.saved())).final_status is FinalStatus.PASS
+
+
+class TestAsks:
+    def test_a_hint_is_in_the_next_prompt_of_its_role_and_in_no_other(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Hint("programmer", "Mind the tabs."), 10))
+            runner.run(state)
+        told = [one.role for one in rig.server.asked if "HINT FROM A PERSON" in one.message]
+        assert told == ["programmer"]
+        assert rig.saved().progress.hints == ()
+        assert rig.saved().progress.heard == 10
+        assert [act.text for act in rig.saved().progress.acts] == [
+            "hint for programmer: Mind the tabs."
+        ]
+
+    def test_a_hint_without_a_role_is_told_once_to_everybody(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Hint(None, "Mind the tabs."), 10))
+            runner.run(state)
+        told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
+        assert told == list(ROLES)
+
+    def test_a_killed_run_tells_the_hint_once(self, rig: Rig) -> None:
+        state = rig.begin()
+        ended = kill_at(lambda event: isinstance(event, TurnBegan) and event.role == "programmer")
+        with rig.runner(state, ended) as runner:
+            runner.hear(asked(Hint("programmer", "Mind the tabs."), 10))
+            with pytest.raises(Killed):
+                runner.run(state)
+        rig.run(rig.saved())
+        told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
+        assert told == ["programmer"]
+
+    def test_a_review_that_is_waited_for_can_be_skipped(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def answer(one: Asked) -> str | None:
+            if one.role != "analyst_review":
+                return agree(one)
+            runner.hear(asked(Skip(), 10))
+            return None
+
+        rig.server.answer = answer
+        with rig.runner(state) as runner:
+            final = runner.run(state)
+        assert final.final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()][:3] == [
+            "analyst", "analyst_review", "programmer",
+        ]  # fmt: skip
+        skipped = [event for event in rig.events if isinstance(event, ReviewSkipped)]
+        assert [(event.role, event.cycle) for event in skipped] == [("analyst_review", 1)]
+        ended = [event for event in rig.events if isinstance(event, TurnEnded)]
+        assert (ended[1].outcome, ended[1].archive) == ("skipped", "")
+        journal = Journal(rig.files(final).kept).read()
+        assert journal[1].outcome == "skipped by a person; it counts as approved"
+
+    def test_without_a_review_that_is_said(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Skip(), 10))
+            runner.run(state)
+        (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
+        assert declined.text == "no review is under way or due"
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    def test_a_setting_counts_from_the_next_turn_on_and_is_saved(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Set("min-review-cycles-before-approval", "1"), 10))
+            runner.run(state)
+        assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
+        assert rig.saved().progress.settings["MIN_REVIEW_CYCLES_BEFORE_APPROVAL"] == "1"
+
+    def test_a_setting_that_cannot_change_is_refused_with_those_that_can(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Set("gate", "rm -r x"), 10))
+            runner.run(state)
+        (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
+        assert "max_rounds" in declined.text
+
+    def test_what_is_no_ask_is_passed_over_for_good(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(Heard(None, 77))
+            runner.run(state)
+        assert rig.saved().progress.heard == 77
 
 
 class TestKeeping:

@@ -27,7 +27,7 @@ from cli_agent_orchestrator.handoff.replies import (
 from cli_agent_orchestrator.handoff.responses import ResponseFiles, check_size
 from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
 from cli_agent_orchestrator.handoff.stream import StatusStream
-from cli_agent_orchestrator.handoff.vigil import Ears, Vigil
+from cli_agent_orchestrator.handoff.vigil import Ears, Vigil, heed_nothing
 from cli_agent_orchestrator.handoff.wait import (
     Accept,
     Action,
@@ -78,6 +78,8 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     mailbox: Mailbox = field(default_factory=QueueMailbox)
     watch: Watch = watch_file
+    heed: Callable[[], None] = heed_nothing
+    """Called at every look while something is waited for; what it raises ends the wait."""
 
 
 class Handoff:
@@ -98,11 +100,12 @@ class Handoff:
         world = world or World()
         self._agents = agents
         self._files = files
-        self._rules = rules
+        self.rules = rules
+        """May be changed between two turns."""
         self._on_event = on_event
         self._clock = world.clock
         self._watch = world.watch
-        self._ears = Ears(world.mailbox, world.clock)
+        self._ears = Ears(world.mailbox, world.clock, world.heed)
         self._vigil: Vigil | None = None
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
@@ -131,6 +134,10 @@ class Handoff:
         """
         self._ears.stop()
 
+    def wake(self) -> None:
+        """Let the present wait heed what people ask for; any thread may call it."""
+        self._ears.wake()
+
     def send_and_wait(
         self,
         terminal_id: str,
@@ -155,7 +162,7 @@ class Handoff:
         with self._watch_over(Subject(terminal_id, role)) as vigil:
             vigil.keep = keep
             certain = self._send(vigil, message, envelope)
-            for number in range(1, self._rules.max_reminders + 1):
+            for number in range(1, self.rules.max_reminders + 1):
                 try:
                     return self.wait_for_response_file(terminal_id, role, envelope.sequence)
                 except NoResponseFile:
@@ -176,14 +183,14 @@ class Handoff:
         rest without a file, `HandoffTimeout` if it works for too long, `Stopped` after `stop`.
         """
         with self._watch_over(Subject(terminal_id, role)) as vigil:
-            wait = Wait.begin(self._clock.monotonic(), self._rules, vigil.old_error)
+            wait = Wait.begin(self._clock.monotonic(), self.rules, vigil.old_error)
             action: Action = Look(wait.began)
             while isinstance(action, Look):
                 seen = vigil.observe(action.by)
                 # Of a server that does not answer at all, that is told.
                 if self._stream is not None and seen.status is not None:
-                    self._stream.report(vigil.narrator, self._rules.poll_seconds)
-                wait, action = advance(wait, seen, self._rules)
+                    self._stream.report(vigil.narrator, self.rules.poll_seconds)
+                wait, action = advance(wait, seen, self.rules)
                 if isinstance(action, Look) and action.warning:
                     vigil.narrator.warn(action.warning)
             number = self._files.next_sequence() if sequence is None else sequence
@@ -196,7 +203,7 @@ class Handoff:
             yield self._vigil
             return
         self._files.ensure_response_dir()
-        settle = _settle_seconds(self._rules)
+        settle = _settle_seconds(self.rules)
         lookout = Lookout(subject, self._agents, self._files, self._clock, settle)
         narrator = Narrator(subject, self._on_event, self._clock)
         with self._watch(lookout.path, self._ears.post):
@@ -273,7 +280,7 @@ class Handoff:
         self._files.ensure_response_dir()
         # A key of its own each time: a resumed turn may have to remind in the same words again.
         self._deliver(vigil, text, f"{envelope.id}-reminder-{uuid.uuid4().hex}")
-        told = f"reminder {number} of {self._rules.max_reminders}"
+        told = f"reminder {number} of {self.rules.max_reminders}"
         vigil.narrator.tell(EventKind.REMINDED, told)
 
     def _deliver(self, vigil: Vigil, message: str, key: str) -> Handover:

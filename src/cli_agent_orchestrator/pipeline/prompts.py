@@ -33,6 +33,7 @@ from cli_agent_orchestrator.pipeline.task import Task
 EXPLORE_REFERENCE = "(Same as initial turn -- refer to your conversation history.)"
 UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your conversation history.)"
 RESPONSE_END = "CAO_RESPONSE_END"
+HINT_TITLE = "HINT FROM A PERSON"
 # "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
@@ -63,6 +64,11 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
         for block in role.blocks
         if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
+    ]
+    context += [
+        _quoted(HINT_TITLE, Excerpt(hint.text))
+        for hint in state.progress.hints
+        if hint.role == turn.role
     ]
     instruction = response_file_instruction(briefing.response_folder / role.response_file)
     return Template(role.template).substitute(

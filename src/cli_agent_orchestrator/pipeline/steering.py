@@ -1,0 +1,86 @@
+"""What an ask of a person changes in a run, and what is told of it."""
+
+from dataclasses import replace
+
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.events import (
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    ReviewSkipped,
+    RunEvent,
+    SettingChanged,
+    Unpaused,
+)
+from cli_agent_orchestrator.pipeline.asks import DO, Ask, Hint, Pause, Set, Skip, Unpause
+from cli_agent_orchestrator.pipeline.machine import (
+    due_review,
+    keep_hint,
+    note_act,
+    pause,
+    skip_review,
+    unpause,
+)
+from cli_agent_orchestrator.pipeline.state import RunState
+from cli_agent_orchestrator.settings import BY_NAME, read_change
+
+PAUSED_ALREADY = "the run is paused already"
+NOT_PAUSED = "the run is not paused"
+NO_REVIEW = "no review is under way or due"
+NOT_NOW = "it cannot be done now"
+
+Granted = tuple[RunState, RunEvent]
+
+
+def grant(state: RunState, ask: Ask, at: float) -> Granted:
+    """Return the state after an ask, and what is told of it; a stop is not granted here."""
+    paused = state.progress.paused
+    match ask.wish:
+        case Pause():
+            return _decline(state, ask, at, PAUSED_ALREADY) if paused else _pause(state, ask, at)
+        case Unpause():
+            if not paused:
+                return _decline(state, ask, at, NOT_PAUSED)
+            return unpause(state), Unpaused(at, ask.id)
+        case Hint() as hint:
+            return _hint(state, ask, hint, at)
+        case Set() as change:
+            return _set(state, ask, change, at)
+        case Skip():
+            return _skip(state, ask, at)
+    return _decline(state, ask, at, NOT_NOW)
+
+
+def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
+    return state, AskDeclined(at, DO[type(ask.wish)], why, ask.id)
+
+
+def _pause(state: RunState, ask: Ask, at: float) -> Granted:
+    return pause(state), PauseAsked(at, ask.id)
+
+
+def _hint(state: RunState, ask: Ask, hint: Hint, at: float) -> Granted:
+    kept = keep_hint(state, hint.role, hint.text)
+    if isinstance(kept, str):
+        return _decline(state, ask, at, kept)
+    taken = HintTaken(at, hint.role or "", hint.text, ask.id)
+    return note_act(kept, at, taken.words), taken
+
+
+def _set(state: RunState, ask: Ask, change: Set, at: float) -> Granted:
+    try:
+        name, value = read_change(change.name, change.value)
+    except UsageError as error:
+        return _decline(state, ask, at, str(error))
+    settings = state.progress.settings
+    changed = SettingChanged(at, name, value, settings.get(name, BY_NAME[name].default), ask.id)
+    progress = replace(state.progress, settings={**settings, name: value})
+    return note_act(replace(state, progress=progress), at, changed.words), changed
+
+
+def _skip(state: RunState, ask: Ask, at: float) -> Granted:
+    review = due_review(state)
+    if review is None:
+        return _decline(state, ask, at, NO_REVIEW)
+    skipped = ReviewSkipped(at, review.role, review.round, review.cycle, ask.id)
+    return note_act(skip_review(state, review), at, skipped.words), skipped
