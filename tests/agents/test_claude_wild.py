@@ -57,7 +57,7 @@ async def stays(driven: Driven, status: TerminalStatus) -> None:
     """Check that a status is the present one and goes on to be."""
     since = time.monotonic()
     await asyncio.sleep(STEADY_SECONDS)
-    assert driven.told_between(since, time.monotonic()) <= {status}
+    assert driven.told_between(since, time.monotonic()) <= {status}, driven.seen[-8:]
     assert driven.seen[-1].status is status, driven.seen[-1]
 
 

@@ -1,6 +1,7 @@
 """Flows as users run them: pair and solo with a gate, one of their own, faults."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from cli_agent_orchestrator.cli.flow import write_flow
 from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import prepare, script, state_of
+from tests.e2e.runs import at, prepare, running, script, state_of
+from tests.e2e.test_runs import ASKS, answer
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
 pytestmark = pytest.mark.tmux
@@ -69,19 +71,21 @@ def test_a_flow_with_a_gate_needs_a_command(ready: Machine) -> None:
     assert archived(ready) == []
 
 
-def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(ready: Machine) -> None:
-    gate = "test -e mended"
-    words = ("run", "task.md", "--max-rounds", "2", "--flow", "solo", "--gate", gate)
-    ready.env["GATE_TIMEOUT"] = "600"
-    first = ready.cao(*words, "--response-timeout", "0")
-    assert first.returncode == 3, first.stdout + first.stderr
-    other = ready.cao("run", "--flow", "loop")
+def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    words = ("--max-rounds", "2", "--flow", "solo", "--gate", "test -e mended")
+    with running(machine, "task.md", *words) as run:
+        run.until(at("waiting_for_person", "programmer"))
+        run.interrupt(signal.SIGINT)
+        assert run.end() == 130, run.errors
+    other = machine.cao("run", "--flow", "loop")
     assert other.returncode == 2
     assert "its flow is solo, not loop" in other.stderr
-    (ready.work / "mended").touch()
-    done = ready.cao("run", "--response-timeout", "600")
+    (machine.work / "mended").touch()
+    answer(machine, "programmer")
+    done = machine.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert archived(ready)[-1] == "002-gate.md"
+    assert archived(machine)[-1] == "002-gate.md"
 
 
 def test_a_fault_in_a_flow_file_is_named_and_nothing_is_started(ready: Machine) -> None:

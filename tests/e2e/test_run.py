@@ -195,7 +195,8 @@ class TestOneRunAtATime:
     def test_an_agent_that_empties_the_folder_lets_no_second_run_in(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
         with running(machine, "task.md") as run:
-            run.until(at("turn_began", "analyst"))
+            # From then on nothing is saved until there is a reply.
+            run.until(at("dispatched", "analyst"))
             shutil.rmtree(machine.work / ".tmp")
             second = machine.cao("run", "task.md")
             assert second.returncode == 3, second.stdout

@@ -84,7 +84,9 @@ class FakeServer:
     def create_session(
         self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
     ) -> dict[str, Any]:
-        self.sessions.append(session_name or f"cao-{len(self.sessions) + 1}")
+        # As the real one does.
+        name = session_name or str(len(self.sessions) + 1)
+        self.sessions.append(name if name.startswith("cao-") else f"cao-{name}")
         return self._create(self.sessions[-1], agent_profile, provider)
 
     def create_terminal(

@@ -35,6 +35,7 @@ class SlowServer(FakeServer):
     """A server on which one agent does not start until its session is deleted."""
 
     slow: str = ""
+    slow_session: str = ""
     is_slow: threading.Event = field(default_factory=threading.Event)
     deleted: threading.Event = field(default_factory=threading.Event)
     ended_starts: list[str] = field(default_factory=list)
@@ -47,11 +48,13 @@ class SlowServer(FakeServer):
         threading.Thread(target=wait_and_stop).start()
 
     def delete_session(self, session_name: str) -> None:
-        self.deleted.set()
+        if session_name == self.slow_session:
+            self.deleted.set()
         super().delete_session(session_name)
 
     def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
         if profile == self.slow:
+            self.slow_session = session
             self.is_slow.set()
             assert self.deleted.wait(60)
             self.ended_starts.append(profile)
@@ -165,7 +168,7 @@ class TestNewRun:
     def test_session_and_archive_have_the_id_of_the_run(self, rig: Rig) -> None:
         state = init_new_run(rig.server, replace(rig.new_run(), run_id=RUN))
         assert state.progress.archive == RUN
-        assert rig.server.sessions == [RUN]
+        assert rig.server.sessions == [f"cao-{RUN}"]
 
 
 class TestVerification:

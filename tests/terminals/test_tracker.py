@@ -273,6 +273,26 @@ def test_a_question_that_is_seen_in_the_moment_of_an_answer_is_the_answered_one(
     assert judge(with_signal(track, SignalKind.WORKING, 11.1), 11.1).status is PROCESSING
 
 
+@pytest.mark.parametrize("asker", ["a7", None])
+def test_a_question_that_is_told_of_twice_is_not_hidden_by_the_work_of_another(
+    asker: str | None,
+) -> None:
+    track = with_screen(asked_by(asker), WAITING, 10.1)
+    reminder = AgentSignal(SignalKind.WAITING, "Notification: permission_prompt")
+    track = tracker.observe_signal(track, Source.HOOK, reminder, 16)
+    works = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a8")
+    track = tracker.observe_signal(track, Source.HOOK, works, 17)
+    assert judge(track, 17).status is WAITING
+
+
+def test_an_answered_question_is_over_although_it_is_still_drawn() -> None:
+    track = with_screen(asked_by("a7"), WAITING, 10.1)
+    own = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7")
+    track = tracker.observe_signal(track, Source.HOOK, own, 11)
+    assert judge(track, 11).status is PROCESSING
+    assert judge(track, 11 + SCREEN_LAG).status is WAITING
+
+
 def stopped(track: Track, at: float, background: bool | None = None) -> Track:
     stop = AgentSignal(SignalKind.FINISHED, "Stop", background=background, revocable=True)
     return tracker.observe_signal(track, Source.HOOK, stop, at)
@@ -338,10 +358,11 @@ def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
     assert judge(over, 10 + REPORT_SECONDS).status is COMPLETED
 
 
-def test_an_end_waits_for_the_report_of_what_has_ended_in_the_background() -> None:
+@pytest.mark.parametrize("told", [False, None])
+def test_an_end_waits_for_the_report_of_what_was_put_in_the_background(told: bool | None) -> None:
     in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
     track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
-    track = stopped(with_screen(track, COMPLETED, 9), 10, background=False)
+    track = stopped(with_screen(track, COMPLETED, 9), 10, background=told)
     verdict = judge(track, 10)
     assert (verdict.status, verdict.until) == (PROCESSING, 10 + REPORT_SECONDS)
     assert "may still be reported" in verdict.reason

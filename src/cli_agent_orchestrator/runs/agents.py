@@ -27,6 +27,7 @@ from cli_agent_orchestrator.runs.starting import (
     exit_quietly,
     is_gone,
     new_session_name,
+    session_name_of,
     start_in_new_session,
     start_in_session,
 )
@@ -62,7 +63,7 @@ def init_new_run(terminals: Terminals, new: NewRun, onlooker: Onlooker = ALONE) 
     config = new.config
     providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
     agents = _agents(new.flow, providers)
-    session, ids = start_in_new_session(terminals, new.run_id, agents, onlooker)
+    session, ids = start_in_new_session(terminals, session_name_of(new.run_id), agents, onlooker)
     return RunState(
         api=config.api if config.api_given else DEFAULT_API,
         provider=config.provider,

@@ -71,9 +71,14 @@ class Onlooker:
     when_stopped: WhenStopped = never_stopped
 
 
+def session_name_of(run_id: str) -> str:
+    """Return the name of a run's session, as the server calls it too: it can be ended by that."""
+    return f"cao-{run_id}"
+
+
 def new_session_name() -> str:
-    """Return a name that no session has."""
-    return f"cao-{uuid.uuid4().hex[:8]}"
+    """Return a name that no session has yet."""
+    return session_name_of(uuid.uuid4().hex[:8])
 
 
 def start_in_new_session(

@@ -8,10 +8,10 @@ The rules, in this order:
    that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
    may be taken back (a hook objects, something works in the background) is none while the screen
    shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet, nor for `REPORT_SECONDS` if
-   what the turn put in the background is over and may still be reported to the agent. While an
-   agent asks, what is told of its sub-agents is no news, and the other way round. A record's end
-   does not say whose question a stream told of: it stands until the stream takes it back, at most
-   `QUESTION_LAG` seconds, in which one of another agent is drawn.
+   what the turn put in the background may still be reported to the agent. While an agent asks, what
+   is told of its sub-agents is no news, and the other way round. A record's end does not say whose
+   question a stream told of: it stands until the stream takes it back, at most `QUESTION_LAG`
+   seconds, in which one of another agent is drawn.
 3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether it
    must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it came
    up after the signal; a question need not even be new if all that was told is work, unless it may
@@ -240,15 +240,14 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is Source.STREAM and track.stream_began_at is None else None
-    asked = track.signal is not None and track.signal.status is _WAITING
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
         began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
         to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
-        answered_at=at if asked and evidence.status is not _WAITING else track.answered_at,
+        answered_at=at if _takes_back(track, signal) else track.answered_at,
         signal=evidence,
-        told=signal,
+        told=_with_asker(track, signal),
         asked=_open_question(track) if (source, signal.kind) == RECORDED_END else None,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
@@ -279,9 +278,30 @@ def _is_beside_the_point(track: Track, source: Source, signal: AgentSignal) -> b
         return True  # it is the turn that failed
     if signal.kind is SignalKind.READY:
         return source is Source.HOOK and _has_begun(track)
-    asker = track.told.agent if track.told and before is _WAITING else None
+    asker = _asker(track)
     others = None not in (asker, signal.agent) and asker != signal.agent
     return others and signal.kind in OF_ONE_AGENT
+
+
+def _asker(track: Track) -> str | None:
+    """Return which agent asks; None if none does, or that is not known."""
+    asks = track.signal is not None and track.signal.status is _WAITING
+    return track.told.agent if track.told and asks else None
+
+
+def _takes_back(track: Track, signal: AgentSignal) -> bool:
+    """Does a signal say that what was asked last is answered?"""
+    asked = track.signal is not None and track.signal.status is _WAITING
+    if not asked or signal.kind is SignalKind.WAITING:
+        return False
+    return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
+
+
+def _with_asker(track: Track, signal: AgentSignal) -> AgentSignal:
+    """Return a signal; a reminder of a question does not say whose it is, but that is known."""
+    if signal.kind is SignalKind.WAITING and signal.agent is None:
+        return replace(signal, agent=_asker(track))
+    return signal
 
 
 def _is_start(signal: Evidence) -> bool:
@@ -437,8 +457,8 @@ def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
     """Return what a signal says that the screen does not contradict; an end may yet be none."""
     assert signal.status is not None
     if signal.status is _COMPLETED:
-        if track.to_report and not track.background and now < signal.at + REPORT_SECONDS:
-            reason = f"{_says(signal)}; what ended in the background may still be reported"
+        if track.to_report and now < signal.at + REPORT_SECONDS:
+            reason = f"{_says(signal)}; what it put in the background may still be reported"
             return Verdict(_PROCESSING, reason, signal.at + REPORT_SECONDS)
         if _is_undrawn(track) and now < signal.at + DRAW_SECONDS:
             reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
