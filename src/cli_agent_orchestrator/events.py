@@ -201,6 +201,10 @@ class Unpaused(Event):
     ask: str = ""
     """The id of what a person asked for; empty if nobody did."""
 
+    @property
+    def words(self) -> str:
+        return "resumed"
+
 
 @dataclass(frozen=True, slots=True)
 class PauseAsked(Event):
@@ -208,19 +212,34 @@ class PauseAsked(Event):
 
     ask: str = ""
 
+    @property
+    def words(self) -> str:
+        return "pause after the present turn"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked(Event):
+    """A person ends the run and its agents."""
+
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return "stopped, with its agents"
+
 
 @dataclass(frozen=True, slots=True)
 class HintTaken(Event):
     """A person has a hint for an agent; it gets it with its next prompt."""
 
     role: str
-    """Empty for every role."""
+    """Empty for whoever is next."""
     text: str
     ask: str = ""
 
     @property
     def words(self) -> str:
-        return f"hint for {self.role or 'every role'}: {self.text}"
+        return f"hint for {self.role or 'the next prompt'}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +320,7 @@ RunEvent = (
     | Paused
     | Unpaused
     | PauseAsked
+    | StopAsked
     | HintTaken
     | SettingChanged
     | ReviewSkipped
@@ -309,8 +329,10 @@ RunEvent = (
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
-Steered = HintTaken | SettingChanged | ReviewSkipped
-"""What a person did to a run that its report tells."""
+Steered = PauseAsked | Unpaused | StopAsked | HintTaken | SettingChanged | ReviewSkipped
+"""What a person did to a run; its report tells it."""
+Answer = Steered | AskDeclined
+"""What a run says to an ask."""
 
 TYPES: Mapping[str, type[RunEvent]] = {
     "run_opened": RunOpened,
@@ -325,6 +347,7 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "paused": Paused,
     "unpaused": Unpaused,
     "pause_asked": PauseAsked,
+    "stop_asked": StopAsked,
     "hint_taken": HintTaken,
     "setting_changed": SettingChanged,
     "review_skipped": ReviewSkipped,

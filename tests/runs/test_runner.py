@@ -26,6 +26,7 @@ from cli_agent_orchestrator.events import (
     Paused,
     ReviewSkipped,
     RunEvent,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -41,6 +42,7 @@ from cli_agent_orchestrator.pipeline.asks import (
     Pause,
     Set,
     Skip,
+    Stop,
     Unpause,
     Wish,
 )
@@ -50,6 +52,7 @@ from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.runner import StoppedByPerson
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
@@ -735,13 +738,20 @@ class TestAsks:
             "hint for programmer: Mind the tabs."
         ]
 
-    def test_a_hint_without_a_role_is_told_once_to_everybody(self, rig: Rig) -> None:
+    def test_a_hint_without_a_role_is_in_the_next_prompt(self, rig: Rig) -> None:
         state = rig.begin()
-        with rig.runner(state) as runner:
-            runner.hear(asked(Hint(None, "Mind the tabs."), 10))
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, TurnEnded) and event.sequence == 1:
+                runner.hear(asked(Hint(None, "Mind the tabs."), 10))
+
+        with rig.runner(state, hear) as runner:
             runner.run(state)
         told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
-        assert told == list(ROLES)
+        assert told == ["analyst_review"]
+        assert rig.saved().progress.hints == ()
+        prompt = rig.archived(rig.saved())["002-analyst_review-prompt.md"]
+        assert "=== HINT FROM A PERSON ===\nMind the tabs.\n=== end of HINT" in prompt
 
     def test_a_killed_run_tells_the_hint_once(self, rig: Rig) -> None:
         state = rig.begin()
@@ -801,6 +811,36 @@ class TestAsks:
             runner.run(state)
         (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
         assert "max_rounds" in declined.text
+
+    def test_a_stop_ends_the_run_where_it_is(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def answer(one: Asked) -> str | None:
+            if one.role != "programmer":
+                return agree(one)
+            runner.hear(asked(Stop(), 10))
+            return None
+
+        rig.server.answer = answer
+        with rig.runner(state) as runner, pytest.raises(StoppedByPerson):
+            runner.run(state)
+        saved = rig.saved()
+        assert saved.progress.heard == 10
+        assert saved.progress.in_flight is not None
+        assert [type(event) for event in rig.events][-1] is StopAsked
+
+    def test_a_stop_ends_a_pause(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, Paused):
+                runner.hear(asked(Stop(), 20))
+
+        with rig.runner(state, hear) as runner:
+            runner.hear(asked(Pause(), 10))
+            with pytest.raises(StoppedByPerson):
+                runner.run(state)
+        assert rig.server.asked == []
 
     def test_what_is_no_ask_is_passed_over_for_good(self, rig: Rig) -> None:
         state = rig.begin()

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.events import (
     RunOpened,
     ServerChosen,
     SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -34,7 +35,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 PASS, RUNNING = "PASS", "RUNNING"
 
 Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
-Personal = PauseAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
 """What people ask for."""
 
 
@@ -209,9 +210,7 @@ def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
 
 def _step_line(event: Step | Personal) -> Line:
     match event:
-        case PauseAsked():
-            return Line("A person wants the run to pause after the present turn", Tone.ALERT)
-        case HintTaken() | SettingChanged() | ReviewSkipped():
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
             return Line(f"By a person: {event.words}", Tone.ALERT)
         case AskDeclined():
             return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cli_agent_orchestrator.errors import UsageError
+
 LARGEST_LINE = 64 * 1024
 """Bytes of an ask; a longer line is none."""
 LARGEST_HINT = 8 * 1024
@@ -37,7 +39,7 @@ class Unpause:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End without a verdict, to be resumed later."""
+    """End the run and its agents, without a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Hint:
     """Tell an agent something with its next prompt."""
 
     role: str | None
-    """Whom; None for every role."""
+    """Whom; None for whoever is next."""
     text: str
 
 
@@ -100,6 +102,13 @@ DO: Mapping[type[Wish], str] = {
 """What `do` is."""
 
 
+EXPECTED = {
+    "hint": f"a text that is not empty and has at most {LARGEST_HINT} characters, and if wanted a "
+    "role",
+    "set": f"a name and a value of at most {LARGEST_WORD} characters",
+}
+
+
 def to_line(ask: Ask) -> str:
     """Return an ask as a line of JSON, without its end."""
     data: dict[str, object] = {"id": ask.id, "at": ask.at, "do": DO[type(ask.wish)]}
@@ -109,6 +118,25 @@ def to_line(ask: Ask) -> str:
         case Set(name, value):
             data |= {"name": name, "value": value}
     return json.dumps(data)
+
+
+def read_asks(data: bytes, start: int) -> list[Heard]:
+    """Return what whole lines of a control file hold; `start` is where they begin in it.
+
+    Lines in a row that are no asks count as one. What comes after the last end of a line is left
+    for later, unless it is longer than any ask.
+    """
+    found: list[Heard] = []
+    whole = data.rfind(b"\n") + 1
+    if len(data) - whole > LARGEST_LINE:
+        whole = len(data)
+    for line in re.findall(rb"[^\n]*\n|[^\n]+", data[:whole]):
+        start += len(line)
+        ask = read_ask(line)
+        if ask is None and found and found[-1].ask is None:
+            found.pop()
+        found.append(Heard(ask, start))
+    return found
 
 
 def read_ask(line: str | bytes) -> Ask | None:
@@ -138,6 +166,15 @@ def read_wish(data: Mapping[str, Any]) -> Wish | None:
             value = _read_text(data.get("value"), LARGEST_WORD)
             return Set(name, value) if name and value else None
     return SIMPLE[do]() if isinstance(do, str) and do in SIMPLE else None
+
+
+def demand_wish(data: Mapping[str, Any]) -> Wish:
+    """Return the wish that JSON data describes; raise what is wrong with it."""
+    wish = read_wish(data)
+    if wish is None:
+        known = f"one of {', '.join(DO.values())}"
+        raise UsageError(f"expected {EXPECTED.get(str(data.get('do')), known)}")
+    return wish
 
 
 def _is_named(data: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ The rules:
 5. A round or cycle beyond its limit, from a state saved under other settings, is finished first.
 6. A pause holds the run before its next step; a turn that is in flight is finished first.
 7. A review that a person skips ends its stage as an approval would, without notes.
-8. A hint is kept until the next prompt of its role; without a role it is kept for every role.
+8. A hint is kept until the next prompt of its role; without a role it is for the next prompt.
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ from cli_agent_orchestrator.pipeline.state import (
 EMPTY_REPLY = "(The reply was empty.)"
 NO_RESULT = "The tester's verdict is missing: "
 MOST_HINTS = 20
-"""So many may wait for the next prompt of a role."""
+"""So many may wait to be told."""
 MOST_ACTS = 200
 
 
@@ -230,18 +230,20 @@ def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:
     known = [one.name for one in state.flow.roles]
     if role is not None and role not in known:
         return f"the flow {state.flow.name} has no role {role!r}; there are: {', '.join(known)}"
-    told = known if role is None else [role]
-    waiting = [hint.role for hint in state.progress.hints]
-    full = [one for one in told if waiting.count(one) >= MOST_HINTS]
-    if full:
-        return f"{MOST_HINTS} hints wait to be told to {', '.join(full)} already"
-    hints = (*state.progress.hints, *(KeptHint(one, text) for one in told))
+    if len(state.progress.hints) >= MOST_HINTS:
+        return f"{MOST_HINTS} hints are waiting for their prompts already"
+    hints = (*state.progress.hints, KeptHint(role or "", text))
     return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
+    """Return the hints that the next prompt has if it is for this role."""
+    return tuple(hint for hint in state.progress.hints if hint.role in ("", role))
 
 
 def drop_hints(state: RunState, role: str) -> RunState:
     """Return the state after a role was told its hints."""
-    hints = tuple(hint for hint in state.progress.hints if hint.role != role)
+    hints = tuple(hint for hint in state.progress.hints if hint.role not in ("", role))
     return replace(state, progress=replace(state.progress, hints=hints))
 
 

@@ -25,6 +25,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_implementation,
 )
 from cli_agent_orchestrator.pipeline.flow import Amount, Block, Repeat, Source
+from cli_agent_orchestrator.pipeline.machine import hints_for
 from cli_agent_orchestrator.pipeline.packaged import response_file_template
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
 from cli_agent_orchestrator.pipeline.state import RunState, Turn
@@ -65,11 +66,7 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
         if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
     ]
-    context += [
-        _quoted(HINT_TITLE, Excerpt(hint.text))
-        for hint in state.progress.hints
-        if hint.role == turn.role
-    ]
+    context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]
     instruction = response_file_instruction(briefing.response_folder / role.response_file)
     return Template(role.template).substitute(
         round=turn.round,

@@ -92,9 +92,10 @@ class OpenNotes:
 
 @dataclass(frozen=True, slots=True)
 class KeptHint:
-    """What a person wants a role to be told with its next prompt."""
+    """What a person wants an agent to be told with its next prompt."""
 
     role: str
+    """Empty for whoever is next."""
     text: str
 
 
@@ -421,9 +422,9 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
         paused=data.get("paused") is True,
         heard=_count(data, "heard", 0),
         hints=tuple(
-            KeptHint(role, _text(item, "text"))
+            KeptHint(_role(item, flow), text)
             for item in _items(data, "hints")
-            if isinstance(item, dict) and (role := _role(item, flow))
+            if isinstance(item, dict) and (text := _text(item, "text"))
         ),
         acts=tuple(
             PersonalAct(_seconds(item, "at"), text)

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
+    Answer,
     AskDeclined,
     HintTaken,
     PauseAsked,
     ReviewSkipped,
-    RunEvent,
     SettingChanged,
+    StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.asks import DO, Ask, Hint, Pause, Set, Skip, Unpause
+from cli_agent_orchestrator.pipeline.asks import DO, Ask, Hint, Pause, Set, Skip, Stop, Unpause
 from cli_agent_orchestrator.pipeline.machine import (
     due_review,
     keep_hint,
@@ -27,28 +28,33 @@ from cli_agent_orchestrator.settings import BY_NAME, read_change
 PAUSED_ALREADY = "the run is paused already"
 NOT_PAUSED = "the run is not paused"
 NO_REVIEW = "no review is under way or due"
-NOT_NOW = "it cannot be done now"
+TOO_OLD = "it was asked before the run was resumed"
 
-Granted = tuple[RunState, RunEvent]
+Granted = tuple[RunState, Answer]
 
 
-def grant(state: RunState, ask: Ask, at: float) -> Granted:
-    """Return the state after an ask, and what is told of it; a stop is not granted here."""
-    paused = state.progress.paused
+def grant(state: RunState, ask: Ask, at: float, since: float = 0.0) -> Granted:
+    """Return the state after an ask, and what is told of it.
+
+    What was meant for a moment that is gone does not count any more: a pause, a stop, a skip that
+    nobody heeded `since` the run was taken up.
+    """
     match ask.wish:
-        case Pause():
-            return _decline(state, ask, at, PAUSED_ALREADY) if paused else _pause(state, ask, at)
-        case Unpause():
-            if not paused:
-                return _decline(state, ask, at, NOT_PAUSED)
-            return unpause(state), Unpaused(at, ask.id)
         case Hint() as hint:
             return _hint(state, ask, hint, at)
         case Set() as change:
             return _set(state, ask, change, at)
+        case _ if ask.at < since:
+            return _decline(state, ask, at, TOO_OLD)
         case Skip():
             return _skip(state, ask, at)
-    return _decline(state, ask, at, NOT_NOW)
+        case Stop():
+            stopped = StopAsked(at, ask.id)
+            return note_act(state, at, stopped.words), stopped
+        case Pause():
+            return _pause(state, ask, at)
+        case Unpause():
+            return _unpause(state, ask, at)
 
 
 def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
@@ -56,7 +62,17 @@ def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
 
 
 def _pause(state: RunState, ask: Ask, at: float) -> Granted:
-    return pause(state), PauseAsked(at, ask.id)
+    if state.progress.paused:
+        return _decline(state, ask, at, PAUSED_ALREADY)
+    asked = PauseAsked(at, ask.id)
+    return note_act(pause(state), at, asked.words), asked
+
+
+def _unpause(state: RunState, ask: Ask, at: float) -> Granted:
+    if not state.progress.paused:
+        return _decline(state, ask, at, NOT_PAUSED)
+    lifted = Unpaused(at, ask.id)
+    return note_act(unpause(state), at, lifted.words), lifted
 
 
 def _hint(state: RunState, ask: Ask, hint: Hint, at: float) -> Granted:

@@ -22,6 +22,7 @@ from cli_agent_orchestrator.events import (
     Paused,
     ReviewSkipped,
     SettingChanged,
+    StopAsked,
     tell_nobody,
 )
 from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
@@ -59,6 +60,13 @@ class _Skipped(Exception):
     """The review that is waited for was skipped."""
 
 
+class StoppedByPerson(Stopped):
+    """A person ended the run, and does not want its agents to stay."""
+
+    def __init__(self) -> None:
+        super().__init__("a person stopped the run (cao stop)")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """By which rules a run goes, and what its prompts are made of."""
@@ -68,6 +76,8 @@ class Plan:
     handoff: HandoffRules
     gate: GateCommand | None = None
     """What the gates of its flow run; None if it has none."""
+    since: float = 0.0
+    """When the run was taken up, in unix time; some of what was asked before is out of date."""
 
     def with_settings(self, settings: Mapping[str, str]) -> "Plan":
         """Return the plan that goes by these settings, by variable name."""
@@ -333,7 +343,7 @@ class Runner:
         if wish.ask is None:
             self._save(_heard(before, wish.upto))
             return
-        after, event = grant(before, wish.ask, self._clock.now())
+        after, event = grant(before, wish.ask, self._clock.now(), self._plan.since)
         if isinstance(event, ReviewSkipped):
             self._skip(_heard(after, wish.upto), event)
             return
@@ -341,6 +351,8 @@ class Runner:
             self._plan = self._plan.with_settings(after.progress.settings)
         self._save(_heard(after, wish.upto))
         self._tell(event)
+        if isinstance(event, StopAsked):
+            raise StoppedByPerson
 
     def _skip(self, after: RunState, event: ReviewSkipped) -> None:
         """Record a review that a person skipped, whether it was under way or not."""
