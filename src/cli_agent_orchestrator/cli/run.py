@@ -45,8 +45,10 @@ FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
   See what it does:  cao watch {id}
-  List all runs:     cao runs
-  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
+  Tell its agents:   cao hint {id} "TEXT"
+  Let it wait:       cao pause {id}    (until cao resume {id})
+  End it:            cao stop {id}
+  List all runs:     cao runs"""
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -110,7 +112,7 @@ def run(
     in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does.
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -120,6 +122,18 @@ def run(
         if given.get("PROMPT_FILE") or given.get("PROMPT"):
             raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
         given["PROMPT_FILE"] = task
+    start(given, config_file, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+
+
+def start(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    *,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+) -> None:
+    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     request = build_request(given, os.environ, config_file, replace_terminals)
     if detach:
         _launch(given, config_file, replace_terminals, request.config, as_json)
@@ -184,7 +198,7 @@ def _launch(
         click.echo("cao: stopped before the run had begun", err=True)
         raise
     if not as_json:
-        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
+        click.echo(DETACHED.format(id=launched.run))
 
 
 def report_command(config: RunConfig, here: Path) -> str:

@@ -23,10 +23,11 @@ from cli_agent_orchestrator.handoff.watch import watch_file
 from cli_agent_orchestrator.layout import EVENTS_FILE
 from cli_agent_orchestrator.pipeline.asks import Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.cleaning import can_resume
 from cli_agent_orchestrator.runs.control import write_ask
 from cli_agent_orchestrator.runs.event_log import EventReader
 from cli_agent_orchestrator.runs.registry import RunSummary
-from cli_agent_orchestrator.runs.run_record import RunStatus
+from cli_agent_orchestrator.runs.run_record import RunStatus, read_record
 from cli_agent_orchestrator.settings import read_change
 
 ANSWER_SECONDS = 4.0
@@ -67,6 +68,19 @@ def end_of(run: RunSummary) -> str:
     if run.status.is_verdict:
         return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
     return f"the run {run.id} {ENDS[run.status]}; `cao resume {run.id}` resumes it"
+
+
+def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
+    """Return by which options `cao run` resumes a run; raise why it cannot be resumed."""
+    if run.status.is_verdict:
+        raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
+    record = read_record(folder)
+    if record is None or not can_resume(record):
+        raise NotSteerable(
+            f"the run {run.id} cannot be resumed: it never began, or another run has taken its "
+            f"place in {run.wd or 'its folder'}"
+        )
+    return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1"}
 
 
 def ask_run(folder: Folder, wish: Wish) -> Asked:

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.plain_files import Folder, NotPlain
 
 LARGEST_PIECE = 1024 * 1024
 """What is read at a time."""
-MOST_REJECTED = 1024 * 1024
+MOST_REJECTED = 256 * 1024
 """Bytes that are kept of what is no ask."""
 LOOK_SECONDS = 10.0
 """So often it is looked at where the system can tell of no change."""
