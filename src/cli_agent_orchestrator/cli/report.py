@@ -39,6 +39,7 @@ from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
 
 EXCERPT_LINES = 30
+SKIPPED = "skipped"
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
@@ -169,7 +170,7 @@ def _journal_entry(turn: RunTurn) -> TurnRecord:
         ended=turn.ended or turn.began,
         worked=turn.seconds,
         outcome=turn.detail,
-        reply=turn.reply_name,
+        reply="" if turn.outcome == SKIPPED else turn.reply_name,
         source="",
         reviewed=turn.reviewed,
     )

@@ -117,8 +117,8 @@ def _words(told: Answer) -> str:
         case Unpaused():
             return "The run goes on."
         case HintTaken(role=role):
-            whose = f"of {role}" if role else "of all"
-            return f"The hint will be in the next prompt {whose}."
+            whose = f" of {role}" if role else ""
+            return f"The hint will be in the next prompt{whose}."
         case SettingChanged():
             return f"{told.words[0].upper()}{told.words[1:]}. It counts from the next turn on."
         case ReviewSkipped():
