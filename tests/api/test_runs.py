@@ -313,22 +313,26 @@ class Answering:
 
 class TestSteer:
     @pytest.mark.parametrize(
-        ("do", "body", "wish", "answer"),
+        ("do", "body", "expected"),
         [
-            ("pause", None, Pause(), lambda ask: PauseAsked(NOON, ask.id)),
-            ("resume", None, Unpause(), lambda ask: Unpaused(NOON, ask.id)),
-            ("skip", None, Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id)),
+            ("pause", None, (Pause(), lambda ask: PauseAsked(NOON, ask.id))),
+            ("resume", None, (Unpause(), lambda ask: Unpaused(NOON, ask.id))),
+            ("skip", None, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
             (
                 "hint",
                 {"text": "Mind the tabs.", "role": None},
-                Hint(None, "Mind the tabs."),
-                lambda ask: HintTaken(NOON, "", "Mind the tabs.", ask.id),
+                (
+                    Hint(None, "Mind the tabs."),
+                    lambda ask: HintTaken(NOON, "", "Mind the tabs.", ask.id),
+                ),
             ),
             (
                 "set",
                 {"name": "max_rounds", "value": "12"},
-                Set("max_rounds", "12"),
-                lambda ask: SettingChanged(NOON, "MAX_ROUNDS", "12", "8", ask.id),
+                (
+                    Set("max_rounds", "12"),
+                    lambda ask: SettingChanged(NOON, "MAX_ROUNDS", "12", "8", ask.id),
+                ),
             ),
         ],
     )
@@ -338,9 +342,9 @@ class TestSteer:
         http: httpx.Client,
         do: str,
         body: object,
-        wish: Wish,
-        answer: Callable[[Ask], RunEvent],
+        expected: tuple[Wish, Callable[[Ask], RunEvent]],
     ) -> None:
+        wish, answer = expected
         with Answering(rig, answer) as run:
             told = http.post(f"/runs/{RUN}/{do}", json=body)
         assert told.status_code == 200, told.text

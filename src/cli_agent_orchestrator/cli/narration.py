@@ -183,9 +183,7 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            gone = "" if event.session_left else ", with --replace-terminals: its agents are ended"
-            text = f"{self._unfinished}{gone}" if event.round else "The run did not begin"
-            return Line(text, Tone.ALERT)
+            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
