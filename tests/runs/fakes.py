@@ -11,7 +11,7 @@ from typing import Any
 from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
-from cli_agent_orchestrator.handoff.dispatch import World
+from cli_agent_orchestrator.handoff.handoff import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.pipeline.prompts import Briefing
@@ -86,8 +86,10 @@ class FakeServer:
     ) -> dict[str, Any]:
         # As the real one does.
         name = session_name or str(len(self.sessions) + 1)
-        self.sessions.append(name if name.startswith("cao-") else f"cao-{name}")
-        return self._create(self.sessions[-1], agent_profile, provider)
+        name = name if name.startswith("cao-") else f"cao-{name}"
+        created = self._create(name, agent_profile, provider)
+        self.sessions.append(name)
+        return created
 
     def create_terminal(
         self, session_name: str, agent_profile: str, *, provider: str | None = None

@@ -1,5 +1,6 @@
 """Asks something of a run under way, and learns what the run says to it."""
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +19,7 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.handoff.mailbox import QueueMailbox
-from cli_agent_orchestrator.handoff.watch import watch_file
+from cli_agent_orchestrator.file_watch import watch_file
 from cli_agent_orchestrator.layout import EVENTS_FILE
 from cli_agent_orchestrator.pipeline.asks import Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
@@ -155,8 +155,9 @@ class _Answers:
     def _events(self, seconds: float) -> Iterator[RunEvent]:
         """Yield what comes in so many seconds."""
         deadline = time.monotonic() + seconds
-        mailbox = QueueMailbox()
-        with watch_file(self._folder.path / EVENTS_FILE, mailbox.post):
+        changed = threading.Event()
+        with watch_file(self._folder.path / EVENTS_FILE, lambda _: changed.set()):
             while (left := deadline - time.monotonic()) > 0:
                 yield from self._reader.read()
-                mailbox.wait(left)
+                changed.wait(left)
+                changed.clear()

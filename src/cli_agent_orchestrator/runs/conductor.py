@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -15,6 +16,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     PromptError,
     ResumeError,
+    Stopped,
     UnknownName,
     UsageError,
 )
@@ -29,7 +31,6 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
@@ -38,7 +39,7 @@ from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
     find_objections,
-    settle_settings,
+    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -57,6 +58,7 @@ from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
+from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
@@ -87,10 +89,10 @@ class RunRequest:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Everything that was given, by variable name."""
     insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a file."""
+    """What of it was given by option or variable, and does not merely stand in a task or file."""
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment or file."""
+    """Where each setting came from: option, environment, task or file."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
@@ -252,7 +254,7 @@ class Conductor:
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
         ):
-            state = runner.settle(saved)
+            state = runner.record_archived_reply(saved)
             lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)
@@ -342,7 +344,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = settle_settings(began_with, request.insisted, request.settings)
+        resumed = merge_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(
@@ -472,9 +474,10 @@ class Conductor:
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
-    if "permissions" not in client.features():
+    if "permissions" not in patiently(client.features):
         return ""
-    told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
+    agents = (patiently(partial(client.get_terminal, one)) for one in state.terminals.values())
+    told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
-from cli_agent_orchestrator.handoff.vigil import Stopped, heed_nothing
+from cli_agent_orchestrator.errors import Stopped
+from cli_agent_orchestrator.handoff.mailbox import heed_nothing
 from cli_agent_orchestrator.pipeline.check import CheckResult
 
 SECRETS = ("CAO_TOKEN",)

@@ -1,0 +1,40 @@
+"""Asking a server that may be away for a moment.
+
+A server that was merely found may end with whoever started it, and another takes its place. What
+has certainly not reached the one is asked of the other.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.retry import Retry
+
+AWAY_SECONDS = 20.0
+"""How long there may be no server."""
+LONGEST_PAUSE_SECONDS = 0.5
+"""Somebody waits for it."""
+
+Answer = TypeVar("Answer")
+
+
+def patiently(
+    ask: Callable[[], Answer],
+    *,
+    seconds: float = AWAY_SECONDS,
+    stopped: threading.Event | None = None,
+) -> Answer:
+    """Return the answer of the first server that takes the request."""
+    stopped = stopped or threading.Event()
+    tries = Retry(time.monotonic())
+    while True:
+        try:
+            return ask()
+        except ApiUnreachable as error:
+            if error.maybe_received or tries.seconds(time.monotonic()) > seconds:
+                raise
+            tries = tries.after_failure()
+            if stopped.wait(min(tries.pause, LONGEST_PAUSE_SECONDS)):
+                raise
