@@ -9,16 +9,22 @@ from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
+    HintTaken,
+    PauseAsked,
     Paused,
+    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -27,6 +33,10 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
+
+Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+"""What people ask for."""
 
 
 class Tone(Enum):
@@ -198,8 +208,12 @@ def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     return f"Round {step.round}{cycle}, {step.role}"
 
 
-def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
+def _step_line(event: Step | Personal) -> Line:
     match event:
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+            return Line(f"By a person: {event.words}", Tone.ALERT)
+        case AskDeclined():
+            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
@@ -207,8 +221,8 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
-            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
-            text = f"{place(event)}: {event.detail}  [{kept}]"
+            kept = f", {Path(event.archive).name}" if event.archive else ""
+            text = f"{place(event)}: {event.detail}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

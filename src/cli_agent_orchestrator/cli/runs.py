@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
@@ -23,7 +23,7 @@ LEFT = """
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
-Resume it with `cao run` in {wd}"""
+Resume it with: cao resume {id}"""
 
 
 @click.command()
@@ -34,10 +34,10 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
-    paused       it waits to be resumed
-    interrupted  its process was killed; `cao run` in its folder resumes it
+    paused       it waits until `cao resume`
+    interrupted  its process was killed; `cao resume` resumes it
     PASS, FAIL   it has ended with this verdict
-    stopped      a person stopped it (Ctrl-C); `cao run` in its folder resumes it
+    stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     failed       an error stopped it; `cao report ID` says more
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
@@ -114,5 +114,5 @@ def watch(run: str | None, as_json: bool) -> None:
         sys.exit(EXIT_INTERRUPTED)
     if isinstance(last, RunEnded):
         sys.exit(last.exit_code)
-    click.echo(printable(KILLED.format(wd=found.wd)), err=True)
+    click.echo(KILLED.format(id=found.id), err=True)
     sys.exit(EXIT_ERROR)

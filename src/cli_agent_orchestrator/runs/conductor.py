@@ -54,6 +54,7 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
+from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
@@ -67,7 +68,7 @@ from cli_agent_orchestrator.runs.run_record import (
     one_line,
     without_secrets,
 )
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
@@ -157,6 +158,8 @@ class Conductor:
         self.is_saved = False
         self._recorder = Recorder(given.state_folder, self._clock)
         self._is_open = False
+        self._opened = 0.0
+        self._agents_ended = False
         self._early: list[str] = []
         """What is to be said as soon as the run has an id."""
 
@@ -193,7 +196,7 @@ class Conductor:
             exit_code=exit_code,
             reason=reason,
             session_left=""
-            if self._state is None or self._config.cleanup_on_exit
+            if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
         )
         self._tell(ended)
@@ -270,8 +273,16 @@ class Conductor:
             if self._config.cleanup_on_exit:
                 stack.callback(lambda: exit_terminals(client, state))
             self._interrupts.when_noted(runner.stop)
+            folder = self._recorder.folder
+            if folder is not None:
+                heard = state.progress.heard
+                stack.enter_context(Listener(folder, heard, runner.hear, self._warn))
             try:
                 return runner.run(state)
+            except StoppedByPerson:
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise
             finally:
                 self._state = runner.state
 
@@ -299,7 +310,9 @@ class Conductor:
         files = response_files(config.wd, state.progress.archive, state.flow)
         briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
         gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
-        plan = Plan(briefing, config.rules, config.handoff, gate if config.gate else None)
+        plan = Plan(
+            briefing, config.rules, config.handoff, gate if config.gate else None, self._opened
+        )
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 
@@ -436,6 +449,7 @@ class Conductor:
         )
         run_id = self._recorder.start(record, resumed=resumed)
         self._is_open = True
+        self._opened = record.started
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 
