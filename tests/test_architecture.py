@@ -73,6 +73,8 @@ PURE = [
     "handoff/sighting.py",
     "pipeline/*.py",
     "cli/remarks.py",
+    "cli/picture.py",
+    "cli/drawing.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",

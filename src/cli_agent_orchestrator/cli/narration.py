@@ -88,8 +88,7 @@ class Narration:
 
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self.attach_prefix = ""
-        """What goes before `cao`."""
+        self._attach_prefix = ""
         self._report = report
         self._unfinished = unfinished
         self._base = base
@@ -105,6 +104,7 @@ class Narration:
             case RunOpened():
                 return self._opened(event)
             case ServerChosen():
+                self._attach_prefix = event.attach_prefix
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
@@ -137,11 +137,12 @@ class Narration:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
+        most = f"Up to {event.max_rounds} rounds. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         count = _count(event.terminals)
         return Line(
             f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
-            f"Everything is kept in {self._short(event.archive)}"
+            f"{most}Everything is kept in {self._short(event.archive)}"
         )
 
     def _handoff(self, event: HandoffEvent) -> Line | None:
@@ -149,7 +150,7 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self.attach_prefix}{event.text}"
+                command = f"{self._attach_prefix}{event.text}"
                 return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
@@ -175,7 +176,7 @@ class Narration:
         if event.final_status == RUNNING:
             return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
-        stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
+        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
@@ -208,7 +209,8 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
             kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
-            text = f"{place(event)}: {event.detail}  [{kept}]"
+            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
+            text = f"{place(event)}: {event.detail}{why}  [{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

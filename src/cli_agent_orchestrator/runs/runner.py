@@ -30,6 +30,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     due_step,
     next_step,
     pause,
+    reason_against,
     record_check,
     record_reply,
     unpause,
@@ -256,7 +257,8 @@ class Runner:
         self._records.journal.write(record)
         self._save(state)
         archive = str(reply.archive)
-        self._tell(turn_ended(ended, dispatch, outcome, worked, archive))
+        told = turn_ended(ended, dispatch, outcome, worked, archive)
+        self._tell(replace(told, reason=reason_against(outcome, reply.text)))
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
