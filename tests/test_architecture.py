@@ -75,6 +75,7 @@ PURE = [
     "cli/remarks.py",
     "cli/picture.py",
     "cli/drawing.py",
+    "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",
@@ -264,7 +265,7 @@ PROJECT_FILES = [
     "runs/*.py",
     "settings.py",
     "run_config.py",
-    *(f"cli/{name}.py" for name in ("init", "report", "run")),
+    *(f"cli/{name}.py" for name in ("init", "project", "report", "run")),
 ]
 """Who has to do with the files of a project, which may have come from anybody."""
 TOUCHING = {

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -55,6 +56,7 @@ from cli_agent_orchestrator.runs.agents import (
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
+from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
@@ -85,10 +87,10 @@ class RunRequest:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Everything that was given, by variable name."""
     insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a file."""
+    """What of it was given by option or variable, and does not merely stand in a task or file."""
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment or file."""
+    """Where each setting came from: option, environment, task or file."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
@@ -455,9 +457,10 @@ class Conductor:
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
-    if "permissions" not in client.features():
+    if "permissions" not in patiently(client.features):
         return ""
-    told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
+    agents = (patiently(partial(client.get_terminal, one)) for one in state.terminals.values())
+    told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
 
 
