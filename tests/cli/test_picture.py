@@ -215,7 +215,9 @@ def test_a_resumed_run_keeps_its_reasons_and_counts_on() -> None:
 
 
 def test_a_killed_run_that_is_resumed_counts_to_the_last_that_was_told() -> None:
-    picture = seen(OPENED, Warned(NOON + 40, "odd"), RunOpened(NOON + 5000, RUN, "/p", resumed=True))
+    picture = seen(
+        OPENED, Warned(NOON + 40, "odd"), RunOpened(NOON + 5000, RUN, "/p", resumed=True)
+    )
     assert picture.total(NOON + 5000) == 40.0
 
 
