@@ -127,6 +127,10 @@ class EventKind(StrEnum):
     """The status of the terminal changed."""
     WAITING_FOR_PERSON = "waiting_for_person"
     """The agent asks something; `text` is the command that leads to its terminal."""
+    ACTION = "action"
+    """The agent does something else than before; `text` says what, in its own words."""
+    FILE_AWAITED = "file_awaited"
+    """It is at rest without its file; `text` says what is done about it, `until` when."""
     FILE_SEEN = "file_seen"
     """The response file is complete."""
     WARNING = "warning"
@@ -154,6 +158,8 @@ class HandoffEvent(Event):
     """Unix time; since when it is so."""
     round: int = 0
     cycle: int = 0
+    until: float | None = None
+    """Unix time; until when it can be so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,10 @@ def _present(picture: Picture, now: float) -> Iterator[Row]:
         yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
     if picture.question is not None:
         yield Row(Need.ALERT, Text(_question(picture, picture.question, now), "bold yellow"))
+    if picture.countdown is not None:
+        left = clock_face(picture.countdown.until - now)
+        then = _words(picture.countdown.then)
+        yield Row(Need.ALERT, Text(f"  ! at rest without its file; {then} in {left}", "yellow"))
     if picture.paused is not None:
         waited = clock_face(now - picture.paused)
         yield Row(Need.ALERT, Text(f"  ! paused for {waited}", "bold yellow"))

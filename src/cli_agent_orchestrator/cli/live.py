@@ -159,4 +159,5 @@ def _is_drawn(event: RunEvent, before: Picture) -> bool:
     if isinstance(event, HandoffEvent) and event.kind is EventKind.DELAYED:
         # It counts the seconds of a delay that is known.
         return before.delay is not None and before.delay.why == event.text
-    return isinstance(event, TurnBegan | AgentStarted)
+    counted = isinstance(event, HandoffEvent) and event.kind is EventKind.FILE_AWAITED
+    return counted or isinstance(event, TurnBegan | AgentStarted)

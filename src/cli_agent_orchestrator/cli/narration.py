@@ -60,6 +60,10 @@ TONES: Mapping[str, Tone] = {
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.FILE_AWAITED: (
+        "{who} is at rest without its file; {text} in {left} if it does not come",
+        Tone.QUIET,
+    ),
     EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
     EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
     EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
@@ -169,7 +173,8 @@ class Narration:
         if event.kind not in WORDS:
             return None
         words, tone = WORDS[event.kind]
-        return Line(words.format(who=who, text=event.text), tone)
+        left = duration((event.until or event.at) - event.at)
+        return Line(words.format(who=who, text=event.text, left=left), tone)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"

@@ -64,7 +64,7 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
 OUTCOMES_AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
 """Outcomes of which people want to know why."""
 OUTCOMES_FOR = ("approved", "passed", "cleared")
-DELAY_GOES_ON = (EventKind.DELAYED, EventKind.STATUS)
+DELAY_GOES_ON = (EventKind.DELAYED, EventKind.STATUS, EventKind.ACTION)
 """Kinds of events that do not end a delay."""
 
 
@@ -109,6 +109,15 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
+class Countdown:
+    """An agent is at rest without its file."""
+
+    until: float
+    then: str
+    """What is done when it has not come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """An agent asks a person something."""
 
@@ -146,6 +155,7 @@ class Picture:
     """What the present agent says that it does, or the command of a gate."""
     delay: Delay | None = None
     question: Question | None = None
+    countdown: Countdown | None = None
     paused: float | None = None
     """Since when it is paused."""
     reasons: tuple[Reason, ...] = ()
@@ -291,7 +301,15 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
         case EventKind.WAITING_FOR_PERSON if picture.question is None:
             return replace(picture, question=Question(event.at, event.text))
         case EventKind.STATUS if event.status is not TerminalStatus.WAITING_USER_ANSWER:
-            return replace(picture, question=None)
+            resting = event.status is not None and event.status.at_rest
+            countdown = picture.countdown if resting else None
+            return replace(picture, question=None, countdown=countdown)
+        case EventKind.ACTION:
+            return replace(picture, action=event.text)
+        case EventKind.FILE_AWAITED if event.until is not None:
+            return replace(picture, countdown=Countdown(event.until, event.text))
+        case EventKind.FILE_SEEN | EventKind.REMINDED | EventKind.ASKED_AGAIN:
+            return replace(picture, countdown=None)
     return picture
 
 
@@ -320,7 +338,7 @@ def _rest(picture: Picture) -> Picture:
     agent = picture.agent(picture.present)
     if agent is not None and agent.doing is not Doing.DONE:
         picture = _put(picture, replace(agent, doing=Doing.READY))
-    return replace(picture, present="", action="", delay=None, question=None)
+    return replace(picture, present="", action="", delay=None, question=None, countdown=None)
 
 
 def _put(picture: Picture, agent: Agent) -> Picture:
