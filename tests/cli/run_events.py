@@ -119,6 +119,7 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         texts,
         st.none() | st.sampled_from(TerminalStatus),
         st.none() | times,
+        until=st.none() | times,
     ),
     st.builds(
         TurnEnded,

@@ -88,6 +88,17 @@ def test_a_delay_says_for_how_long_and_why() -> None:
     assert "  ! not delivered for 1:10: its box holds text" in rows
 
 
+def test_what_the_agent_does_is_told_in_its_own_words() -> None:
+    rows = drawn(OPENED, BEGAN, turn("programmer"), handoff(EventKind.ACTION, "Bash: make\ttest"))
+    assert "  programmer: Bash: make test" in rows
+
+
+def test_a_missing_file_is_counted_down() -> None:
+    awaited = replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 95)
+    rows = drawn(OPENED, BEGAN, turn("programmer"), awaited)
+    assert "  ! at rest without its file; it is reminded in 0:25" in rows
+
+
 def test_a_pause_says_how_to_lift_it() -> None:
     rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
     assert "  ! paused for 0:05" in rows

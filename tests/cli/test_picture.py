@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.picture import (
     MOST_REASONS,
+    Countdown,
     Delay,
     Doing,
     Picture,
@@ -175,6 +176,28 @@ def test_a_question_is_there_until_the_agent_does_something_else() -> None:
     still = fold(asked, status(TerminalStatus.WAITING_USER_ANSWER))
     assert still.question == asked.question
     assert fold(still, status(TerminalStatus.PROCESSING)).question is None
+
+
+def test_what_the_agent_does_is_shown_until_its_turn_is_over() -> None:
+    acts = fold(WORKING, handoff(EventKind.ACTION, "Bash: make test"))
+    assert acts.action == "Bash: make test"
+    assert fold(acts, handoff(EventKind.ACTION, "")).action == ""
+    assert fold(acts, ended("programmer", "delivered")).action == ""
+
+
+def test_a_missing_file_is_counted_down_until_the_agent_works_or_the_file_comes() -> None:
+    awaited = replace(handoff(EventKind.FILE_AWAITED, "the run stops"), until=NOON + 50)
+    waits = fold(WORKING, awaited)
+    assert waits.countdown == Countdown(NOON + 50, "the run stops")
+    assert fold(waits, status(TerminalStatus.COMPLETED)).countdown == waits.countdown
+    for over in (
+        status(TerminalStatus.PROCESSING),
+        handoff(EventKind.FILE_SEEN),
+        handoff(EventKind.REMINDED),
+        ended("programmer", "delivered"),
+    ):
+        assert fold(waits, over).countdown is None
+    assert fold(WORKING, replace(awaited, until=None)).countdown is None
 
 
 def test_a_question_rings_once() -> None:

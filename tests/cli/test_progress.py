@@ -199,6 +199,7 @@ class TestWords:
             handoff(EventKind.DISPATCHED),
             handoff(EventKind.FILE_SEEN, "/x"),
             handoff(EventKind.ACCEPTED, "/x"),
+            handoff(EventKind.ACTION, "Bash: make test"),
         ],
     )
     def test_what_every_turn_has_is_not_worth_a_line(self, event: HandoffEvent) -> None:
@@ -216,6 +217,10 @@ class TestWords:
             (handoff(EventKind.RESUMED), "has the prompt already"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
+            (
+                replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 30),
+                "is at rest without its file; it is reminded in 30.0 s if it does not come",
+            ),
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
             (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),

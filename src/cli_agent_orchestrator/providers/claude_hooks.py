@@ -114,7 +114,8 @@ def hook_command(event: str, event_file: str) -> str:
     if event in HEADS_ONLY:
         take = "sed " + shlex.quote(";".join((named, *KEEP_HEAD)))
     if event == "PreToolUse":
-        parts = (named.replace("{", "\\{", 1), *KEEP_TELLING)
+        # The `t` of `sed` means a substitution since the last one, which is not to be this first.
+        parts = (named.replace("{", "\\{", 1), "t begin", ":begin", *KEEP_TELLING)
         take = "sed -E " + " ".join(f"-e {shlex.quote(part)}" for part in parts)
     own = f"{file}.$$"
     return (
