@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -187,3 +188,29 @@ def test_every_size_has_its_picture(width: int, height: int) -> None:
     assert rows
     assert rows[0][:1] in ("▶", "…")
     assert max(map(cell_len, rows)) <= max(width - 1, 1)
+
+
+def documented_run() -> list[RunEvent]:
+    """Return the events of the run whose picture docs/run.md shows."""
+    revise = ended("analyst_review", "sent_back", "REVISE", "Rounding of half cents is left open")
+    return [
+        OPENED,
+        BEGAN,
+        turn("analyst"),
+        ended("analyst", "delivered"),
+        turn("analyst_review"),
+        revise,
+        turn("analyst", cycle=2),
+        replace(ended("analyst", "delivered"), seconds=41.0),
+        turn("analyst_review", cycle=2),
+        replace(ended("analyst_review", "approved"), seconds=38.0),
+        replace(turn("programmer", at=NOON + 200), terminal_id="9f3c2a7b"),
+        handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING),
+        handoff(EventKind.ACTION, "Bash: make test"),
+    ]
+
+
+def test_the_picture_in_the_documentation_is_the_real_one() -> None:
+    rows = drawn(*documented_run(), on=Canvas(80, 24, NOON + 307))
+    page = Path(__file__).parents[2] / "docs" / "run.md"
+    assert "".join(f"    {row}\n" for row in rows) in page.read_text(encoding="utf-8")
