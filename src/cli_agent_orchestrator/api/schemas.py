@@ -48,6 +48,7 @@ EXAMPLE_TERMINAL: JsonDict = {
     "last_active": "2025-03-01T09:30:00.250000+00:00",
     "alive": True,
     "exit_code": None,
+    "action": "Bash: make test",
     "permissions": "workspace",
 }
 
@@ -105,6 +106,9 @@ class TerminalBody(Body):
     alive: bool = Field(description="False once the agent's program has ended.")
     exit_code: int | None = Field(
         description="How the program ended; a signal counts as 128 + its number."
+    )
+    action: str = Field(
+        description="What the agent said last that it does; empty if it did not say."
     )
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
@@ -188,7 +192,9 @@ class EventBody(Body):
     """The `data` of one event; the event's name is `kind`."""
 
     id: str = Field(examples=["67c2d1f0-17"])
-    kind: str = Field(description="`status`, `removed` or `snapshot`.", examples=["status"])
+    kind: str = Field(
+        description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]
+    )
     terminal_id: str
     session_name: str
     status: TerminalStatus
@@ -196,6 +202,7 @@ class EventBody(Body):
     at: float = Field(description="Unix time.", examples=[1740821400.25])
     alive: bool
     exit_code: int | None
+    action: str = Field(examples=["Bash: make test"])
 
 
 class RunBody(Body):

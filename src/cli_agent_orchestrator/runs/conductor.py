@@ -1,7 +1,6 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -291,19 +290,15 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
-            self._tell(ServerChosen(self._clock.now(), link.url, link.how))
             # Without API our own commands look in the state folder, and find the same server.
-            prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
-            self._view.connect(client, prefix)
+            named = config.api_given
+            self._tell(ServerChosen(self._clock.now(), link.url, link.how, named))
             if config.permissions and "permissions" not in client.features():
                 self._warn(
                     f"the server at {client.base_url} does not take --permissions: its agents may "
                     f"do what it was started with, not {config.permissions}"
                 )
-            try:
-                yield client
-            finally:
-                self._view.disconnect()
+            yield client
 
     def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
         config = self._config
@@ -430,6 +425,8 @@ class Conductor:
             resumed=resumed,
             replaced=replaced,
             permissions=permissions_of(client, state),
+            max_rounds=self._config.rules.limits.max_rounds,
+            reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )
         self._tell(began)
 

@@ -128,11 +128,6 @@ class Follower:
         return record is None or not record.status.is_open
 
 
-def follow(folder: Folder, after: int = 0) -> Iterator[RunEvent]:
-    """Yield the events of a run after a number, those to come too, until the run ends."""
-    return iter(Follower(folder, after))
-
-
 def _mend(folder: Folder, file: int) -> int:
     """Take away what a killed process left of a line, and return the last number given."""
     with folder.open_to_read(EVENTS_FILE) as opened:
