@@ -39,7 +39,7 @@ Shown = Terminal | Delivery | Evidence | TerminalEvent
 
 EXAMPLE_TERMINAL: JsonDict = {
     "id": "9f3c2a7b",
-    "name": "system_analyst-1",
+    "name": "analyst-f4f9",
     "provider": "codex",
     "session_name": "cao-shop",
     "agent_profile": "system_analyst",
@@ -50,6 +50,8 @@ EXAMPLE_TERMINAL: JsonDict = {
     "exit_code": None,
     "action": "Bash: make test",
     "permissions": "workspace",
+    "role": "analyst",
+    "created_at": 1740821100.5,
 }
 
 
@@ -113,6 +115,8 @@ class TerminalBody(Body):
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
     )
+    role: str | None = Field(description="What it is for; null if that was not said.")
+    created_at: float | None = Field(description="When it was started, as Unix time.")
 
 
 class SessionBody(Body):
