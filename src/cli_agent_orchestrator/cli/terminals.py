@@ -231,7 +231,12 @@ def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> None:
 def _find(client: ApiClient, text: str) -> Listed:
     """Return the terminal that a text names: by role, by RUN/ROLE, by id or name."""
     agent = find_agent(list_runs(state_folder(os.environ)), text, _here())
-    return find_terminal(client, agent or text)
+    if agent is None:
+        return find_terminal(client, text)
+    try:
+        return find_terminal(client, agent)
+    except NotFound as error:
+        raise NotFound(f"terminal of {text}", agent, error.known) from None
 
 
 def _here() -> Path:
