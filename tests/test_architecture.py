@@ -77,7 +77,10 @@ PURE = [
     "handoff/prompt.py",
     "handoff/file_state.py",
     "pipeline/*.py",
+    "runs/names.py",
     "cli/remarks.py",
+    "cli/picture.py",
+    "cli/drawing.py",
     "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {

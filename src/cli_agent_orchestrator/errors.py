@@ -9,6 +9,7 @@
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── NotFound (LookupError)      no terminal, session or run of that name
     │   ├── BadFolder                   a working directory that cannot be used
+    │   ├── NotSteerable                what was asked of a run cannot be done as it stands
     │   ├── BadMessage                  a message that cannot be typed
     │   └── MessageTooLarge             a message over the limit
     ├── InputRefused                    the terminal cannot take input now
@@ -124,6 +125,10 @@ class BadFolder(UsageError):
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"working directory {folder!r} {reason}")
         self.folder = folder
+
+
+class NotSteerable(UsageError):
+    """What was asked of a run cannot be done as it stands: it has ended, no review is due."""
 
 
 class BadMessage(UsageError):
@@ -262,6 +267,10 @@ class ApiRefused(ApiError):
         self.request = f"{method} {path}: {status_code}: {detail}"
         """For the log alone: what was asked, and the bare answer."""
 
+    @property
+    def summary(self) -> str:
+        return self.detail or f"the server answered {self.status_code}"
+
 
 def refusal_words(path: str, status_code: int, detail: str) -> str:
     """Say what a server did not do, and what can be done about it, without route and number.
@@ -294,10 +303,6 @@ def named_in_path(path: str) -> tuple[str, str, str]:
         return "", "", ""
     kind, listing = NAMED[part]
     return kind, unquote(rest[0]), listing
-
-    @property
-    def summary(self) -> str:
-        return self.detail or f"the server answered {self.status_code}"
 
 
 class HandoffError(OrchestratorError, RuntimeError):

@@ -16,8 +16,17 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli import terminals
 from cli_agent_orchestrator.cli.listing import read_terminal
-from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    NotFound,
+    NotSteerable,
+    OrchestratorError,
+    UsageError,
+)
+from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.models import Delivery, OutputMode
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.run_record import RunRecord, write_record
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService
@@ -92,6 +101,66 @@ def shell(ours: RunningApi, tmp_path: Path) -> Shell:
 def add(service: FakeService, name: str, folder: Path | str, session: str = "cao-shop") -> None:
     terminal = service.add(name, session)
     service.known[name] = replace(terminal, working_directory=str(folder), permissions="workspace")
+
+
+def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
+    """Write the record of a run that has agents; nobody is at work on it unless it is locked."""
+    place = run_folder(folder / "state", f"20261115-084037-{tail}")
+    record = RunRecord(
+        id=place.parts[-1],
+        wd=str(folder),
+        state_file=str(folder / "state.json"),
+        archive=place.parts[-1],
+        task="",
+        task_line="",
+        started=1.0,
+        terminals=terminals,
+    )
+    write_record(place, record)
+    return place
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["tester", "k3f9/tester", "1111", "11111111"])
+    def test_an_agent_is_found_by_role_or_id(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path, name: str
+    ) -> None:
+        add(ours.service, "11111111", tmp_path)
+        add(ours.service, "22222222", tmp_path)
+        write_run(tmp_path, "k3f9", tester="11111111")
+        done = shell.run("stop", name)
+        assert done.exit_code == 0, done.output
+        assert ours.service.ended == ["11111111"]
+
+    def test_an_agent_that_is_gone_is_named(self, shell: Shell, tmp_path: Path) -> None:
+        write_run(tmp_path, "k3f9", tester="11111111")
+        done = shell.run("output", "tester")
+        assert isinstance(done.exception, NotFound)
+        assert "terminal of tester" in str(done.exception)
+
+    def test_what_could_be_a_run_or_a_terminal_ends_nothing(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        add(ours.service, "beef1234", tmp_path)
+        with write_run(tmp_path, "beef").locked():
+            done = shell.run("stop", "beef")
+        assert isinstance(done.exception, UsageError)
+        assert "20261115-084037-beef or the terminal beef1234" in str(done.exception)
+        assert ours.service.ended == []
+
+    @pytest.mark.parametrize("name", ["beef", "20261115-084037-beef", "20261115-0"])
+    def test_a_run_is_meant_where_no_terminal_is(
+        self, shell: Shell, tmp_path: Path, name: str
+    ) -> None:
+        write_run(tmp_path, "beef")
+        done = shell.run("stop", name)
+        assert isinstance(done.exception, NotSteerable)
+        assert "its process is gone" in str(done.exception)
+
+    def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
+        done = shell.run("stop")
+        assert isinstance(done.exception, UsageError)
+        assert "no run is running; name a terminal" in str(done.exception)
 
 
 class TestStop:

@@ -48,6 +48,7 @@ EXAMPLE_TERMINAL: JsonDict = {
     "last_active": "2025-03-01T09:30:00.250000+00:00",
     "alive": True,
     "exit_code": None,
+    "action": "Bash: make test",
     "permissions": "workspace",
     "role": "analyst",
     "created_at": 1740821100.5,
@@ -107,6 +108,9 @@ class TerminalBody(Body):
     alive: bool = Field(description="False once the agent's program has ended.")
     exit_code: int | None = Field(
         description="How the program ended; a signal counts as 128 + its number."
+    )
+    action: str = Field(
+        description="What the agent said last that it does; empty if it did not say."
     )
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
@@ -192,7 +196,9 @@ class EventBody(Body):
     """The `data` of one event; the event's name is `kind`."""
 
     id: str = Field(examples=["67c2d1f0-17"])
-    kind: str = Field(description="`status`, `removed` or `snapshot`.", examples=["status"])
+    kind: str = Field(
+        description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]
+    )
     terminal_id: str
     session_name: str
     status: TerminalStatus
@@ -200,6 +206,7 @@ class EventBody(Body):
     at: float = Field(description="Unix time.", examples=[1740821400.25])
     alive: bool
     exit_code: int | None
+    action: str = Field(examples=["Bash: make test"])
 
 
 class RunBody(Body):
@@ -213,6 +220,7 @@ class RunBody(Body):
     started: float = Field(description="Unix time.", examples=[1740821400.25])
     ended: float | None
     providers: dict[str, str] = Field(description="The agent of each role.")
+    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
 
 
 class RunTurnBody(Body):
@@ -244,7 +252,6 @@ class RunDetailBody(RunBody):
     reason: str = Field(description="Why it ended without a verdict.")
     exit_code: int | None
     session_name: str
-    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
     settings: dict[str, SavedSettingBody]
     turns: list[RunTurnBody]
 
@@ -268,6 +275,27 @@ class NewRunBody(BaseModel):
     )
     resume: bool | None = Field(default=None, description="As `--resume` and `--no-resume`.")
     replace_terminals: bool = False
+
+
+class HintBody(BaseModel):
+    """What an agent is to be told with its next prompt."""
+
+    text: str = Field(examples=["The parser is in src/reader.py."])
+    role: str | None = Field(
+        default=None, description="Whose next prompt; else the next one.", examples=["programmer"]
+    )
+
+
+class ChangeBody(BaseModel):
+    """A setting of a run that is to change."""
+
+    name: str = Field(examples=["max_rounds"])
+    value: str = Field(examples=["12"])
+
+
+class AskedBody(Body):
+    heard: bool = Field(description="False if the run has not heard of it yet.")
+    text: str = Field(examples=["The run pauses when the present turn has ended."])
 
 
 class ProblemBody(Body):

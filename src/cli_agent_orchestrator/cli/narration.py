@@ -10,16 +10,22 @@ from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
+    HintTaken,
+    PauseAsked,
     Paused,
+    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -28,6 +34,10 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
+
+Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+"""What people ask for."""
 
 
 class Tone(Enum):
@@ -61,6 +71,10 @@ TONES: Mapping[str, Tone] = {
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.FILE_AWAITED: (
+        "{who} is at rest without its file; {text} in {left} if it does not come",
+        Tone.QUIET,
+    ),
     EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
     EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
     EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
@@ -89,8 +103,7 @@ class Narration:
 
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self.attach_prefix = ""
-        """What goes before `cao`."""
+        self._attach_prefix = ""
         self._report = report
         self._unfinished = unfinished
         self._base = base
@@ -107,6 +120,7 @@ class Narration:
             case RunOpened():
                 return self._opened(event)
             case ServerChosen():
+                self._attach_prefix = event.attach_prefix
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
@@ -140,11 +154,12 @@ class Narration:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
+        most = f"Up to {event.max_rounds} rounds. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         count = _count(event.terminals)
         return Line(
             f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
-            f"Everything is kept in {self._short(event.archive)}"
+            f"{most}Everything is kept in {self._short(event.archive)}"
         )
 
     def _handoff(self, event: HandoffEvent) -> Line | None:
@@ -152,7 +167,7 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self.attach_prefix}{event.text}"
+                command = f"{self._attach_prefix}{event.text}"
                 return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
@@ -171,7 +186,8 @@ class Narration:
         if event.kind not in WORDS:
             return None
         words, tone = WORDS[event.kind]
-        return Line(words.format(who=who, text=event.text), tone)
+        left = duration((event.until or event.at) - event.at)
+        return Line(words.format(who=who, text=event.text, left=left), tone)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
@@ -179,7 +195,7 @@ class Narration:
             saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
-        stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
+        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         dry = f"{DRY_RUN}: " if self._dry else ""
@@ -189,7 +205,7 @@ class Narration:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""
         if not session:
             return ""
-        cao = f"{self.attach_prefix}cao"
+        cao = f"{self._attach_prefix}cao"
         return (
             f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
         )
@@ -212,8 +228,12 @@ def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     return f"Round {step.round}{cycle}, {step.role}"
 
 
-def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
+def _step_line(event: Step | Personal) -> Line:
     match event:
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+            return Line(f"By a person: {event.words}", Tone.ALERT)
+        case AskDeclined():
+            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
@@ -221,8 +241,9 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
-            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
-            text = f"{place(event)}: {event.detail}  [{kept}]"
+            kept = f", {Path(event.archive).name}" if event.archive else ""
+            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
+            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

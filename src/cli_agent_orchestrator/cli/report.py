@@ -25,6 +25,7 @@ from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.events import RunEvent, Steered
 from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.condense import (
     extract_review_notes,
@@ -35,6 +36,7 @@ from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
 from cli_agent_orchestrator.pipeline.state import (
     FinalStatus,
+    PersonalAct,
     RunState,
     find_half_character,
     from_json,
@@ -51,8 +53,9 @@ from cli_agent_orchestrator.runs.turns import RunTurn, read_reply, read_turn, tu
 from cli_agent_orchestrator.settings import read_environment
 
 EXCERPT_LINES = 30
-NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received"
+NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped"
 """Outcomes after which the run went on as it should."""
+SKIPPED = "skipped"
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
@@ -83,6 +86,8 @@ class Report:
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
+    acts: Sequence[PersonalAct]
+    """What people did to it: hints, skips, changed settings, pauses."""
     setbacks: dict[str, str] = field(default_factory=dict)
     """By turn: the first thing that a review or test which led to more work had to say."""
     reason: str = ""
@@ -138,11 +143,12 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             return replace(build_report(saved, places), reason=record.reason)
-    return report_of_record(record, turns_of(read_events(folder)))
+    return report_of_record(record, read_events(folder))
 
 
-def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
+def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
     """Return the report of a run from its own folder and its archive."""
+    turns = turns_of(events)
     last = {turn.role: turn for turn in turns if turn.outcome}
     texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
     entries = [_journal_entry(turn) for turn in turns if turn.outcome]
@@ -170,6 +176,7 @@ def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
         },
         open_notes={},
         setbacks=find_setbacks(entries, kept),
+        acts=[PersonalAct(event.at, event.words) for event in events if isinstance(event, Steered)],
         reason=record.reason,
     )
 
@@ -185,7 +192,7 @@ def _journal_entry(turn: RunTurn) -> TurnRecord:
         ended=turn.ended or turn.began,
         worked=turn.seconds,
         outcome=turn.detail,
-        reply=turn.reply_name,
+        reply="" if turn.outcome == SKIPPED else turn.reply_name,
         source="",
         reviewed=turn.reviewed,
     )
@@ -240,6 +247,7 @@ def build_report(state: RunState, places: Places) -> Report:
             for opened in state.progress.open_notes
         },
         setbacks=setbacks,
+        acts=state.progress.acts,
     )
 
 
@@ -262,7 +270,8 @@ def _place(turn: TurnRecord) -> str:
 def fields_of(found: Report) -> dict[str, Any]:
     """Return a report for programs."""
     fields = {name: getattr(found, name) for name in Report.__slots__}
-    return {**fields, "turns": [asdict(turn) for turn in found.turns]}
+    turns, acts = map(asdict, found.turns), map(asdict, found.acts)
+    return {**fields, "turns": list(turns), "acts": list(acts)}
 
 
 def markdown(found: Report, home: Path) -> str:
@@ -272,6 +281,9 @@ def markdown(found: Report, home: Path) -> str:
     if found.setbacks:
         lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
         parts += ["## Why more was to be done", "\n".join(lines)]
+    if found.acts:
+        lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
+        parts += ["## What people did", "\n".join(lines)]
     if found.evidence:
         parts += ["## What the tester found", fenced(found.evidence)]
     for role, notes in found.notes.items():
@@ -304,6 +316,7 @@ def for_others(found: Report, home: Path) -> Report:
         open_notes=each(found.open_notes),
         setbacks=each(found.setbacks),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
+        acts=[replace(act, text=short(act.text)) for act in found.acts],
     )
 
 
