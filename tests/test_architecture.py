@@ -53,7 +53,8 @@ ALLOWED = {
     "plain_files": set(),
     "layout": set(),
     "events": set(),
-    "__init__": set(),
+    "__init__": {"public"},
+    "public": {"cli", "runs", "pipeline", "handoff", "providers", "discovery", "client"},
     "__main__": {"cli"},
 }
 PURE = [
@@ -145,6 +146,8 @@ def imported_modules(module: Path) -> set[str]:
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     graph = {name: imported_modules(module) for name, module in NAMES.items()}
+    # The package offers names of modules that know its version: it imports them when asked.
+    graph[PACKAGE] = set()
     TopologicalSorter(graph).prepare()  # or an error names the circle
 
 
@@ -290,3 +293,28 @@ def test_a_server_does_not_import_what_only_its_clients_need() -> None:
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_the_package_imports_what_it_offers_only_when_it_is_used() -> None:
+    look = (
+        "import sys; import cli_agent_orchestrator as cao; "
+        "ours = lambda: sum(name.startswith('cli_agent_orchestrator') for name in sys.modules); "
+        "before = ours(); offered = [getattr(cao, name) for name in cao.__all__]; "
+        "print(before, len(offered) == len(dir(cao)), ours() > before)"
+    )
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "1 True True"
+
+
+def test_the_package_names_what_it_offers_for_type_checkers_alone() -> None:
+    tree = parsed(SOURCE / "__init__.py")
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert {name for node in at_once for name in imports(node)} == {
+        "importlib", "importlib.import_module", "typing", "typing.TYPE_CHECKING",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES, ids=module_id)
+def test_nobody_inside_uses_the_public_face(module: Path) -> None:
+    if part_of(module) != "__init__":
+        assert "public" not in own_parts(parsed(module))
