@@ -16,9 +16,9 @@ from textwrap import wrap
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
-from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.importing import importing
 from cli_agent_orchestrator.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
 from cli_agent_orchestrator.plain_files import Folder
@@ -99,7 +99,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.request import RunRequest
 
     settings = {
         "WD": str(project),

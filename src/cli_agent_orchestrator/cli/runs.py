@@ -12,10 +12,10 @@ import click
 
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
 
-EXIT_ERROR, EXIT_INTERRUPTED = 3, 130
 MOST_ROWS = 20
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from cli_agent_orchestrator.cli.connect import connected
-from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
+from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.models import Feature, TerminalStatus
 
 EXIT_UNCONFIRMED = 3

@@ -28,6 +28,7 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     Warned,
 )
+from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.flow import Flow
@@ -57,6 +58,7 @@ from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
@@ -72,28 +74,12 @@ from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
 
+EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
+"""How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
 NOT_RECORDED = ("PROMPT", "RESUME")
 """The task is recorded as such; the other is about one start."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was asked for."""
-
-    config: RunConfig
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Everything that was given, by variable name."""
-    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a task or file."""
-    replace_terminals: bool = False
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment, task or file."""
-
-    def chosen_provider(self, role: str) -> str:
-        """Return the agent that was named for a role; empty if none was."""
-        return self.config.providers.get(role) or self.settings.get("PROVIDER", "")
 
 
 @dataclass(frozen=True, slots=True)
