@@ -45,6 +45,8 @@ FOLLOWING = httpx.Timeout(50, connect=5, pool=5)
 
 LONGEST_EVENT_ID = 200
 """A server of ours takes no longer one as a resume point."""
+ENDING = 503
+"""With `Retry-After`: nothing was done, because the server ends."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer: the scrollback of a terminal is far below."""
 LARGEST_EVENT = 1024 * 1024
@@ -369,15 +371,20 @@ def _segment(name: str) -> str:
 
 
 def _read(method: str, path: str, response: httpx.Response) -> object:
-    """Return the JSON of an answer; an error status is an ApiRefused."""
+    """Return the JSON of an answer; an error status is an ApiRefused.
+
+    A server that is about to end has done nothing of what it was asked for.
+    """
     body = _body(method, path, response)
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = None
     if not response.is_success:
-        detail = answer.get("detail") if isinstance(answer, dict) else _beginning(body)
-        raise ApiRefused(method, path, response.status_code, _text(detail))
+        detail = _text(answer.get("detail") if isinstance(answer, dict) else _beginning(body))
+        if response.status_code == ENDING and "Retry-After" in response.headers:
+            raise ApiUnreachable(str(response.url), detail, maybe_received=False)
+        raise ApiRefused(method, path, response.status_code, detail)
     if answer is None:
         raise ApiRefused(method, path, response.status_code, "the answer is not JSON")
     return answer

@@ -110,16 +110,16 @@ STEP = {"provider": "codex", "agent": "tester", "prompt": "hello"}
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("path", "body", "undone"),
     [
-        ("/sessions?provider=codex&agent_profile=tester", None),
-        ("/sessions/cao-shop/terminals?provider=codex&agent_profile=tester", None),
-        ("/terminals/run-step", STEP),
-        ("/terminals/a1b2c3d4/input", {"message": "hello"}),
+        ("/sessions?provider=codex&agent_profile=tester", None, True),
+        ("/sessions/cao-shop/terminals?provider=codex&agent_profile=tester", None, True),
+        ("/terminals/run-step", STEP, True),
+        ("/terminals/a1b2c3d4/input", {"message": "hello"}, False),
     ],
 )
 def test_a_server_that_ends_says_so_to_whom_it_lets_wait(
-    path: str, body: dict[str, str] | None, caplog: pytest.LogCaptureFixture
+    path: str, body: dict[str, str] | None, undone: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = SlowService()
     answers: list[httpx.Response] = []
@@ -133,5 +133,6 @@ def test_a_server_that_ends_says_so_to_whom_it_lets_wait(
     [answer] = answers
     assert answer.status_code == 503
     assert "the server ends" in answer.json()["detail"]
+    assert ("Retry-After" in answer.headers) == undone
     assert service.given_up
     assert not any(record.exc_info for record in caplog.records)

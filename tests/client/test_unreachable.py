@@ -8,6 +8,8 @@ import pytest
 
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import (
+    ApiError,
+    ApiRefused,
     ApiUnreachable,
 )
 from tests.third_party import ThirdParty
@@ -45,6 +47,24 @@ def test_any_later_failure_may_have_been_received(error: httpx.HTTPError) -> Non
     ):
         client.exit_terminal("a1b2c3d4")
     assert caught.value.maybe_received
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"), [({"Retry-After": "1"}, ApiUnreachable), ({}, ApiRefused)]
+)
+def test_a_server_that_ends_has_not_received_what_it_says_to_ask_again(
+    headers: dict[str, str], error: type[ApiError]
+) -> None:
+    def end(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(503, json={"detail": "the server ends"}, headers=headers)
+
+    with (
+        ApiClient(transport=httpx.MockTransport(end)) as client,
+        pytest.raises(error, match="the server ends") as caught,
+    ):
+        client.create_session("tester", provider="codex")
+    if isinstance(caught.value, ApiUnreachable):
+        assert not caught.value.maybe_received
 
 
 def test_a_failed_message_is_not_told(theirs: ThirdParty) -> None:

@@ -86,8 +86,10 @@ class FakeServer:
     ) -> dict[str, Any]:
         # As the real one does.
         name = session_name or str(len(self.sessions) + 1)
-        self.sessions.append(name if name.startswith("cao-") else f"cao-{name}")
-        return self._create(self.sessions[-1], agent_profile, provider)
+        name = name if name.startswith("cao-") else f"cao-{name}"
+        created = self._create(name, agent_profile, provider)
+        self.sessions.append(name)
+        return created
 
     def create_terminal(
         self, session_name: str, agent_profile: str, *, provider: str | None = None

@@ -62,12 +62,47 @@ class SlowServer(FakeServer):
         return super()._create(session, profile, provider)
 
 
+@dataclass
+class EndingServer(FakeServer):
+    """A server that ends while agents are started; each is asked for once in vain."""
+
+    error: ApiUnreachable = AWAY
+    away: set[str] = field(default_factory=set)
+    """Who has been asked for in vain."""
+
+    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+        if profile not in self.away:
+            self.away.add(profile)
+            raise self.error
+        return super()._create(session, profile, provider)
+
+
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
 class TestNewRun:
+    def test_what_a_server_that_ends_did_not_start_is_asked_of_its_successor(
+        self, tmp_path: Path
+    ) -> None:
+        server = EndingServer()
+        state = Rig(tmp_path, server).begin()
+        assert len(server.sessions) == 1
+        assert sorted(state.terminals.values()) == sorted(server.terminals)
+        assert len(server.started) == len(ROLES)
+
+    def test_what_may_have_been_started_is_not_asked_again(self, tmp_path: Path) -> None:
+        lost = ApiUnreachable("http://localhost:9889", "timed out", maybe_received=True)
+        with pytest.raises(ApiUnreachable, match="timed out"):
+            Rig(tmp_path, EndingServer(error=lost)).begin()
+
+    def test_nobody_asks_again_after_the_start_was_stopped(self, tmp_path: Path) -> None:
+        rig = Rig(tmp_path)
+        rig.server.down = AWAY
+        with pytest.raises(Stopped, match="could not be ended"):
+            init_new_run(rig.server, rig.new_run(), Onlooker(when_stopped=lambda stop: stop()))
+
     def test_it_has_a_session_with_five_terminals(self, rig: Rig) -> None:
         """Scenario: New run creates 5 terminals"""
         state = rig.begin()

@@ -45,6 +45,8 @@ STATUS_CODES: Mapping[type[Exception], int] = {
 """The nearest ancestor of an error counts."""
 
 LINGER_SECONDS = 3.0
+NOT_DONE = {"Retry-After": "1"}
+"""Tells a client that nothing was done, and that it may ask again."""
 
 PROBLEMS = {
     400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
@@ -155,7 +157,7 @@ async def _own_error(request: Request, error: Exception) -> Response:
         logger.error("%s: %s", where, error)
     # What is too large has perhaps not been read to its end.
     kind = EarlyProblem if status_code == 413 else Problem
-    return kind(status_code, str(error))
+    return kind(status_code, str(error), NOT_DONE if isinstance(error, ServerEnding) else None)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -57,6 +58,7 @@ from cli_agent_orchestrator.runs.agents import (
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
+from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
@@ -444,9 +446,10 @@ class Conductor:
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
-    if "permissions" not in client.features():
+    if "permissions" not in patiently(client.features):
         return ""
-    told = (client.get_terminal(one).get("permissions") for one in state.terminals.values())
+    agents = (patiently(partial(client.get_terminal, one)) for one in state.terminals.values())
+    told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
 
 

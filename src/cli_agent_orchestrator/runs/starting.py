@@ -6,22 +6,27 @@ name from the beginning, so that this can be done before the server has told it.
 """
 
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
 from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.runs.patience import patiently
 
 logger = logging.getLogger(__name__)
 
 GONE = 404
 AGAIN_SECONDS = 0.2
 """When a session is deleted once more: a request to start an agent in it may be on its way."""
+EXIT_AWAY_SECONDS = 5.0
+"""How long the end of an agent is tried while there is no server."""
 
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
@@ -115,7 +120,7 @@ def start_in_session(
 def exit_quietly(terminals: Starts, terminal_id: str) -> None:
     """End a terminal, if that can be done."""
     try:
-        terminals.exit_terminal(terminal_id)
+        patiently(lambda: terminals.exit_terminal(terminal_id), seconds=EXIT_AWAY_SECONDS)
     except ApiError as error:
         if not is_gone(error):
             logger.warning("%s could not be ended: %s", terminal_id, error)
@@ -170,14 +175,18 @@ def _start(
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
     news: SimpleQueue[Future[str] | None] = SimpleQueue()
+    stopped = threading.Event()
     with ThreadPoolExecutor(max(len(roles), 1)) as pool:
-        starting = {pool.submit(start, role): role for role in roles}
+        starting = {
+            pool.submit(patiently, partial(start, role), stopped=stopped): role for role in roles
+        }
         for started in starting:
             started.add_done_callback(news.put)
         onlooker.when_stopped(lambda: news.put(None))
         for _ in starting:
             done = news.get()
             if done is None:
+                stopped.set()
                 _stop(starting, give_up)
             elif done.exception() is None:
                 onlooker.on_started(starting[done], done.result())

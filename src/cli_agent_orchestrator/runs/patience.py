@@ -1,0 +1,37 @@
+"""Asking a server that may be away for a moment.
+
+A server that was merely found may end with whoever started it, and another takes its place. What
+has certainly not reached the one is asked of the other.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from cli_agent_orchestrator.errors import ApiUnreachable
+
+AWAY_SECONDS = 20.0
+"""How long there may be no server."""
+PAUSE_SECONDS = 0.2
+
+Answer = TypeVar("Answer")
+
+
+def patiently(
+    ask: Callable[[], Answer],
+    *,
+    seconds: float = AWAY_SECONDS,
+    stopped: threading.Event | None = None,
+) -> Answer:
+    """Return the answer of the first server that takes the request."""
+    stopped = stopped or threading.Event()
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except ApiUnreachable as error:
+            if error.maybe_received or time.monotonic() > deadline:
+                raise
+            if stopped.wait(PAUSE_SECONDS):
+                raise
