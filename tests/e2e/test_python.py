@@ -80,6 +80,24 @@ def test_a_fail_is_a_result_and_runs_in_any_thread(machine: Machine) -> None:
     assert done.stderr == ""
 
 
+def test_the_program_that_calls_it_keeps_its_signals_and_its_garbage_collection(
+    machine: Machine,
+) -> None:
+    prepare(machine, script())
+    done = python(
+        machine,
+        "import gc, signal\n"
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "def kept():\n"
+        "    handlers = [signal.getsignal(number) for number in signal.valid_signals()]\n"
+        "    return gc.isenabled(), gc.get_freeze_count(), handlers\n"
+        "before = kept()\n"
+        "print(cao.run(Path('task.md')).passed, kept() == before)\n",
+    )
+    assert done.stdout == "True True\n", done.stderr
+
+
 def test_runs_in_several_folders_go_on_side_by_side(machine: Machine) -> None:
     prepare(machine, script())
     done = python(

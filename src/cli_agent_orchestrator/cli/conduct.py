@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, suppress
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.config import config_folder, state_folder
 from cli_agent_orchestrator.errors import OrchestratorError, RunError
@@ -35,7 +36,7 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
     def connect(
         config: RunConfig, on_warning: Callable[[str], None]
     ) -> AbstractContextManager[Link]:
-        return server_for(config, environ, on_warning)
+        return server_for(config, environ, on_warning, importing=importing)
 
     with Interrupts() as interrupts, view:
         given = Surroundings(

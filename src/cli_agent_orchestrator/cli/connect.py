@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.hosting.connect import client_for
@@ -14,6 +15,8 @@ def connected(
     environ: Mapping[str, str], api: str | None = None
 ) -> AbstractContextManager[ApiClient]:
     """Return a client of the server to use, for as long as the context lasts."""
-    return client_for(
-        environ, api, lambda remark: click.echo(printable(f"cao: {remark}"), err=True)
-    )
+    return client_for(environ, api, _tell, importing=importing)
+
+
+def _tell(remark: str) -> None:
+    click.echo(printable(f"cao: {remark}"), err=True)

@@ -16,9 +16,9 @@ from textwrap import wrap
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.importing import importing
 from cli_agent_orchestrator.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
 from cli_agent_orchestrator.plain_files import Folder

@@ -11,9 +11,9 @@ import click
 
 from cli_agent_orchestrator.cli.demo import private_environment
 from cli_agent_orchestrator.cli.flow_drawing import as_svg, as_text, who
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.config import config_folder
-from cli_agent_orchestrator.importing import importing
 from cli_agent_orchestrator.pipeline.flow import Flow, Role, StageKind
 from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from cli_agent_orchestrator.plain_files import Folder

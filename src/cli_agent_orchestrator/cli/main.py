@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli_agent_orchestrator import __version__
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed
 from cli_agent_orchestrator.exit_codes import (
@@ -25,7 +26,6 @@ from cli_agent_orchestrator.exit_codes import (
     EXIT_INTERRUPTED,
     exit_code_of,
 )
-from cli_agent_orchestrator.importing import importing
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run

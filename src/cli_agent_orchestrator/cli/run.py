@@ -5,14 +5,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.importing import importing
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import RunConfig
@@ -24,9 +24,6 @@ from cli_agent_orchestrator.settings import (
     expand_path,
     merge_settings,
 )
-
-if TYPE_CHECKING:
-    from cli_agent_orchestrator.runs.launch import LaunchRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -118,17 +115,18 @@ def run(
     if config_file is None:
         given |= project_options(given, os.environ)
     with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.cli.conduct import conduct
-        from cli_agent_orchestrator.cli.narration import unfinished_words
-        from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.runs.launch import LaunchRequest
         from cli_agent_orchestrator.runs.request import build_request
 
     request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
     config = request.config
     if detach:
-        _launch(LaunchRequest(given, config_file, replace_terminals), config.wd, as_json)
+        _launch(given, config_file, replace_terminals, config.wd, as_json)
         return
+    with importing():
+        from cli_agent_orchestrator.cli.conduct import conduct
+        from cli_agent_orchestrator.cli.narration import unfinished_words
+        from cli_agent_orchestrator.cli.progress import choose_view
+
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
@@ -161,13 +159,20 @@ def project_options(
     return {"WD": str(folder)}
 
 
-def _launch(request: "LaunchRequest", wd: Path, as_json: bool) -> None:
+def _launch(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    replace_terminals: bool,
+    wd: Path,
+    as_json: bool,
+) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
         from cli_agent_orchestrator.cli.progress import JsonView, PlainView
-        from cli_agent_orchestrator.runs.launch import Launcher, run_command
+        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest, run_command
 
     launcher = Launcher(run_command(sys.executable), os.environ)
+    request = LaunchRequest(given, config_file, replace_terminals)
     view = JsonView() if as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)

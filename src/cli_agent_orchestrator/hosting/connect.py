@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from cli_agent_orchestrator.address import ADDRESS_FILE, Found
@@ -11,7 +11,6 @@ from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import Discovery, discover, name_server
 from cli_agent_orchestrator.errors import ServerConflict
 from cli_agent_orchestrator.hosting.transports import transport_to
-from cli_agent_orchestrator.importing import importing
 
 PATIENCE_SECONDS = 10.0
 """How long a server that another command starts may take until it can be found."""
@@ -20,6 +19,8 @@ LOOKS = 10
 may have been killed."""
 
 OnRemark = Callable[[str], None]
+Importing = Callable[[], AbstractContextManager[None]]
+"""What surrounds the import of heavy modules that are seldom needed."""
 
 
 @contextmanager
@@ -29,6 +30,7 @@ def client_for(
     on_remark: OnRemark,
     *,
     default_port: int = DEFAULT_PORT,
+    importing: Importing = nullcontext,
 ) -> Iterator[ApiClient]:
     """Yield a client of the server that a command is to use; `api` is the one named by option.
 
@@ -38,7 +40,7 @@ def client_for(
     with ExitStack() as stack:
         found = find_or_start(
             lambda: discover(environ, named, default_port=default_port),
-            lambda: stack.enter_context(run_own_server(environ, default_port)),
+            lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
             on_remark,
             state_folder(environ),
         )
@@ -82,9 +84,9 @@ def find_or_start(
 @contextmanager
 def _told_of(path: Path) -> Iterator[Callable[[float], object]]:
     """Yield what waits, for so many seconds at most, until something happens to a file."""
-    with importing():  # heavy, and seldom needed
-        from cli_agent_orchestrator.handoff.mailbox import QueueMailbox
-        from cli_agent_orchestrator.handoff.watch import watch_file
+    # Heavy, and seldom needed.
+    from cli_agent_orchestrator.handoff.mailbox import QueueMailbox
+    from cli_agent_orchestrator.handoff.watch import watch_file
 
     mailbox = QueueMailbox()
     with watch_file(path, mailbox.post):
@@ -92,7 +94,9 @@ def _told_of(path: Path) -> Iterator[Callable[[float], object]]:
 
 
 @contextmanager
-def run_own_server(environ: Mapping[str, str], default_port: int) -> Iterator[Found]:
+def run_own_server(
+    environ: Mapping[str, str], default_port: int, importing: Importing = nullcontext
+) -> Iterator[Found]:
     """Run a server in this process, at the usual port if that is free."""
     with importing():  # heavy, and not needed where a server runs
         from cli_agent_orchestrator.hosting.server import own_server

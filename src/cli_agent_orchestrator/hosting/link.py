@@ -1,7 +1,7 @@
 """The server of a run: if it was merely found, another takes its place when it goes away."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 
 import httpx
@@ -11,7 +11,12 @@ from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator.discovery import Named, discover, is_still_ours
-from cli_agent_orchestrator.hosting.connect import OnRemark, find_or_start, run_own_server
+from cli_agent_orchestrator.hosting.connect import (
+    Importing,
+    OnRemark,
+    find_or_start,
+    run_own_server,
+)
 from cli_agent_orchestrator.hosting.transports import (
     ABSENCE_SECONDS,
     FailoverTransport,
@@ -28,6 +33,7 @@ def server_for(
     on_warning: OnRemark,
     *,
     default_port: int = DEFAULT_PORT,
+    importing: Importing = nullcontext,
 ) -> Iterator[Link]:
     """Yield a client of the server that a run is to use; raise if the one named is not there."""
     with ExitStack() as stack:
@@ -48,7 +54,7 @@ def server_for(
         find = partial(
             find_or_start,
             lambda: discover(environ, named, default_port=default_port),
-            lambda: stack.enter_context(run_own_server(environ, default_port)),
+            lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
             on_warning,
             state_folder(environ),
         )
