@@ -12,7 +12,13 @@ from typing import Self
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_API, config_folder, state_folder
 from cli_agent_orchestrator.discovery import discover, name_server
-from cli_agent_orchestrator.errors import ApiUnreachable, OrchestratorError, RunError, UsageError
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+    OrchestratorError,
+    RunError,
+    Stopped,
+    UsageError,
+)
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -22,7 +28,6 @@ from cli_agent_orchestrator.events import (
     tell_nobody,
 )
 from cli_agent_orchestrator.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.hosting.link import server_for
 from cli_agent_orchestrator.hosting.transports import transport_to
 from cli_agent_orchestrator.pipeline import flow as pipeline

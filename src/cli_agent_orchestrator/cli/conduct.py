@@ -9,9 +9,8 @@ import click
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.config import config_folder, state_folder
-from cli_agent_orchestrator.errors import OrchestratorError, RunError
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped
 from cli_agent_orchestrator.exit_codes import EXIT_CLOSED, EXIT_ERROR, exit_code_of
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.hosting.link import server_for
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig

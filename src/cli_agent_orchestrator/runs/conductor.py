@@ -16,6 +16,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     PromptError,
     ResumeError,
+    Stopped,
     UnknownName,
     UsageError,
 )
@@ -31,7 +32,6 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
@@ -39,8 +39,8 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
+    choose_settings,
     find_objections,
-    settle_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -237,7 +237,7 @@ class Conductor:
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
         ):
-            state = runner.settle(saved)
+            state = runner.record_archived_reply(saved)
             lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)
@@ -317,7 +317,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = settle_settings(began_with, request.insisted, request.settings)
+        resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(
