@@ -37,7 +37,6 @@ from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import EXIT_CODES, Conductor, Link, Surroundings
 from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.runs.request import RunRequest, build_request
-from cli_agent_orchestrator.runs.view import Screens
 from cli_agent_orchestrator.settings import flatten_settings
 
 PathText = str | os.PathLike[str]
@@ -212,12 +211,6 @@ class _Listener:
 
     def __exit__(self, *_: object) -> None:
         """Nothing is shown."""
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        """Nothing is asked of the server."""
-
-    def disconnect(self) -> None:
-        """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
         match event:

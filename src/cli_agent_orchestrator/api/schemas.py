@@ -39,7 +39,7 @@ Shown = Terminal | Delivery | Evidence | TerminalEvent
 
 EXAMPLE_TERMINAL: JsonDict = {
     "id": "9f3c2a7b",
-    "name": "system_analyst-1",
+    "name": "analyst-f4f9",
     "provider": "codex",
     "session_name": "cao-shop",
     "agent_profile": "system_analyst",
@@ -48,7 +48,10 @@ EXAMPLE_TERMINAL: JsonDict = {
     "last_active": "2025-03-01T09:30:00.250000+00:00",
     "alive": True,
     "exit_code": None,
+    "action": "Bash: make test",
     "permissions": "workspace",
+    "role": "analyst",
+    "created_at": 1740821100.5,
 }
 
 
@@ -106,9 +109,14 @@ class TerminalBody(Body):
     exit_code: int | None = Field(
         description="How the program ended; a signal counts as 128 + its number."
     )
+    action: str = Field(
+        description="What the agent said last that it does; empty if it did not say."
+    )
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
     )
+    role: str | None = Field(description="What it is for; null if that was not said.")
+    created_at: float | None = Field(description="When it was started, as Unix time.")
 
 
 class SessionBody(Body):
@@ -188,7 +196,9 @@ class EventBody(Body):
     """The `data` of one event; the event's name is `kind`."""
 
     id: str = Field(examples=["67c2d1f0-17"])
-    kind: str = Field(description="`status`, `removed` or `snapshot`.", examples=["status"])
+    kind: str = Field(
+        description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]
+    )
     terminal_id: str
     session_name: str
     status: TerminalStatus
@@ -196,6 +206,7 @@ class EventBody(Body):
     at: float = Field(description="Unix time.", examples=[1740821400.25])
     alive: bool
     exit_code: int | None
+    action: str = Field(examples=["Bash: make test"])
 
 
 class RunBody(Body):
@@ -209,6 +220,7 @@ class RunBody(Body):
     started: float = Field(description="Unix time.", examples=[1740821400.25])
     ended: float | None
     providers: dict[str, str] = Field(description="The agent of each role.")
+    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
 
 
 class RunTurnBody(Body):
@@ -240,7 +252,6 @@ class RunDetailBody(RunBody):
     reason: str = Field(description="Why it ended without a verdict.")
     exit_code: int | None
     session_name: str
-    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
     settings: dict[str, SavedSettingBody]
     turns: list[RunTurnBody]
 
@@ -264,6 +275,27 @@ class NewRunBody(BaseModel):
     )
     resume: bool | None = Field(default=None, description="As `--resume` and `--no-resume`.")
     replace_terminals: bool = False
+
+
+class HintBody(BaseModel):
+    """What an agent is to be told with its next prompt."""
+
+    text: str = Field(examples=["The parser is in src/reader.py."])
+    role: str | None = Field(
+        default=None, description="Whose next prompt; else the next one.", examples=["programmer"]
+    )
+
+
+class ChangeBody(BaseModel):
+    """A setting of a run that is to change."""
+
+    name: str = Field(examples=["max_rounds"])
+    value: str = Field(examples=["12"])
+
+
+class AskedBody(Body):
+    heard: bool = Field(description="False if the run has not heard of it yet.")
+    text: str = Field(examples=["The run pauses when the present turn has ended."])
 
 
 class ProblemBody(Body):

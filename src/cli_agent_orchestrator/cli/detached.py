@@ -11,7 +11,6 @@ from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, to_line
 from cli_agent_orchestrator.exit_codes import exit_code_of
 from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.runs.view import Screens
 
 
 class StartView:
@@ -25,12 +24,6 @@ class StartView:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        """Nothing is asked of the server."""
-
-    def disconnect(self) -> None:
-        """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
         self.write(to_line(event))

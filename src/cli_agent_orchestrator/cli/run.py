@@ -23,6 +23,7 @@ from cli_agent_orchestrator.settings import (
     Setting,
     expand_path,
     merge_settings,
+    read_environment,
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -37,13 +38,15 @@ METAVARS = {
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
   See what it does:  cao watch {id}
-  List all runs:     cao runs
-  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
+  Tell its agents:   cao hint {id} "TEXT"
+  Let it wait:       cao pause {id}    (until cao resume {id})
+  End it:            cao stop {id}
+  List all runs:     cao runs"""
 
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    text = f"{setting.help}  [{_default(setting)}{setting.name}]"
+    text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
     if setting.kind is Kind.CHOICE:
         return click.option(
             setting.option, setting.name, metavar="|".join(setting.choices), help=text
@@ -100,12 +103,12 @@ def run(
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets), at
-    the top of the task or in cao.toml; the first of these wins. A run that was interrupted is
-    resumed by itself.
+    Every setting can be given as an option, as an environment variable (the name in brackets, also
+    without CAO_), at the top of the task or in cao.toml; the first of these wins. A run that was
+    interrupted is resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does.
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -114,6 +117,18 @@ def run(
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
         given |= project_options(given, os.environ)
+    start(given, config_file, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+
+
+def start(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    *,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+) -> None:
+    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.runs.request import build_request
 
@@ -150,7 +165,8 @@ def project_options(
     options: Mapping[str, str | None], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the folder above that a run is meant for which says nothing of it, and tell it."""
-    if any(name in merge_settings(options, environ) for name in NAMED_BY):
+    named = merge_settings(options, read_environment(environ, bare=True))
+    if any(name in named for name in NAMED_BY):
         return {}
     folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
     if folder is None:
@@ -180,7 +196,7 @@ def _launch(
         click.echo("cao: stopped before the run had begun", err=True)
         raise
     if not as_json:
-        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
+        click.echo(DETACHED.format(id=launched.run))
 
 
 def report_command(config: RunConfig, here: Path) -> str:

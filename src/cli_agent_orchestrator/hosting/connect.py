@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from cli_agent_orchestrator.address import ADDRESS_FILE, Found
 from cli_agent_orchestrator.client import ApiClient
@@ -86,16 +85,11 @@ def find_or_start(
 def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
     """Yield what waits, for so many seconds at most, until something happens to a file."""
     # Heavy, and seldom needed.
-    from cli_agent_orchestrator.file_watch import watch_file
+    from cli_agent_orchestrator.file_watch import Waker, watch_file
 
-    changes: SimpleQueue[object] = SimpleQueue()
-
-    def wait(seconds: float) -> None:
-        with suppress(Empty):
-            changes.get(timeout=seconds)
-
-    with watch_file(path, changes.put):
-        yield wait
+    waker = Waker()
+    with watch_file(path, waker.wake):
+        yield waker.wait
 
 
 @contextmanager

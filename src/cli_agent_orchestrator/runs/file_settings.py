@@ -15,6 +15,7 @@ from cli_agent_orchestrator.settings import (
     BY_NAME,
     FLOW_NAME_PATTERN,
     OUT_OF_PROJECT,
+    PREFIX,
     SETTINGS_FILE,
     check_path,
     expand_path,
@@ -28,23 +29,23 @@ INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 
 
 def read_all_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of options, environment and file."""
-    return merge_settings(options, environ, read_file_settings(options, environ, config_file))
+    """Return the settings of options, environment (`read_environment`) and file."""
+    return merge_settings(options, variables, read_file_settings(options, variables, config_file))
 
 
 def read_file_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
     """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
         named = read_settings_file(Path(config_file))
         if "GATE" in named:
-            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
+            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or CAO_GATE")
         return named
-    folder = expand_path("WD", merge_settings(options, environ).get("WD") or ".")
+    folder = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
     return file
@@ -54,18 +55,20 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
     """Refuse what the file of a project that was merely cloned cannot say."""
     for name in OUT_OF_PROJECT:
         if name in settings:
-            said_by = f"{BY_NAME[name].option} or {name}"
-            raise _fault(name, settings[name], f"nothing: it is said by {said_by}, for one run")
+            said_by = f"{BY_NAME[name].option} or {PREFIX}{name}"
+            raise _fault(name, settings[name], f"nothing: say it by {said_by}, for one run")
     flow = settings.get("FLOW", "").strip()
     if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
-        raise _fault("FLOW", flow, "the name of a flow; a file only by --flow, FLOW or --config")
+        raise _fault(
+            "FLOW", flow, "the name of a flow; a file only by --flow, CAO_FLOW or --config"
+        )
     for name in INSIDE_ONLY:
         if name in settings:
             _check_place(name, settings[name], folder)
     # The user may have said `ask` to the server.
     permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
     if permissions not in ("", "ask"):
-        expected = "ask; more only by --permissions, AGENT_PERMISSIONS or --config"
+        expected = "ask; more only by --permissions, CAO_AGENT_PERMISSIONS or --config"
         raise _fault("AGENT_PERMISSIONS", permissions, expected)
 
 
@@ -73,10 +76,10 @@ def _check_place(name: str, text: str, folder: Path) -> None:
     # Unlike `resolve` this does not mind links that lead in a circle.
     path = Path(os.path.realpath(folder / expand_path(_where(name), text)))
     if not path.is_relative_to(os.path.realpath(folder)):
-        expected = f"a path in the project; elsewhere only by option, {name} or --config"
+        expected = f"a path in the project; elsewhere only by option, {PREFIX}{name} or --config"
         raise _fault(name, text, expected)
     if name == "STATE_FILE" and not _is_for_state(path, folder):
-        expected = "a .json file below .tmp; another only by option, STATE_FILE or --config"
+        expected = "a .json file below .tmp; another only by option, CAO_STATE_FILE or --config"
         raise _fault(name, text, expected)
 
 
