@@ -79,6 +79,8 @@ PURE = [
     "pipeline/*.py",
     "runs/names.py",
     "cli/remarks.py",
+    "cli/picture.py",
+    "cli/drawing.py",
     "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {

@@ -11,6 +11,7 @@ adds, a type or a field, is skipped, and what is missing or of another kind is n
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
@@ -47,6 +48,13 @@ class ServerChosen(Event):
     url: str
     how: str
     """Why it is the one, in words."""
+    named: bool = False
+    """Was it named? Then other commands find it only if it is named to them too."""
+
+    @property
+    def attach_prefix(self) -> str:
+        """What goes before `cao attach`, so that it finds the agents."""
+        return f"CAO_API={shlex.quote(self.url)} " if self.named else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,10 @@ class RunBegan(Event):
     """The roles whose agents were started for lost ones."""
     permissions: str = ""
     """What the agents may do without asking; empty if the server does not say it."""
+    max_rounds: int = 0
+    """After so many it has failed; 0 if that is not known."""
+    reviewers: tuple[str, ...] = ()
+    """The roles that review the work of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,10 @@ class EventKind(StrEnum):
     """The status of the terminal changed."""
     WAITING_FOR_PERSON = "waiting_for_person"
     """The agent asks something; `text` is the command that leads to its terminal."""
+    ACTION = "action"
+    """The agent does something else than before; `text` says what, in its own words."""
+    FILE_AWAITED = "file_awaited"
+    """It is at rest without its file; `text` says what is done about it, `until` when."""
     FILE_SEEN = "file_seen"
     """The response file is complete."""
     WARNING = "warning"
@@ -142,6 +158,8 @@ class HandoffEvent(Event):
     """Unix time; since when it is so."""
     round: int = 0
     cycle: int = 0
+    until: float | None = None
+    """Unix time; until when it can be so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +179,8 @@ class TurnEnded(Event):
     archive: str
     """Where the reply is kept."""
     reviewed: bool = True
+    reason: str = ""
+    """The first point against it in the agent's own words; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ Shown = Terminal | Delivery | Evidence | TerminalEvent
 
 EXAMPLE_TERMINAL: JsonDict = {
     "id": "9f3c2a7b",
-    "name": "system_analyst-1",
+    "name": "analyst-f4f9",
     "provider": "codex",
     "session_name": "cao-shop",
     "agent_profile": "system_analyst",
@@ -48,7 +48,10 @@ EXAMPLE_TERMINAL: JsonDict = {
     "last_active": "2025-03-01T09:30:00.250000+00:00",
     "alive": True,
     "exit_code": None,
+    "action": "Bash: make test",
     "permissions": "workspace",
+    "role": "analyst",
+    "created_at": 1740821100.5,
 }
 
 
@@ -106,9 +109,14 @@ class TerminalBody(Body):
     exit_code: int | None = Field(
         description="How the program ended; a signal counts as 128 + its number."
     )
+    action: str = Field(
+        description="What the agent said last that it does; empty if it did not say."
+    )
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
     )
+    role: str | None = Field(description="What it is for; null if that was not said.")
+    created_at: float | None = Field(description="When it was started, as Unix time.")
 
 
 class SessionBody(Body):
@@ -188,7 +196,9 @@ class EventBody(Body):
     """The `data` of one event; the event's name is `kind`."""
 
     id: str = Field(examples=["67c2d1f0-17"])
-    kind: str = Field(description="`status`, `removed` or `snapshot`.", examples=["status"])
+    kind: str = Field(
+        description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]
+    )
     terminal_id: str
     session_name: str
     status: TerminalStatus
@@ -196,6 +206,7 @@ class EventBody(Body):
     at: float = Field(description="Unix time.", examples=[1740821400.25])
     alive: bool
     exit_code: int | None
+    action: str = Field(examples=["Bash: make test"])
 
 
 class RunBody(Body):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -70,6 +71,10 @@ TONES: Mapping[str, Tone] = {
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.FILE_AWAITED: (
+        "{who} is at rest without its file; {text} in {left} if it does not come",
+        Tone.QUIET,
+    ),
     EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
     EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
     EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
@@ -80,8 +85,8 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 
 def unfinished_words(resume: bool | None) -> str:
     """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = " with --resume instead of --no-resume" if resume is False else ""
-    return f"The run is saved. The same command{changed} goes on with it"
+    changed = ", with --resume instead of --no-resume," if resume is False else ""
+    return f"The run is saved. Run the same command again{changed} to resume"
 
 
 UNFINISHED = unfinished_words(None)
@@ -98,8 +103,7 @@ class Narration:
 
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self.attach_prefix = ""
-        """What goes before `cao`."""
+        self._attach_prefix = ""
         self._report = report
         self._unfinished = unfinished
         self._base = base
@@ -108,6 +112,7 @@ class Narration:
         self._delayed = False
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
+        self._dry = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -115,6 +120,7 @@ class Narration:
             case RunOpened():
                 return self._opened(event)
             case ServerChosen():
+                self._attach_prefix = event.attach_prefix
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
@@ -144,14 +150,16 @@ class Narration:
         return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
+        self._dry = is_dry(event.providers.values())
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
+        most = f"Up to {event.max_rounds} rounds. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         count = _count(event.terminals)
         return Line(
             f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
-            f"Everything is kept in {self._short(event.archive)}"
+            f"{most}Everything is kept in {self._short(event.archive)}"
         )
 
     def _handoff(self, event: HandoffEvent) -> Line | None:
@@ -159,7 +167,7 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self.attach_prefix}{event.text}"
+                command = f"{self._attach_prefix}{event.text}"
                 return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
@@ -178,17 +186,29 @@ class Narration:
         if event.kind not in WORDS:
             return None
         words, tone = WORDS[event.kind]
-        return Line(words.format(who=who, text=event.text), tone)
+        left = duration((event.until or event.at) - event.at)
+        return Line(words.format(who=who, text=event.text, left=left), tone)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
+            saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
-        stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
+        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
+        dry = f"{DRY_RUN}: " if self._dry else ""
+        return Line(f"{dry}{event.final_status} after {rounds}{more}{left}", tone)
+
+    def _agents_left(self, session: str) -> str:
+        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
+        if not session:
+            return ""
+        cao = f"{self._attach_prefix}cao"
+        return (
+            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
+        )
 
     def _short(self, path: str) -> str:
         full = Path(path)
@@ -222,7 +242,8 @@ def _step_line(event: Step | Personal) -> Line:
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
             kept = f", {Path(event.archive).name}" if event.archive else ""
-            text = f"{place(event)}: {event.detail}  [{duration(event.seconds)}{kept}]"
+            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
+            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
 
-EXIT_ERROR, EXIT_INTERRUPTED = 3, 130
+EXIT_ERROR = 3
 MOST_ROWS = 20
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
-LEFT = """
+LEFT = """\
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
@@ -36,7 +37,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     running      its process is at work; ROUND is the round it is in
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
-    PASS, FAIL   it has ended with this verdict
+    PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     failed       an error stopped it; `cao report ID` says more
 
@@ -69,9 +70,10 @@ def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     folder = "." if run.wd == str(here) else one_line(run.wd) or "-"
     started = age(now - run.started) if run.started else "-"
+    dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        str(run.status),
+        f"{run.status}{dry}",
         str(run.round or "-"),
         started,
         folder,
@@ -98,20 +100,23 @@ def watch(run: str | None, as_json: bool) -> None:
 
     Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
     """
-    from cli_agent_orchestrator.cli.progress import JsonView, PlainView  # not for a list
+    from cli_agent_orchestrator.cli.interrupts import Interrupts  # not for a list
+    from cli_agent_orchestrator.cli.progress import choose_view
     from cli_agent_orchestrator.events import RunEnded
-    from cli_agent_orchestrator.runs.event_log import follow
+    from cli_agent_orchestrator.runs.event_log import Follower
 
     state = state_folder(os.environ)
     found = find_run(state, run, Path.cwd().resolve())
-    view = JsonView() if as_json else PlainView(Path(found.wd), f"cao report {found.id}")
+    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}")
+    follower = Follower(run_folder(state, found.id))
     last = None
-    try:
-        for last in follow(run_folder(state, found.id)):
+    with Interrupts(notice="") as interrupts, view:
+        interrupts.when_noted(follower.stop)
+        for last in follower:
             view.tell(last)
-    except KeyboardInterrupt:
+    if interrupts.noted is not None:
         click.echo(LEFT.format(id=found.id), err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(interrupts.exit_code)
     if isinstance(last, RunEnded):
         sys.exit(last.exit_code)
     click.echo(KILLED.format(id=found.id), err=True)

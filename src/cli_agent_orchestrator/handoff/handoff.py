@@ -36,6 +36,7 @@ from cli_agent_orchestrator.handoff.prompt import (
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles, check_size
 from cli_agent_orchestrator.handoff.turn_watch import (
+    STOPS,
     OnEvent,
     TurnAgent,
     TurnReporter,
@@ -54,6 +55,7 @@ from cli_agent_orchestrator.handoff.wait import (
     TurnEnd,
     Wait,
     advance,
+    file_missing_in,
 )
 from cli_agent_orchestrator.models import Delivery, Feature, TerminalEvent, TerminalStatus
 
@@ -182,6 +184,7 @@ class Handoff:
             turn = _Turn(watch, message, envelope, save_sent)
             certain = self._send(turn)
             for number in range(1, self.rules.max_reminders + 1):
+                watch.if_missing = "it is reminded" if certain else "it is asked again"
                 try:
                     return self._wait(watch, envelope.sequence)
                 except NoResponseFile:
@@ -191,6 +194,7 @@ class Handoff:
                     else:
                         why = "it is unclear whether the prompt arrived, and no response came"
                         certain = self._ask_again(turn, why)
+            watch.if_missing = STOPS
             return self._wait(watch, envelope.sequence)
 
     def wait_for_response_file(
@@ -213,6 +217,7 @@ class Handoff:
         """Look and ask `wait.py`, until that says that the turn is over."""
         wait = Wait.begin(self._clock.monotonic(), self.rules, watch.old_error)
         by = wait.began
+        awaited = False
         while True:
             seen = watch.observe(by)
             # Of a server that does not answer at all, that is reported.
@@ -223,7 +228,15 @@ class Handoff:
                 return action
             if action.warning:
                 watch.reporter.warn(action.warning)
+            left = file_missing_in(wait, self.rules)
+            if left is not None and not awaited:
+                self._report_missing(watch, left)
+            awaited = left is not None
             by = action.by
+
+    def _report_missing(self, watch: TurnWatch, seconds: float) -> None:
+        consequence = watch.if_missing if self.rules.strict else "its last output is taken"
+        watch.reporter.on_missing_file(seconds, consequence)
 
     def _report_stream(self, watch: TurnWatch) -> None:
         if self._stream and (news := self._stream.take_news(self.rules.poll_seconds)):

@@ -45,11 +45,19 @@ class StatusSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionSignal:
+    """The server reported what an agent does."""
+
+    terminal_id: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class WakeSignal:
     """Reason enough to look: the stream broke, a terminal was removed, a stop was asked for."""
 
 
-Signal = FileSignal | StatusSignal | WakeSignal
+Signal = FileSignal | StatusSignal | ActionSignal | WakeSignal
 Post = Callable[[Signal], None]
 
 
@@ -227,5 +235,7 @@ class StatusStream:
     def _pass_on(self, event: TerminalEvent) -> None:
         if event.kind in STATUS_KINDS:
             self._post(StatusSignal(event.terminal_id, event.status))
+        elif event.kind == "action":
+            self._post(ActionSignal(event.terminal_id, event.action))
         elif event.kind == "removed":
             self._post(WakeSignal())

@@ -29,6 +29,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
     extract_review_notes,
     extract_test_evidence,
+    first_point,
 )
 from cli_agent_orchestrator.pipeline.flow import DONE, Stage, StageKind
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
@@ -49,6 +50,8 @@ from cli_agent_orchestrator.pipeline.state import (
 )
 
 EMPTY_REPLY = "(The reply was empty.)"
+MOST_LINES_READ = 50
+"""Further down nobody looks for the point of a reply."""
 NO_RESULT = "The tester's verdict is missing: "
 MOST_HINTS = 20
 """So many may wait to be told."""
@@ -297,6 +300,19 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
     verdict = judge_test(text)
     passed = verdict.answer is TestAnswer.PASS
     return _passed(stage) if passed else _failed(verdict, turn.round, rules)
+
+
+def reason_against(outcome: Outcome, text: str) -> str:
+    """Return the first point of a reply that led to more work, in its own words.
+
+    Where an approval did not count, the verdict itself says why.
+    """
+    match outcome:
+        case SentBack(verdict) | CyclesUsedUp(verdict) if not verdict.obstacles:
+            return first_point(extract_review_notes(text, MOST_LINES_READ))
+        case Failed(TestVerdict()) | RoundsUsedUp(TestVerdict()):
+            return first_point(extract_test_evidence(text, MOST_LINES_READ))
+    return ""
 
 
 def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:

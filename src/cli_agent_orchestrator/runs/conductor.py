@@ -1,7 +1,7 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
+import logging
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,8 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
+    ApiUnreachable,
+    OrchestratorError,
     PromptError,
     ResumeError,
     Stopped,
@@ -74,6 +76,8 @@ from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
+
+logger = logging.getLogger(__name__)
 
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
@@ -174,7 +178,11 @@ class Conductor:
         files = response_files(self._config.wd, NO_ARCHIVE)
         files.ensure_response_dir()
         self._state_file.check()
-        with run_lock(files.temporary, self._clock), logging_to(files.temporary):
+        with (
+            run_lock(files.temporary, self._clock),
+            logging_to(files.temporary),
+            logging_refusals(),
+        ):
             saved = self._state_file.load_state()
             against = self._objections(saved) if saved is not None else ()
             if should_auto_resume(saved, self._config.resume, against):
@@ -291,19 +299,15 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
-            self._tell(ServerChosen(self._clock.now(), link.url, link.how))
             # Without API our own commands look in the state folder, and find the same server.
-            prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
-            self._view.connect(client, prefix)
+            named = config.api_given
+            self._tell(ServerChosen(self._clock.now(), link.url, link.how, named))
             if config.permissions and "permissions" not in client.features():
                 self._warn(
                     f"the server at {client.base_url} does not take --permissions: its agents may "
                     f"do what it was started with, not {config.permissions}"
                 )
-            try:
-                yield client
-            finally:
-                self._view.disconnect()
+            yield client
 
     def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
         config = self._config
@@ -430,6 +434,8 @@ class Conductor:
             resumed=resumed,
             replaced=replaced,
             permissions=permissions_of(client, state),
+            max_rounds=self._config.rules.limits.max_rounds,
+            reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )
         self._tell(began)
 
@@ -470,6 +476,21 @@ class Conductor:
         self._recorder.tell(event, self._view.tell)
         for trouble in self._recorder.pop_troubles():
             self._warn(trouble)
+
+
+@contextmanager
+def logging_refusals() -> Iterator[None]:
+    """Log which request it was that stops a run: people are told what it means instead."""
+    try:
+        yield
+    except OrchestratorError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ApiRefused | ApiUnreachable):
+                logger.warning("the request that stopped the run: %s", cause.request)
+                break
+            cause = cause.__cause__
+        raise
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:

@@ -46,6 +46,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     due_review,
     due_step,
     next_step,
+    reason_against,
     record_check,
     record_reply,
 )
@@ -290,7 +291,8 @@ class Runner:
         self._records.journal.write(record)
         self._save(state)
         archive = str(reply.archive)
-        self._tell(turn_ended(ended, dispatch, outcome, worked, archive))
+        told = turn_ended(ended, dispatch, outcome, worked, archive)
+        self._tell(replace(told, reason=reason_against(outcome, reply.text)))
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
