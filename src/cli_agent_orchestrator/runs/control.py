@@ -69,6 +69,8 @@ class Listener:
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
 
     def __enter__(self) -> Self:
+        # At once, so that what was asked before holds from the first step on.
+        self._look()
         self._thread.start()
         return self
 
