@@ -309,7 +309,7 @@ class Conductor:
     def _objections(self, saved: RunState) -> tuple[str, ...]:
         """Return what speaks against going on with the saved run."""
         insisted = self._request.insisted
-        # With new agents for lost ones, these may be of another make.
+        # With new agents for lost ones, these may be of a different vendor.
         free = self._request.replace_terminals
         asked = Asked(
             task=self._given_task(),
