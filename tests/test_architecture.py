@@ -79,7 +79,7 @@ IMPURE_IMPORTS = {
     "shutil", "tempfile", "sqlite3",
 }  # fmt: skip
 HEAVY = {
-    "fastapi", "uvicorn", "starlette", "sse_starlette", "httpx", "httpx_sse", "httpcore", "rich",
+    "uvicorn", "starlette", "msgspec", "httpx", "httpx_sse", "httpcore", "rich",
 }  # fmt: skip
 
 

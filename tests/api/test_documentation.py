@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.api.app import create_app
-from tests.fakes import FakeService
+from cli_agent_orchestrator.api.app import OPERATIONS as OFFERED
+from cli_agent_orchestrator.api.openapi import describe
 
-SCHEMA: dict[str, Any] = create_app(FakeService(), token=None).openapi()
+SCHEMA: dict[str, Any] = describe(OFFERED)
 OPEN = ("GET /health", "GET /identity")
 OPERATIONS = {
     f"{method.upper()} {path}": operation

@@ -2,19 +2,15 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import threading
 from collections.abc import AsyncGenerator
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
-from fastapi.sse import format_sse_event
-
-from cli_agent_orchestrator.api.backend import Following, Runs, Served
-from cli_agent_orchestrator.api.events import EventStream
-from cli_agent_orchestrator.api.messages import check_size, parse, read_body
-from cli_agent_orchestrator.api.problems import problems
+from cli_agent_orchestrator.api.backend import Backend, Following, Runs
+from cli_agent_orchestrator.api.events import EVENT_STREAM, EventStream, sse_bytes
+from cli_agent_orchestrator.api.messages import check_size
+from cli_agent_orchestrator.api.operations import Answer, operation
+from cli_agent_orchestrator.api.parameters import RunEventsHeaders, RunPath, TurnPath
 from cli_agent_orchestrator.api.schemas import (
     Json,
     NewRunBody,
@@ -22,55 +18,25 @@ from cli_agent_orchestrator.api.schemas import (
     RunDetailBody,
     RunEventBody,
     RunTurnTextBody,
-    inline_schema,
 )
-from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import RunEvent, to_json
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(responses=problems(400, 401, 403, 421))
-RunId = Annotated[
-    str,
-    Path(
-        max_length=200,
-        description="The id, the beginning of it or its end.",
-        examples=["20261115-084037-k3f9"],
-    ),
-]
-NEW_RUN_DOCUMENTATION = {
-    "requestBody": {
-        "description": "Where, what, and by which settings.",
-        "required": True,
-        "content": {"application/json": {"schema": inline_schema(NewRunBody)}},
-    }
-}
 
-
-async def runs_of(backend: Served) -> Runs:
-    if backend.runs is None:
-        raise UsageError("this server serves no runs")
-    return backend.runs
-
-
-Service = Annotated[Runs, Depends(runs_of)]
-
-
-@router.get("/runs", summary="List the runs, the newest first", response_model=list[RunBody])
-async def list_runs(runs: Service) -> Json:
+@operation("GET", "/runs", "List the runs, the newest first", Answer(list[RunBody]))
+async def list_runs(runs: Runs) -> Json:
     return Json(await asyncio.to_thread(runs.list))
 
 
-@router.post(
+@operation(
+    "POST",
     "/runs",
-    summary="Start a run as a process of its own, and answer when it has begun",
-    status_code=201,
-    response_model=RunBody,
-    responses=problems(409, 413, 415, 422),
-    openapi_extra=NEW_RUN_DOCUMENTATION,
+    "Start a run as a process of its own, and answer when it has begun",
+    Answer(RunBody, 201),
+    errors=(409, 413, 415, 422),
 )
-async def start_run(request: Request, runs: Service) -> Json:
-    body = parse(request, await read_body(request), NewRunBody)
+async def start_run(runs: Runs, body: NewRunBody) -> Json:
     options = dict(body.settings)
     if body.task is not None:
         options["PROMPT"] = check_size(body.task)
@@ -84,56 +50,53 @@ async def start_run(request: Request, runs: Service) -> Json:
     return Json(started, 201)
 
 
-@router.get(
+@operation(
+    "GET",
     "/runs/{run}",
-    summary="Show a run with its settings and its turns",
-    response_model=RunDetailBody,
-    responses=problems(404, 422),
+    "Show a run with its settings and its turns",
+    Answer(RunDetailBody),
+    errors=(404, 422),
 )
-async def get_run(runs: Service, run: RunId) -> Json:
-    return Json(await asyncio.to_thread(runs.get, run))
+async def get_run(runs: Runs, path: RunPath) -> Json:
+    return Json(await asyncio.to_thread(runs.get, path.run))
 
 
-@router.get(
+@operation(
+    "GET",
     "/runs/{run}/turns/{sequence}",
-    summary="Show a turn with its prompt and its reply",
-    response_model=RunTurnTextBody,
-    responses=problems(404, 422),
+    "Show a turn with its prompt and its reply",
+    Answer(RunTurnTextBody),
+    errors=(404, 422),
 )
-async def get_turn(runs: Service, run: RunId, sequence: Annotated[int, Path(ge=0)]) -> Json:
-    return Json(await asyncio.to_thread(runs.turn, run, sequence))
+async def get_turn(runs: Runs, path: TurnPath) -> Json:
+    return Json(await asyncio.to_thread(runs.turn, path.run, path.sequence))
 
 
-@router.get(
+@operation(
+    "GET",
     "/runs/{run}/events",
-    summary="Follow what happens in a run",
+    "Follow what happens in a run",
+    Answer(
+        RunEventBody,
+        description="The name of an event is its `type`, its id its `seq`.",
+        media_type=EVENT_STREAM,
+    ),
+    errors=(404, 422),
     description="Server-sent events: all that has happened, or what came after the event named by "
     "`Last-Event-ID`, then each thing as it happens. Ends with the run.",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "The name of an event is its `type`, its id its `seq`.",
-            "content": {"text/event-stream": {"schema": inline_schema(RunEventBody)}},
-        },
-        **problems(404, 422),
-    },
 )
 async def follow_run(
-    backend: Served,
-    runs: Service,
-    run: RunId,
-    last_event_id: Annotated[str | None, Header(max_length=20, examples=["17"])] = None,
-) -> Response:
-    text = last_event_id or ""
+    backend: Backend, runs: Runs, path: RunPath, headers: RunEventsHeaders
+) -> EventStream[RunEvent]:
+    text = headers.last_event_id or ""
     after = int(text) if text.isdecimal() and text.isascii() else 0
-    following = await asyncio.to_thread(runs.follow, run, after)
+    following = await asyncio.to_thread(runs.follow, path.run, after)
     return EventStream(stream(following), backend.closing, backend.heartbeat, event_bytes)
 
 
 def event_bytes(event: RunEvent) -> bytes:
-    """Return an event as it goes over the wire."""
     data = to_json(event)
-    return format_sse_event(data_str=json.dumps(data), event=data["type"], id=str(event.seq))
+    return sse_bytes(data["type"], str(event.seq), data)
 
 
 async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
@@ -161,3 +124,6 @@ async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
             yield event
     finally:
         following.stop()
+
+
+OPERATIONS = (list_runs, start_run, get_run, get_turn, follow_run)

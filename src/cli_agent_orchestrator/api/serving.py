@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cli_agent_orchestrator.api.backend import Backend
@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    app: FastAPI,
+    app: Starlette,
     host: str,
     port: int,
     *,
@@ -123,7 +123,7 @@ async def serve(
             watch.cancel()
 
 
-def _configure(app: FastAPI) -> uvicorn.Config:
+def _configure(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=BoundedHttp,
