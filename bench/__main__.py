@@ -17,6 +17,7 @@ from rich.table import Table
 from bench import (
     changes,
     crowd,
+    detached,
     handoff,
     noise,
     reading,
@@ -43,6 +44,7 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "sending": (sending.measure, "POST input, confirmed and byte-exact"),
     "handoff": (handoff.measure, "how soon a reply is accepted"),
     "runs": (runs.measure, "what a whole run adds, and what waiting costs"),
+    "detached": (detached.measure, "ten detached runs at once on one server"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAILED, INTERRUPTED = 1, 130

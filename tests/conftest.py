@@ -22,9 +22,10 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from cli_agent_orchestrator.config import DEFAULT_PORT
 from cli_agent_orchestrator.settings import BY_NAME
 
-# A shell that starts a program in the background lets it ignore Ctrl-C, and so would all that is
-# started here.
+# A shell that starts a program in the background lets it ignore Ctrl-C, `nohup` lets it ignore the
+# end of its terminal, and so would all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # All that is asked here is on this machine, and no proxy stands in between.
 for name in [name for name in os.environ if name.lower().endswith("_proxy")]:

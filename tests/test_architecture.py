@@ -73,6 +73,7 @@ PURE = [
     "handoff/sighting.py",
     "pipeline/*.py",
     "cli/remarks.py",
+    "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",
@@ -262,7 +263,7 @@ PROJECT_FILES = [
     "runs/*.py",
     "settings.py",
     "run_config.py",
-    *(f"cli/{name}.py" for name in ("init", "report", "run")),
+    *(f"cli/{name}.py" for name in ("init", "project", "report", "run")),
 ]
 """Who has to do with the files of a project, which may have come from anybody."""
 TOUCHING = {

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.settings import (
     SETTINGS,
     Kind,
     commented_toml,
+    find_sources,
     flatten_settings,
     merge_settings,
     read_settings_file,
@@ -57,6 +58,21 @@ def test_option_wins_over_environment_over_file() -> None:
         "MAX_REVIEW_CYCLES": "2",
         "POLL_SECONDS": "3",
         "PROVIDER": "q_cli",
+    }
+
+
+def test_it_is_known_which_level_a_setting_comes_from() -> None:
+    sources = find_sources(
+        option={"MAX_ROUNDS": "1", "WD": None},
+        environment={"MAX_ROUNDS": "2", "MAX_REVIEW_CYCLES": "2", "HOME": "/root"},
+        task={"MAX_REVIEW_CYCLES": "3", "PROVIDER": "codex"},
+        file={"POLL_SECONDS": "4", "ANALYST_PROVIDER": "q_cli"},
+    )
+    assert sources == {
+        "MAX_ROUNDS": "option",
+        "MAX_REVIEW_CYCLES": "environment",
+        "PROVIDER": "task",
+        "POLL_SECONDS": "file",
     }
 
 

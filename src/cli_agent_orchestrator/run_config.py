@@ -1,7 +1,7 @@
 """The settings of a run, read and checked.
 
 Each comes as text under its variable's name, from the environment or from what `merge_settings`
-made of options, environment and file.
+made of options, environment, task and file.
 """
 
 import os

@@ -1,10 +1,12 @@
-"""The table of a run's settings: names, defaults, help, and how four levels become one.
+"""The table of a run's settings: names, defaults, help, and how the levels become one.
 
-The first level that says something wins: option, environment, file (`cao.toml`), default. At each
-level an empty value says nothing. The table drives the reading (`run_config.py`), the options of
-`cao run`, the commented `cao.toml` that `cao init` writes, and the documentation.
+The first level that says something wins: option, environment, the top of the task, file
+(`cao.toml`), default. At each level an empty value says nothing. The table drives the reading
+(`run_config.py`), the options of `cao run`, the commented `cao.toml` that `cao init` writes, and
+the documentation.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -215,6 +217,20 @@ LARGEST_NUMBER_BITS = 64
 OUT_OF_PROJECT = ("RESUME", "GATE")
 """What a project's own file cannot say: it is about one run, or would run a command."""
 
+IN_TASK = tuple(
+    setting.name
+    for setting in SETTINGS
+    if setting.name in ("FLOW", "PROVIDER", *ROLE_SETTINGS)
+    or (
+        setting.kind in (Kind.FLAG, Kind.COUNT, Kind.SECONDS) and setting.name not in OUT_OF_PROJECT
+    )
+)
+"""What a task can say, which may have come from anybody: how it is worked on and by whom. No
+command, server, path or permission."""
+
+FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
+"""A flow by its name; the path of a file is for the user alone to give."""
+
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 
 OVERRULED = {
@@ -225,17 +241,15 @@ OVERRULED = {
 }
 
 
-def merge_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the settings that are given, by variable name: option before environment before file.
+def merge_settings(*levels: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the settings that are given, by variable name; an earlier level wins over a later one.
 
     `--provider scripted` is meant for all roles, so it also silences an `analyst_provider` of the
     file; likewise a task given as text silences a task file of a lower level.
     """
     merged: dict[str, str] = {}
     silenced: set[str] = set()
-    for level in (options, environ, file):
+    for level in levels:
         here = {name: text for name, text in given(level).items() if name not in silenced}
         for name in here:
             silenced.update((name, *OVERRULED.get(name, ())))
@@ -243,16 +257,15 @@ def merge_settings(
     return merged
 
 
-def find_sources(
-    options: Mapping[str, str | None], environ: Mapping[str, str], file: Mapping[str, str]
-) -> dict[str, str]:
-    """Return where each setting comes from that `merge_settings` returns."""
-    from_options = merge_settings(options, {}, {})
-    from_both = merge_settings(options, environ, {})
-    return {
-        name: "option" if name in from_options else "environment" if name in from_both else "file"
-        for name in merge_settings(options, environ, file)
-    }
+def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
+    """Return by its word the level that each setting comes from which `merge_settings` returns."""
+    sources: dict[str, str] = {}
+    above: list[Mapping[str, str | None]] = []
+    for word, level in levels.items():
+        above.append(level)
+        for name in merge_settings(*above):
+            sources.setdefault(name, word)
+    return sources
 
 
 def given(level: Mapping[str, str | None]) -> dict[str, str]:
@@ -411,14 +424,31 @@ def canonical(name: str, text: str) -> str | None:
     return values[name]
 
 
-def commented_toml() -> str:
-    """Return a `cao.toml` in which every setting is explained and none is set."""
+def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
+    """Return a `cao.toml` in which every setting is explained.
+
+    Set are only those that are `chosen`: text and reason by variable name.
+    """
     parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
     for setting in SETTINGS:
         if setting.name in OUT_OF_PROJECT:
             continue
-        parts.append(f"# {setting.help}\n# {setting.key} = {_toml_value(setting)}\n")
+        line = f"# {setting.key} = {_toml_value(setting)}\n"
+        if chosen and setting.name in chosen:
+            text, reason = chosen[setting.name]
+            line = f"# Proposed: {_plain(reason)}\n{setting.key} = {_quoted(text)}\n"
+        parts.append(f"# {setting.help}\n{line}")
     return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML has it; JSON writes the same, but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _plain(text: str) -> str:
+    """Return a text that stays within a comment."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _toml_value(setting: Setting) -> str:

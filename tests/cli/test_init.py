@@ -1,5 +1,9 @@
 """`cao init` writes templates, and never over anything."""
 
+import os
+import pty
+import subprocess
+import sys
 import tomllib
 from contextlib import chdir
 from pathlib import Path
@@ -7,10 +11,97 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.init import init, project_above
+from cli_agent_orchestrator.cli.init import init, project_above, read_marks
+from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS
+
+CAO = (sys.executable, "-m", "cli_agent_orchestrator")
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder with programs: no agent is installed."""
+    folder = tmp_path_factory.mktemp("programs")
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def install(programs: Path, name: str, text: str) -> None:
+    (programs / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (programs / name).chmod(0o755)
+
+
+def settings_of(folder: Path) -> dict[str, object]:
+    return tomllib.loads((folder / "cao.toml").read_text(encoding="utf-8"))
+
+
+def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, programs: Path) -> None:
+    (tmp_path / "go.mod").touch()
+    install(
+        programs, "codex", 'case "$1" in --version) echo "codex-cli 0.154.0";; *) exit 1;; esac'
+    )
+    install(programs, "claude", 'case "$1" in --version) echo "2.1.270 (Claude Code)";; esac')
+    output = CliRunner().invoke(init, [str(tmp_path)]).output
+    assert settings_of(tmp_path) == {
+        "project_test_cmd": "go test ./...",
+        "flow": "loop",
+        "provider": "claude_code",
+    }
+    assert "project_test_cmd = go test ./...  (go.mod is there)" in output
+    (line,) = [line for line in output.splitlines() if "provider = claude_code" in line]
+    assert "logged in; also installed: codex" in line
+    assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "loop"
+
+
+def test_an_agent_is_not_asked_in_the_project(tmp_path: Path, programs: Path) -> None:
+    install(programs, "codex", f'pwd >> "{programs}/asked"; echo codex-cli 0.154.0')
+    with chdir(tmp_path):
+        CliRunner().invoke(init, [])
+    assert set((programs / "asked").read_text(encoding="utf-8").splitlines()) == {"/"}
+
+
+def test_nothing_is_looked_at_if_nothing_could_be_written(tmp_path: Path, programs: Path) -> None:
+    install(programs, "codex", f"touch {tmp_path}/asked")
+    (tmp_path / "cao.toml").write_text("# mine\n", encoding="utf-8")
+    assert "Proposed" not in CliRunner().invoke(init, [str(tmp_path), "--yes"]).output
+    assert (tmp_path / "cao.toml").read_text(encoding="utf-8") == "# mine\n"
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "asked", "is_set"),
+    [((), "\n", True, True), ((), "n\n", True, False), (("--yes",), "", False, True)],
+)
+def test_in_a_terminal_it_asks_first_unless_told(
+    tmp_path: Path, words: tuple[str, ...], answer: str, asked: bool, is_set: bool
+) -> None:
+    (tmp_path / "go.mod").touch()
+    output, code = in_a_terminal([*CAO, "init", str(tmp_path), *words], answer)
+    assert code == 0
+    assert ("Set this in cao.toml?" in output) == asked
+    assert bool(settings_of(tmp_path)) == is_set
+
+
+def in_a_terminal(words: list[str], answer: str) -> tuple[str, int]:
+    """Type an answer to a command and return what is seen, and its exit code."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE, text=True)
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    output, _ = process.communicate(timeout=60)
+    os.close(ours)
+    return output, process.returncode
+
+
+def test_marks_that_are_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("pytest", encoding="utf-8")
+    (tmp_path / "pyproject.toml").symlink_to(tmp_path / "secret")
+    (tmp_path / "go.mod").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "package.json")
+    (tmp_path / "Makefile").write_bytes(b"test:\n\xff")
+    assert read_marks(tmp_path) == {"Makefile": "test:\n\ufffd"}
 
 
 def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
@@ -54,16 +145,18 @@ def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:
     template = (tmp_path / "task.md").read_text(encoding="utf-8")
     with pytest.raises(PromptError, match="there is nothing below"):
         parse_task(template)
-    filled = template.replace("SUMMARY ***\n", "SUMMARY ***\nDo it.\n") + "Try it.\n"
+    filled = template.replace("\n# Task\n", "\n# Task\nDo it.\n") + "Try it.\n"
     task = parse_task(filled)
     assert (task.explore_summary, task.scenario_test) == ("Do it.", "Try it.")
 
 
-def test_the_settings_file_explains_every_setting_and_sets_none(tmp_path: Path) -> None:
-    CliRunner().invoke(init, [str(tmp_path)])
+def test_the_settings_file_explains_every_setting(tmp_path: Path) -> None:
+    assert "no agent: none is installed" in CliRunner().invoke(init, [str(tmp_path)]).output
     text = (tmp_path / "cao.toml").read_text(encoding="utf-8")
-    assert tomllib.loads(text) == {}
+    assert tomllib.loads(text) == {"flow": "loop"}
     for setting in SETTINGS:
+        if setting.name == "FLOW":
+            continue
         explained = f"# {setting.help}\n# {setting.key} = " in text
         assert explained == (setting.name not in OUT_OF_PROJECT)
 

@@ -10,6 +10,7 @@ from cli_agent_orchestrator.cli.run import (
     read_all_settings,
     report_command,
     run,
+    task_options,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.run_config import RunConfig
@@ -52,6 +53,30 @@ def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Pa
     assert settings["MAX_ROUNDS"] == "1"
     assert settings["POLL_SECONDS"] == "3"
     assert settings["MAX_REVIEW_CYCLES"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("task", "message", "options"),
+    [
+        ("task.md", "do it", {}),
+        ("task.md", None, {"PROMPT": "do it"}),
+        ("task.md", None, {"PROMPT_FILE": "other.md"}),
+        (None, "do it", {"PROMPT": "do it"}),
+        (None, "do it", {"PROMPT_FILE": "other.md"}),
+        ("task.md", "", {}),
+    ],
+)
+def test_the_task_is_named_once(
+    task: str | None, message: str | None, options: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match="name the task once"):
+        task_options(task, message, options)
+
+
+def test_a_task_may_be_a_file_or_a_line_or_said_elsewhere() -> None:
+    assert task_options("task.md", None, {"PROMPT": ""}) == {"PROMPT_FILE": "task.md"}
+    assert task_options(None, "Do it.", {}) == {"PROMPT": "# Task\n\nDo it.\n"}
+    assert task_options(None, None, {"PROMPT": "a", "PROMPT_FILE": "b"}) == {}
 
 
 def test_a_named_file_is_read_instead_of_the_projects_own(tmp_path: Path) -> None:

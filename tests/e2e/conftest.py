@@ -58,12 +58,14 @@ class Machine:
         path.write_text(text, encoding="utf-8")
         self.env["CAO_SCRIPTED_ARGS"] = f"--script {path}"
 
-    def cao(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def cao(
+        self, *words: str, stdin: str = "", folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
             [*CAO, *words],
             env=self.env,
-            cwd=self.work,
+            cwd=folder or self.work,
             input=stdin,
             capture_output=True,
             text=True,

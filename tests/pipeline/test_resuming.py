@@ -172,7 +172,7 @@ class TestSettings:
         resumed = settle_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
         assert resumed.settings["MAX_ROUNDS"] == "4"
         (remark,) = resumed.remarks
-        assert "max_rounds is 8 in the settings file" in remark
+        assert "max_rounds is 8 in the task or the settings file" in remark
         assert "--max-rounds" in remark
 
     @pytest.mark.parametrize(

@@ -1,9 +1,20 @@
 """The form of a task."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import PromptError
-from cli_agent_orchestrator.pipeline.task import EXPECTED_FORM, parse_task
+from cli_agent_orchestrator.pipeline.task import (
+    DEFAULT_SCENARIO,
+    EXPECTED_FORM,
+    MARKDOWN_FORM,
+    PARTS,
+    TASK_HEADING,
+    parse_task,
+    settings_lines,
+    task_of_line,
+)
 from tests.pipeline.samples import TASK_TEXT
 
 EXPLORE = "*** ORIGINAL EXPLORE SUMMARY ***"
@@ -60,12 +71,157 @@ def test_another_form_is_refused_and_the_expected_one_shown(text: str, reason: s
         parse_task(text)
     assert reason in str(caught.value)
     assert EXPECTED_FORM in str(caught.value)
+    assert MARKDOWN_FORM in str(caught.value)
 
 
-def test_the_form_that_is_shown_is_a_task() -> None:
-    assert parse_task(EXPECTED_FORM).scenario_test
+@pytest.mark.parametrize("form", [EXPECTED_FORM, MARKDOWN_FORM])
+def test_the_form_that_is_shown_is_a_task(form: str) -> None:
+    task = parse_task(form)
+    assert task.explore_summary.startswith("What is to be done")
+    assert task.scenario_test.startswith("What the tester does")
 
 
 def test_a_task_that_no_agent_could_be_told_is_refused() -> None:
     with pytest.raises(PromptError, match="at most 2097152"):
         parse_task(f"{EXPLORE}\n{'é' * 1_100_000}\n{SCENARIO}\nrun\n")
+
+
+@pytest.mark.parametrize(
+    ("task", "test"),
+    [
+        ("# Task", "# Test"),
+        ("## Task", "###### Scenario"),
+        ("# what  to do", "# ACCEPTANCE"),
+        ("   # Task ##", "#\tTests:"),
+        ("# **Task**", "## _Acceptance criteria_"),
+    ],
+)
+def test_a_task_may_have_headings_instead(task: str, test: str) -> None:
+    parsed = parse_task(f"For me.\n\n{task}\n\n## Why\nBecause.\n{test}\nRun it.\n")
+    assert parsed.explore_summary == "## Why\nBecause."
+    assert parsed.scenario_test == "Run it."
+
+
+def test_without_a_heading_for_it_the_scenario_is_the_usual_one() -> None:
+    task = parse_task("# Task\nDo it.\n\n# Notes\nCarefully.\n")
+    assert task.explore_summary == "Do it.\n\n# Notes\nCarefully."
+    assert task.scenario_test == DEFAULT_SCENARIO.strip()
+    assert task.scenario_test.startswith("The project's tests pass and the change does what was")
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "```\n# Test\n```",
+        "~~~md\n# Task\n~~~",
+        "<!--\n# Test\n-->",
+        "    # Test",
+        "#Test",
+        "####### Test",
+        "> # Test",
+        "Test",
+        "# Test the parser",
+    ],
+)
+def test_what_is_no_heading_does_not_count(quoted: str) -> None:
+    assert parse_task(f"# Task\n{quoted}\n").explore_summary == quoted.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("# Task\na\n## What to do\nb", "the heading of the task must stand there once, but it"),
+        ("# Task\na\n# Test\nb\n# Scenario\nc", "the heading of the test must stand there once"),
+        ("# Task\na\n# Test\nb\n# Scenario\nc", "it does in lines 3, 5"),
+        ("---\n---\n# Task\na\n# Task\nb", "it does in lines 3, 5"),
+        ("# Test\na\n# Task\nb", "`# Test` stands before `# Task`"),
+        ("# Test\na", "the heading `# Task` is missing"),
+        ("## Task\n\n", "there is nothing below `## Task`"),
+        ("# Task\n# Test\na", "there is nothing below `# Task`"),
+        ("# Task\na\n# Test\n\n", "there is nothing below `# Test`"),
+        (f"# Task\na\n{SCENARIO}\nb", f"both forms: line 3 is `{SCENARIO}`, line 1 is `# Task`"),
+        (f"{EXPLORE}\na\n# Test\nb", f"both forms: line 1 is `{EXPLORE}`, line 3 is `# Test`"),
+        (f"# Task\n```\n{EXPLORE}\na\n{SCENARIO}\nb\n```", "it mixes both forms: line 3"),
+    ],
+)
+def test_headings_that_are_not_clear_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        parse_task(text)
+    assert reason in str(caught.value)
+
+
+def test_a_task_with_stars_may_have_any_headings() -> None:
+    task = parse_task(f"---\n# Task\n{EXPLORE}\n# Test\na\n{SCENARIO}\n# Task\nb\n")
+    assert (task.explore_summary, task.scenario_test) == ("# Test\na", "# Task\nb")
+
+
+def test_settings_above_a_task_are_no_part_of_it() -> None:
+    text = "\ufeff---\nflow: pair\n# Task\n---\n# Task\nDo it.\n"
+    assert settings_lines(text) == [(2, "flow: pair"), (3, "# Task")]
+    assert parse_task(text).explore_summary == "Do it."
+
+
+@pytest.mark.parametrize("text", ["# Task\n---\na: b\n---\n", f"---\na: b\n---\n{TASK_TEXT}"])
+def test_settings_stand_at_the_very_top_of_a_task_with_headings(text: str) -> None:
+    assert settings_lines(text) == []
+
+
+def test_settings_without_an_end_are_refused() -> None:
+    with pytest.raises(PromptError, match="line 1 of the task begins settings"):
+        parse_task("---\nflow: pair\n# Task\nDo it.\n")
+
+
+def test_a_task_in_one_line_has_the_usual_scenario() -> None:
+    task = parse_task(task_of_line("  Fix the typo in README.md "))
+    assert task.explore_summary == "Fix the typo in README.md"
+    assert task.scenario_test == DEFAULT_SCENARIO.strip()
+
+
+@pytest.mark.parametrize(
+    "line", ["", " \t", "a\nb", "a\rb", "# Test", EXPLORE, SCENARIO, "gr\udcf6\udcdfer"]
+)
+def test_what_is_no_line_of_text_is_refused(line: str) -> None:
+    with pytest.raises(PromptError, match="in one line"):
+        task_of_line(line)
+
+
+HEADINGS = [f"{'#' * level} {name}" for level in (1, 3, 6) for name in PARTS]
+LINES = st.lists(
+    st.one_of(
+        st.sampled_from([EXPLORE, SCENARIO, "---", "```", "~~~", "<!--", "-->", "", *HEADINGS]),
+        st.text(max_size=8),
+    ),
+    max_size=12,
+)
+TEXTS = LINES.map("\n".join)
+
+
+@given(TEXTS)
+def test_every_text_is_a_task_of_two_parts_or_refused(text: str) -> None:
+    try:
+        task = parse_task(text)
+    except PromptError:
+        return
+    assert task.text == text
+    assert task.explore_summary.strip()
+    assert task.scenario_test.strip()
+
+
+@given(TEXTS, TEXTS)
+def test_a_task_with_stars_is_split_at_its_stars_alone(before: str, after: str) -> None:
+    before, after = (text.replace("*", "") + "\nx" for text in (before, after))
+    task = parse_task(f"{EXPLORE}\n{before}\n{SCENARIO}\n{after}")
+    plain = parse_task(f"{EXPLORE}\n.\n{SCENARIO}\n{after}")
+    assert task.scenario_test == plain.scenario_test
+    assert task.explore_summary.endswith("x")
+
+
+@given(st.text())
+def test_every_line_is_a_task_as_it_stands_or_refused(line: str) -> None:
+    try:
+        text = task_of_line(line)
+    except PromptError:
+        return
+    task = parse_task(text)
+    assert task.explore_summary == text.removeprefix(f"{TASK_HEADING}\n\n").strip()
+    assert task.scenario_test == DEFAULT_SCENARIO.strip()

@@ -16,7 +16,7 @@ from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
 from cli_agent_orchestrator.plain_files import LARGEST_FILE, LARGEST_TEXT, is_too_large
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
+from cli_agent_orchestrator.runs.state_file import StateFile, read_task_settings, read_task_text
 from tests.pipeline.samples import ROLES, TASK_TEXT, new_state
 
 NOON = 1738324800.0
@@ -237,6 +237,27 @@ def test_a_task_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.md", tmp_path):
         with pytest.raises(PromptError, match="cannot be read"):
             read_task_text(config(tmp_path, PROMPT_FILE=str(path)))
+
+
+def test_the_settings_of_a_task_come_from_its_top(tmp_path: Path) -> None:
+    path = tmp_path / "task.md"
+    path.write_text("\ufeff---\r\nflow: pair\r\n---\r\n# Task\r\nDo it.", encoding="utf-8")
+    assert read_task_settings(config(tmp_path, PROMPT_FILE=str(path))) == {"FLOW": "pair"}
+    assert read_task_settings(config(tmp_path, PROMPT="---\nflow: solo\n---\n")) == {"FLOW": "solo"}
+
+
+def test_a_fault_in_the_settings_of_a_task_names_where_the_task_is(tmp_path: Path) -> None:
+    path = tmp_path / "task.md"
+    path.write_text("---\nflow: pair\ngate: ls\n---\n# Task\nDo it.", encoding="utf-8")
+    with pytest.raises(PromptError, match=rf"^{path}, line 3: a task cannot set gate"):
+        read_task_settings(config(tmp_path, PROMPT_FILE=str(path)))
+    with pytest.raises(PromptError, match=r"^PROMPT, line 2: there is no setting gates"):
+        read_task_settings(config(tmp_path, PROMPT="---\ngates: ls\n---\n"))
+
+
+def test_a_task_that_cannot_be_read_sets_nothing_yet(tmp_path: Path) -> None:
+    assert read_task_settings(config(tmp_path)) == {}
+    assert read_task_settings(config(tmp_path, PROMPT_FILE=str(tmp_path / "none.md"))) == {}
 
 
 def test_a_state_of_more_than_64_megabytes_is_not_read_whole(state_file: StateFile) -> None:

@@ -99,6 +99,11 @@ def examine(
     yield _distributions()
 
 
+def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Finding]:
+    """Return what is to be known about each real agent that is installed, by name."""
+    return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
+
+
 def is_run_possible(findings: Sequence[Finding]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
     return not _lacking(findings) and bool(_agents(findings))
@@ -249,11 +254,16 @@ def _distributions() -> Finding:
 
 
 def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
-    """Ask a program something short; return its exit code (None: no answer) and what it says."""
+    """Ask a program something short; return its exit code (None: no answer) and what it says.
+
+    It is asked far from any project, whose own settings for it may have come from anybody.
+    """
+    program, *words = argv
     try:
         answer = subprocess.run(
-            argv,
+            [str(Path(program).absolute()), *words],
             env=dict(environ),
+            cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=ASK_SECONDS,

@@ -1,50 +1,63 @@
-"""`cao init`: a task to fill in and a file in which every setting is explained."""
+"""`cao init`: a task to fill in, and a file that explains every setting and proposes some."""
 
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
+from cli_agent_orchestrator.cli.environment import read_server_config
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
+from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
+from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.settings import SETTINGS_FILE, commented_toml
+from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml
 
 TASK_FILE = "task.md"
 PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
 """What the top folder of a project has."""
+LARGEST_MARK = 1024 * 1024
+QUESTION = f"Set this in {SETTINGS_FILE}?"
 TASK_TEMPLATE = f"""\
-Write the task below the two lines with stars, then start it with: cao run {TASK_FILE}
+Write the task below the two headings, then start it with: cao run {TASK_FILE}
 What stands up here is for you; no agent sees it.
 
-Below the first line: what is to be done, and what you know about the project. Which files matter,
-what must not change, what done means. Analyst, programmer and reviewers work from it.
+Below the first heading: what is to be done, and what you know about the project. Which files
+matter, what must not change, what done means. Analyst, programmer and reviewers work from it.
 
-Below the second line: what the tester does, step by step, and what must come out of it. Say it such
-that PASS and FAIL cannot be confused. Only the tester gets it as a task.
+Below the second heading: what the tester does, step by step, and what must come out of it. Say it
+such that PASS and FAIL cannot be confused. Only the tester gets it as a task. Without this heading
+the tester sees to it that the project's tests pass and the change does what was asked.
 
-{EXPLORE_HEADER}
+{TASK_HEADING}
 
 
-{SCENARIO_HEADER}
+{TEST_HEADING}
 
 """
 
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
-def init(folder: Path) -> None:
+@click.option("--yes", "-y", is_flag=True, help="Take what is proposed without asking.")
+def init(folder: Path, yes: bool) -> None:
     """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
 
-    The task is a template to fill in. In cao.toml every setting of `cao run` is explained, and none
-    is set.
+    The task is a template to fill in. In cao.toml every setting of `cao run` is explained. Set are
+    those that are proposed: the test command, by the project's files, the flow and an agent that
+    is installed, signed in if that is known. In a terminal you are asked first.
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
-    for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml())):
+    proposals = [] if os.path.lexists(folder / SETTINGS_FILE) else _proposals(folder)
+    if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
+        proposals = []
+    chosen = {one.name: (one.value, one.reason) for one in proposals}
+    for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml(chosen))):
         path = folder / name
         try:
             Folder(folder).create(name, text.encode())
@@ -60,6 +73,37 @@ def init(folder: Path) -> None:
     if above:
         click.echo(above)
     click.echo(f"Next: fill in {folder / TASK_FILE}, then type:\n  {_next_command(folder)}")
+
+
+def _proposals(folder: Path) -> list[Proposal]:
+    """Return what is proposed for a folder, and show it."""
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.cli.doctor import installed_agents
+
+    found = installed_agents(read_server_config(os.environ), os.environ)
+    agents = [Agent(name, one.detail, one.logged_out) for name, one in found.items()]
+    proposals = propose(read_marks(folder), agents)
+    click.echo(f"Proposed for {SETTINGS_FILE}:")
+    for one in proposals:
+        click.echo(one_line(f"  {BY_NAME[one.name].key} = {one.value}  ({one.reason})"))
+    if not agents:
+        click.echo("  no agent: none is installed; `cao doctor` says how to get one")
+    return proposals
+
+
+def read_marks(folder: Path) -> dict[str, str]:
+    """Return the files of a folder by which a project is known, with the text of some.
+
+    What is no regular file, a link for example, is not there.
+    """
+    found = {}
+    project = Folder(folder)
+    for name in MARK_FILES:
+        with suppress(OSError):
+            if project.status(name) is not None:
+                data = project.read(name, LARGEST_MARK) if name in READ_FILES else b""
+                found[name] = data.decode("utf-8", "replace")
+    return found
 
 
 def project_above(folder: Path) -> str:

@@ -31,7 +31,7 @@ COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
     "run": ("run:run", "Take a task through five agents until it passes."),
     "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
-    "init": ("init:init", "Write a task to fill in and a cao.toml that explains every setting."),
+    "init": ("init:init", "Write a task to fill in and a cao.toml that fits the project."),
     "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
     "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
     "watch": ("runs:watch", "Follow a run as it goes on."),

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cli_agent_orchestrator.cli.importing import importing
+from cli_agent_orchestrator.cli.printable import one_line
+from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.layout import STATE_FILE, TEMPORARY_FOLDER
+from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
+    FLOW_NAME_PATTERN,
     OUT_OF_PROJECT,
     SETTINGS,
     SETTINGS_FILE,
@@ -41,7 +45,6 @@ METAVARS = {
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
 }
-FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
   See what it does:  cao watch {id}
@@ -81,6 +84,7 @@ def setting_options(command: Command) -> Command:
 
 @click.command()
 @click.argument("task", required=False)
+@click.option("-m", "--message", metavar="TEXT", help="The task itself, in one line.")
 @click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
@@ -104,10 +108,14 @@ def run(
 ) -> None:
     """Take TASK, a file, through analyst, programmer and tester until it passes.
 
+    -m gives a task in one line; the tester then checks that the project's tests pass and that the
+    change does what was asked.
+
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets) or
-    in cao.toml; the first of these wins. A run that was interrupted is resumed by itself.
+    Every setting can be given as an option, as an environment variable (the name in brackets), at
+    the top of the task or in cao.toml; the first of these wins. A run that was interrupted is
+    resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
     shows what it does.
@@ -116,10 +124,9 @@ def run(
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
     given = {name: _text(value) for name, value in options.items()}
-    if task is not None:
-        if given.get("PROMPT_FILE") or given.get("PROMPT"):
-            raise UsageError("name the task once: as TASK, with --prompt-file or with --prompt")
-        given["PROMPT_FILE"] = task
+    given |= task_options(task, given.pop("message"), given)
+    if config_file is None:
+        given |= project_options(given, os.environ)
     request = build_request(given, os.environ, config_file, replace_terminals)
     if detach:
         _launch(given, config_file, replace_terminals, request.config, as_json)
@@ -135,28 +142,59 @@ def run(
     sys.exit(conduct(request, view))
 
 
+def task_options(
+    task: str | None, message: str | None, options: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the setting that the task stands for; it may be given in one way only."""
+    ways = [task, message, options.get("PROMPT_FILE") or None, options.get("PROMPT") or None]
+    if len([way for way in ways if way is not None]) > 1 and (task, message) != (None, None):
+        raise UsageError(
+            "name the task once: as TASK, with -m, with --prompt-file or with --prompt"
+        )
+    if message is not None:
+        return {"PROMPT": task_of_line(message)}
+    return {} if task is None else {"PROMPT_FILE": task}
+
+
+def project_options(
+    options: Mapping[str, str | None], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the folder above that a run is meant for which says nothing of it, and tell it."""
+    if any(name in merge_settings(options, environ) for name in NAMED_BY):
+        return {}
+    folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
+    if folder is None:
+        return {}
+    click.echo(one_line(f"Using the project in {folder}"), err=True)
+    return {"WD": str(folder)}
+
+
 def build_request(
     given: Mapping[str, str | None],
     environ: Mapping[str, str],
     config_file: str | None,
     replace_terminals: bool,
 ) -> "RunRequest":
-    """Return what is asked for by options, environment and file; raise what is wrong with it."""
+    """Return what is asked for by options, environment, task and file; raise what is wrong."""
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.discovery import name_server
         from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.state_file import read_task_settings
 
     file = read_file_settings(given, environ, config_file)
-    settings = merge_settings(given, environ, file)
-    sources = find_sources(given, environ, file)
     named = name_server(environ, given.get("API"))
+    server = {"API": named.url} if named else {}
+    named_by = named.by if named else config_file or SETTINGS_FILE
+    without_task = merge_settings(given, environ, file) | server
+    of_task = read_task_settings(RunConfig.from_env(without_task, named_by))
+    settings = merge_settings(given, environ, of_task, file) | server
+    sources = find_sources(option=given, environment=environ, task=of_task, file=file)
     if named is not None:
-        settings["API"] = named.url
         sources["API"] = "option" if given.get("API") else "environment"
     return RunRequest(
-        config=RunConfig.from_env(settings, named.by if named else config_file or SETTINGS_FILE),
+        config=RunConfig.from_env(settings, named_by),
         settings=settings,
-        insisted=merge_settings(given, environ, {}),
+        insisted=merge_settings(given, environ),
         replace_terminals=replace_terminals,
         sources=sources,
     )
@@ -200,7 +238,7 @@ def report_command(config: RunConfig, here: Path) -> str:
 def read_all_settings(
     options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of all levels."""
+    """Return the settings of options, environment and file."""
     return merge_settings(options, environ, read_file_settings(options, environ, config_file))
 
 
@@ -214,7 +252,7 @@ def read_file_settings(
         if "GATE" in named:
             raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
         return named
-    folder = expand_path("WD", merge_settings(options, environ, {}).get("WD") or ".")
+    folder = expand_path("WD", merge_settings(options, environ).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
     return file

@@ -9,7 +9,7 @@ Against it speaks: another task than the saved one, an edited one, one that cann
 flow; another agent than the saved ones; a state file that was not saved by this user here.
 
 A run keeps the settings it began with. One that is given anew, by option or variable, wins; one
-that merely stands in a settings file does not.
+that merely stands in a task or a settings file does not.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ def settle_settings(
 ) -> Resumed:
     """Return the settings of a saved run, those given anew by option or variable in place of its.
 
-    `given` has these too, and what stands in the settings file.
+    `given` has these too, and what stands in the task or the settings file.
     """
     settings, remarks = {}, []
     for name in KEPT_NAMES:
@@ -132,8 +132,8 @@ def settle_settings(
         else:
             settings[name] = before
             remarks.append(
-                f"{name.lower()} is {_shown(now)} in the settings file, but the run goes on as it "
-                f"began, with {_shown(before)}; {BY_NAME[name].option} changes that"
+                f"{name.lower()} is {_shown(now)} in the task or the settings file, but the run "
+                f"goes on as it began, with {_shown(before)}; {BY_NAME[name].option} changes that"
             )
     known = {name: text for name, text in settings.items() if text is not None}
     return Resumed(known, tuple(remarks))

@@ -88,10 +88,10 @@ class RunRequest:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Everything that was given, by variable name."""
     insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a file."""
+    """What of it was given by option or variable, and does not merely stand in a task or file."""
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment or file."""
+    """Where each setting came from: option, environment, task or file."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""

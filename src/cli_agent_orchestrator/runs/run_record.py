@@ -52,7 +52,7 @@ class SavedSetting:
 
     value: str
     source: str
-    """Where it came from: option, environment, file or default."""
+    """Where it came from: option, environment, task, file or default."""
 
 
 @dataclass(frozen=True, slots=True)

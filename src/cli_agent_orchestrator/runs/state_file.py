@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
+from cli_agent_orchestrator.pipeline.front_matter import read_front_matter
 from cli_agent_orchestrator.pipeline.state import (
     RunState,
     find_half_character,
@@ -157,6 +158,18 @@ def read_task_text(config: RunConfig) -> str:
     if is_too_large(text):
         raise PromptError(f"the task takes more than {LARGEST_TEXT >> 20} MB; shorten it")
     return text
+
+
+def read_task_settings(config: RunConfig) -> dict[str, str]:
+    """Return the settings at the top of the task, by variable name.
+
+    A task that cannot be read has none: whether it is needed at all turns out later.
+    """
+    try:
+        text = read_task_text(config)
+    except PromptError:
+        return {}
+    return read_front_matter(text, str(config.prompt_file or "PROMPT"))
 
 
 def _task_text(config: RunConfig) -> str:

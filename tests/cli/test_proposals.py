@@ -1,0 +1,81 @@
+"""What is proposed for a project."""
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.cli.proposals import MARK_FILES, Agent, Proposal, propose
+from cli_agent_orchestrator.settings import BY_KEY, commented_toml
+
+
+def package(test: str) -> str:
+    return json.dumps({"scripts": {"test": test}})
+
+
+def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
+    return next((one.value for one in propose(files, []) if one.name == name), "")
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({}, ""),
+        ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest"),
+        ({"setup.py": "", "conftest.py": ""}, "python3 -m pytest"),
+        ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest"),
+        ({"pyproject.toml": "pytest", "poetry.lock": ""}, "poetry run pytest"),
+        ({"setup.py": ""}, "python3 -m unittest"),
+        ({"package.json": package("vitest")}, "npm test"),
+        ({"package.json": package("vitest"), "pnpm-lock.yaml": ""}, "pnpm test"),
+        ({"package.json": package("vitest"), "yarn.lock": ""}, "yarn test"),
+        ({"package.json": package("vitest"), "bun.lockb": ""}, "bun run test"),
+        ({"package.json": package('echo "Error: no test specified" && exit 1')}, ""),
+        ({"package.json": '{"scripts": []}'}, ""),
+        ({"package.json": "[" * 10_000}, ""),
+        ({"package.json": "no JSON"}, ""),
+        ({"go.mod": ""}, "go test ./..."),
+        ({"Cargo.toml": ""}, "cargo test"),
+        ({"pom.xml": ""}, "mvn test"),
+        ({"pom.xml": "", "mvnw": "", "build.gradle": ""}, "./mvnw test"),
+        ({"build.gradle.kts": ""}, "gradle test"),
+        ({"build.gradle": "", "gradlew": ""}, "./gradlew test"),
+        ({"go.mod": "", "package.json": package("vitest")}, "npm test && go test ./..."),
+        ({"go.mod": "", "Makefile": "all:\n\ntest: all\n"}, "make test"),
+        ({"go.mod": "", "Makefile": "test := x\ntests:\n"}, "go test ./..."),
+    ],
+)
+def test_the_test_command_follows_from_the_files(files: dict[str, str], command: str) -> None:
+    assert proposed(files) == command
+
+
+def test_the_flow_is_one_that_needs_no_gate() -> None:
+    assert proposed({}, "FLOW") == "loop"
+
+
+def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
+    codex, claude = Agent("codex", "0.9", True), Agent("claude_code", "2.1, logged in", False)
+    *_, chosen = propose({}, [codex, claude])
+    assert chosen == Proposal("PROVIDER", "claude_code", "2.1, logged in; also installed: codex")
+    *_, only = propose({}, [codex])
+    assert only.value == "codex"
+    assert "PROVIDER" not in {one.name for one in propose({}, [])}
+
+
+FILES = st.dictionaries(st.sampled_from(MARK_FILES), st.text(max_size=20))
+AGENTS = st.lists(st.builds(Agent, st.text(), st.text(min_size=1), st.booleans()), max_size=3)
+
+
+@given(FILES, AGENTS)
+def test_what_is_proposed_stands_in_the_file_as_it_is(
+    files: dict[str, str], agents: list[Agent]
+) -> None:
+    proposals = propose(files, agents)
+    assert all(one.reason for one in proposals)
+    values = {one.name: (one.value, one.reason) for one in proposals}
+    read = tomllib.loads(commented_toml(values))
+    assert {BY_KEY[key].name: value for key, value in read.items()} == {
+        one.name: one.value for one in proposals
+    }
