@@ -291,3 +291,13 @@ def test_a_server_does_not_import_what_only_its_clients_need() -> None:
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
+    look = (
+        "import sys; from cli_agent_orchestrator.cli.importing import importing\n"
+        "with importing(): import cli_agent_orchestrator.cli.conduct\n"
+        "print([name for name in ('httpx', 'rich', 'pygments') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "['httpx']"
