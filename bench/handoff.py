@@ -8,7 +8,7 @@ from bench.figures import Figure, latency_figures
 from bench.machine import Machine, private_machine
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.handoff.dispatch import Handoff
+from cli_agent_orchestrator.handoff.handoff import Handoff
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.prompts import response_file_instruction
 

@@ -35,6 +35,8 @@
 
 They travel up untouched and are translated in two places only: `api/problems.py` (to HTTP) and
 `cli/main.py` (to a message and an exit code). Their text says what to do next.
+
+Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """
 
 from collections.abc import Iterable
@@ -42,6 +44,10 @@ from collections.abc import Iterable
 
 class OrchestratorError(Exception):
     """The root of the tree."""
+
+
+class Stopped(Exception):
+    """Something was left because a stop was asked for; it can be taken up again."""
 
 
 class UsageError(OrchestratorError, ValueError):
@@ -198,6 +204,11 @@ class TmuxGone(TmuxError):
 class ApiError(OrchestratorError):
     """A request to the server failed."""
 
+    @property
+    def summary(self) -> str:
+        """Why, for people: without the route and the number of the answer."""
+        return str(self)
+
 
 class ApiUnreachable(ApiError):
     """The server did not answer."""
@@ -209,6 +220,10 @@ class ApiUnreachable(ApiError):
         self.maybe_received = maybe_received
         """False only if it is certain that the request never reached the server."""
 
+    @property
+    def summary(self) -> str:
+        return "the server does not answer"
+
 
 class ApiRefused(ApiError):
     """The server answered with an error status."""
@@ -217,6 +232,10 @@ class ApiRefused(ApiError):
         super().__init__(f"{method} {path}: {status_code}: {detail}")
         self.status_code = status_code
         self.detail = detail
+
+    @property
+    def summary(self) -> str:
+        return self.detail or f"the server answered {self.status_code}"
 
 
 class HandoffError(OrchestratorError, RuntimeError):

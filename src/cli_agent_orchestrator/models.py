@@ -35,6 +35,17 @@ class Feature(StrEnum):
     RUNS = "runs"
 
 
+class FileChange(StrEnum):
+    """What can happen to a file that is watched."""
+
+    WRITING = "writing"
+    """Somebody writes to it and has not closed it."""
+    CLOSED = "closed"
+    """It was closed after writing, or moved to its place."""
+    TOUCHED = "touched"
+    """Something happened to it; this system cannot say what."""
+
+
 class OutputMode(StrEnum):
     """Which part of a terminal's output is wanted."""
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
-from cli_agent_orchestrator.handoff.dispatch import Handoff, World
-from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, Post, Signal, StatusSignal
+from cli_agent_orchestrator.file_watch import OnChange
+from cli_agent_orchestrator.handoff.handoff import Handoff, World
+from cli_agent_orchestrator.handoff.mailbox import FileSignal, Signal, StatusSignal
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.models import Delivery, FileChange, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 
 NAMES = {role.name: role.response_file for role in packaged_flow("loop").roles}
@@ -145,8 +146,8 @@ class FakeAgents:
             raise self.down
 
 
-def no_watch(path: Path, post: Post) -> AbstractContextManager[None]:
-    """Watch nothing; the script posts what a watch would have told."""
+def no_watch(path: Path, on_change: OnChange) -> AbstractContextManager[None]:
+    """Watch nothing; the script posts what a watch would have reported."""
     return nullcontext()
 
 
@@ -186,9 +187,9 @@ class Stage:
 
     def write(self, text: str) -> None:
         self.path.write_text(text, encoding="utf-8")
-        self.tell(Change.CLOSED)
+        self.tell(FileChange.CLOSED)
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: FileChange) -> None:
         self.mailbox.post(FileSignal(self.path, change))
 
     @property

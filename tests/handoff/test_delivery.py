@@ -7,9 +7,13 @@ import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
-from cli_agent_orchestrator.handoff.delivery import Letter, Messenger, Verdict, judge
-from cli_agent_orchestrator.handoff.lookout import Subject
-from cli_agent_orchestrator.handoff.progress import Narrator
+from cli_agent_orchestrator.handoff.delivery import (
+    MessageSender,
+    OutgoingMessage,
+    SendFailure,
+    judge_failure,
+)
+from cli_agent_orchestrator.handoff.turn_watch import TurnAgent, TurnReporter
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
 
@@ -19,37 +23,37 @@ BUSY = ApiRefused("POST", "/input", 409, "the agent is busy")
 BROKEN = ApiRefused("POST", "/input", 500, "oops")
 UNKNOWN_TERMINAL = ApiRefused("POST", "/input", 404, "no terminal")
 
-LETTER = Letter(TERMINAL, "do it", "key-1")
+MESSAGE = OutgoingMessage(TERMINAL, "do it", "key-1")
 
 
 @pytest.mark.parametrize(
     ("error", "plain", "with_keys"),
     [
-        (NOT_REACHED, Verdict.AGAIN, Verdict.AGAIN),
-        (NO_ANSWER, Verdict.UNCERTAIN, Verdict.AGAIN),
-        (BROKEN, Verdict.UNCERTAIN, Verdict.AGAIN),
-        (BUSY, Verdict.BUSY, Verdict.BUSY),
-        (UNKNOWN_TERMINAL, Verdict.FINAL, Verdict.FINAL),
+        (NOT_REACHED, SendFailure.AGAIN, SendFailure.AGAIN),
+        (NO_ANSWER, SendFailure.UNCERTAIN, SendFailure.AGAIN),
+        (BROKEN, SendFailure.UNCERTAIN, SendFailure.AGAIN),
+        (BUSY, SendFailure.BUSY, SendFailure.BUSY),
+        (UNKNOWN_TERMINAL, SendFailure.FINAL, SendFailure.FINAL),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_a_second_attempt_needs_certainty_or_a_key(
-    error: ApiError, plain: Verdict, with_keys: Verdict
+    error: ApiError, plain: SendFailure, with_keys: SendFailure
 ) -> None:
-    assert judge(error, knows_keys=False) is plain
-    assert judge(error, knows_keys=True) is with_keys
+    assert judge_failure(error, knows_keys=False) is plain
+    assert judge_failure(error, knows_keys=True) is with_keys
 
 
 class Post:
-    """A messenger, its server and how time passes between attempts."""
+    """A sender, its server and how time passes between attempts."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.agents = FakeAgents(self.clock)
         self.pauses: list[float] = []
         self.events: list[HandoffEvent] = []
-        narrator = Narrator(Subject(TERMINAL, "analyst"), self.events.append, self.clock)
-        self.messenger = Messenger(self.agents, self.clock, self.pause, narrator)
+        reporter = TurnReporter(TurnAgent(TERMINAL, "analyst"), self.events.append, self.clock)
+        self.sender = MessageSender(self.agents, self.clock, self.pause, reporter)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -74,16 +78,16 @@ def post() -> Post:
     return Post()
 
 
-def test_a_letter_is_sent_once_under_its_key(post: Post) -> None:
-    handover = post.messenger.deliver(LETTER, knows_keys=True)
-    assert handover.certain
+def test_a_message_is_sent_once_under_its_key(post: Post) -> None:
+    result = post.sender.deliver(MESSAGE, knows_keys=True)
+    assert result.certain
     assert [(sent.message, sent.key) for sent in post.agents.sent] == [("do it", "key-1")]
     assert post.pauses == []
 
 
 def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
     post.agents.refusals = [NOT_REACHED] * 3
-    assert post.messenger.deliver(LETTER, knows_keys=False).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
     assert len(post.agents.sent) == 1
     assert post.pauses == [0.25, 0.5, 1]
 
@@ -91,40 +95,40 @@ def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
 def test_a_server_that_does_not_come_back_is_given_up_after_five_minutes(post: Post) -> None:
     post.agents.down = NOT_REACHED
     with pytest.raises(HandoffError) as raised:
-        post.messenger.deliver(LETTER, knows_keys=False)
+        post.sender.deliver(MESSAGE, knows_keys=False)
     assert 300 <= sum(post.pauses) <= 310
-    assert "the server does not answer; see that the server runs" in str(raised.value)
+    assert "the server does not answer; check that the server is running" in str(raised.value)
 
 
-def test_a_letter_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
+def test_a_message_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER]
-    handover = post.messenger.deliver(LETTER, knows_keys=False)
-    assert not handover.certain
-    assert "timed out" in handover.detail
+    result = post.sender.deliver(MESSAGE, knows_keys=False)
+    assert not result.certain
+    assert "timed out" in result.detail
     assert post.agents.attempts == 1
 
 
-def test_a_letter_that_may_have_arrived_is_sent_again_under_the_same_key(post: Post) -> None:
+def test_a_message_that_may_have_arrived_is_sent_again_under_the_same_key(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER, BROKEN]
-    assert post.messenger.deliver(LETTER, knows_keys=True).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=True).certain
     assert post.agents.attempts == 3
     assert [sent.key for sent in post.agents.sent] == ["key-1"]
 
 
 def test_a_server_of_ours_that_cannot_confirm_leaves_it_uncertain(post: Post) -> None:
     post.agents.delivery = Delivery(False, "no sign of it")
-    assert not post.messenger.deliver(LETTER, knows_keys=True).certain
+    assert not post.sender.deliver(MESSAGE, knows_keys=True).certain
 
 
 def test_a_server_that_never_confirms_is_believed(post: Post) -> None:
     post.agents.delivery = Delivery(False, "does not say")
-    assert post.messenger.deliver(LETTER, knows_keys=False).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
 
 
 def test_a_busy_terminal_gets_it_when_it_is_free(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 10
-    assert post.messenger.deliver(LETTER, knows_keys=False).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
     assert max(post.pauses) == 2
     assert post.statuses == [TerminalStatus.PROCESSING]
 
@@ -133,7 +137,7 @@ def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 1000
     with pytest.raises(HandoffError) as raised:
-        post.messenger.deliver(LETTER, knows_keys=True)
+        post.sender.deliver(MESSAGE, knows_keys=True)
     assert 300 <= sum(post.pauses) <= 302
     assert "the agent is busy; look at it with `cao attach a1b2c3d4`, then" in str(raised.value)
     assert "409" not in str(raised.value)
@@ -141,7 +145,7 @@ def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
 
 def test_a_delivery_that_takes_a_moment_is_not_worth_telling(post: Post) -> None:
     post.agents.refusals = [BUSY] * 3
-    post.messenger.deliver(LETTER, knows_keys=True)
+    post.sender.deliver(MESSAGE, knows_keys=True)
     assert post.delays == []
 
 
@@ -149,8 +153,8 @@ def test_a_delivery_that_takes_a_moment_is_not_worth_telling(post: Post) -> None
     ("error", "words"),
     [
         (BUSY, "the agent is busy; look at it with `cao attach a1b2c3d4`"),
-        (NOT_REACHED, "the server does not answer; see that the server runs"),
-        (BROKEN, "oops; see to it at the server"),
+        (NOT_REACHED, "the server does not answer; check that the server is running"),
+        (BROKEN, "oops; check the server"),
     ],
 )
 def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
@@ -158,7 +162,7 @@ def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
 ) -> None:
     post.agents.refusals = [error] * 60
     with suppress(HandoffError):
-        post.messenger.deliver(LETTER, knows_keys=True)
+        post.sender.deliver(MESSAGE, knows_keys=True)
     waited = [seconds for seconds, _ in post.delays]
     assert 2 <= waited[0] < 4
     assert 3 <= len(waited) <= 6
@@ -168,26 +172,26 @@ def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
 
 def test_another_reason_for_a_delay_is_told_at_once(post: Post) -> None:
     post.agents.refusals = [*[BUSY] * 5, NOT_REACHED, NOT_REACHED]
-    post.messenger.deliver(LETTER, knows_keys=True)
+    post.sender.deliver(MESSAGE, knows_keys=True)
     assert [text.split(";")[0] for _, text in post.delays] == [
         "the agent is busy",
         "the server does not answer",
     ]
 
 
-def test_a_second_letter_that_is_delayed_is_told_anew(post: Post) -> None:
+def test_a_second_message_that_is_delayed_is_told_anew(post: Post) -> None:
     post.agents.refusals = [BUSY] * 30
-    post.messenger.deliver(LETTER, knows_keys=True)
+    post.sender.deliver(MESSAGE, knows_keys=True)
     told = len(post.delays)
     post.agents.refusals = [BUSY] * 10
-    post.messenger.deliver(LETTER, knows_keys=True)
+    post.sender.deliver(MESSAGE, knows_keys=True)
     assert len(post.delays) > told
 
 
 def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
     post.agents.status = TerminalStatus.WAITING_USER_ANSWER
     post.agents.refusals = [BUSY] * 1000
-    assert post.messenger.deliver(LETTER, knows_keys=True).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=True).certain
     assert sum(post.pauses) > 1000
     assert post.delays == []
 
@@ -195,7 +199,7 @@ def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
 def test_a_busy_terminal_may_become_silent(post: Post) -> None:
     post.agents.refusals = [BUSY]
     post.agents.status_refusals = [NO_ANSWER]
-    assert post.messenger.deliver(LETTER, knows_keys=False).certain
+    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
     assert post.statuses == []
 
 
@@ -203,11 +207,11 @@ def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
     post.agents.status = TerminalStatus.ERROR
     post.agents.refusals = [BUSY]
     with pytest.raises(HandoffError, match="error state"):
-        post.messenger.deliver(LETTER, knows_keys=True)
+        post.sender.deliver(MESSAGE, knows_keys=True)
 
 
 def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:
     post.agents.refusals = [UNKNOWN_TERMINAL]
     with pytest.raises(ApiRefused, match="404"):
-        post.messenger.deliver(LETTER, knows_keys=True)
+        post.sender.deliver(MESSAGE, knows_keys=True)
     assert post.pauses == []

@@ -14,13 +14,12 @@ import pytest
 
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.errors import ApiUnreachable, Stopped
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
-from cli_agent_orchestrator.handoff.dispatch import Handoff
-from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent
+from cli_agent_orchestrator.file_watch import REPORTS_CLOSE
+from cli_agent_orchestrator.handoff.handoff import Handoff
+from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.handoff.watch import TELLS_OF_CLOSING
 from cli_agent_orchestrator.models import TerminalStatus
 from tests.handoff.fakes import NAMES
 from tests.handoff.server import LIMIT, TERMINAL, SmallServer, Typed, small_server
@@ -90,7 +89,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture
 def by_events(stage: Stage) -> Play:
-    if not TELLS_OF_CLOSING:
+    if not REPORTS_CLOSE:
         pytest.skip("this system tells only of touches")
     return stage.play(BY_EVENTS, plain=False)
 
@@ -183,7 +182,7 @@ def test_a_stream_that_is_lost_is_told_and_so_is_its_return(stage: Stage) -> Non
     play.server.become(TerminalStatus.PROCESSING)
     play.server.away_streams = True
     play.server.hang_up()
-    assert "asking every 0.05 s" in play.heard(EventKind.STREAM_LOST).text
+    assert "polling every 0.05 s" in play.heard(EventKind.STREAM_LOST).text
     play.server.away_streams = False
     play.heard(EventKind.STREAM_BACK)
     play.path.write_text("the reply")
@@ -202,7 +201,7 @@ def test_a_server_with_the_common_routes_alone_is_polled(by_polling: Play) -> No
     assert [event.text for event in by_polling.events if event.kind is EventKind.WARNING] == []
 
 
-@pytest.mark.skipif(not TELLS_OF_CLOSING, reason="only a pause tells that nobody writes any more")
+@pytest.mark.skipif(not REPORTS_CLOSE, reason="only a pause tells that nobody writes any more")
 def test_a_file_still_open_is_not_taken_however_often_it_is_looked_at(stage: Stage) -> None:
     play = stage.play(replace(BY_POLLING, poll_seconds=0.02), plain=True)
     reply = play.send()
@@ -295,7 +294,7 @@ def test_a_prompt_without_an_answer_is_not_sent_again_to_a_plain_server(by_polli
     assert reply.result(LIMIT).text == "the reply"
     assert by_polling.server.typed.empty()
     warnings = [event.text for event in by_polling.events if event.kind is EventKind.WARNING]
-    assert "nobody knows if the prompt arrived" in warnings[0]
+    assert "it is unclear whether the prompt arrived" in warnings[0]
 
 
 def test_a_turn_taken_up_again_sends_nothing(by_events: Play) -> None:

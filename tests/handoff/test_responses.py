@@ -105,7 +105,7 @@ def test_the_text_is_what_the_agent_meant(files: ResponseFiles, data: bytes, tex
 def test_nul_bytes_are_left_out_with_a_warning() -> None:
     response = decode_response(b"RE\0SULT: PASS\0\n")
     assert response.text == "RESULT: PASS\n"
-    assert response.warnings == ("2 NUL bytes left out",)
+    assert response.warnings == ("2 NUL bytes removed",)
 
 
 def test_what_is_not_utf8_is_replaced_with_a_warning() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.replies import Source
+from cli_agent_orchestrator.handoff.prompt import ReplySource
 from cli_agent_orchestrator.models import TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
@@ -85,7 +85,7 @@ def test_without_a_file_the_last_output_does_when_that_is_allowed(tmp_path: Path
     stage.status(10, IDLE)
     reply = stage.handoff.wait_for_response_file(TERMINAL, stage.role, 3)
     assert reply.text == "what the screen says"
-    assert reply.source is Source.OUTPUT
+    assert reply.source is ReplySource.OUTPUT
     assert reply.archive.read_text() == "what the screen says"
     assert reply.archive.name == "003-analyst.md"
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, TurnFailed
+from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, Stopped, TurnFailed
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.replies import Envelope, Sent, Source, reminder_for
-from cli_agent_orchestrator.handoff.resuming import AGAIN
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.handoff.prompt import AGAIN, Envelope, ReplySource, Sent, reminder_for
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
@@ -186,7 +184,7 @@ class TestResuming:
         envelope = Envelope("turn-1", 2, sent=sent)
         reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope)
         assert reply.text == "archived, not saved"
-        assert reply.source is Source.ARCHIVE
+        assert reply.source is ReplySource.ARCHIVE
         assert stage.agents.attempts == 0
 
     def test_a_prompt_perhaps_sent_is_only_waited_for_if_the_agent_works(
@@ -233,7 +231,9 @@ class TestResuming:
         stage.mailbox.at(5, lambda: stage.write("reply"))
         assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert stage.agents.sent[-1].message == AGAIN + "do it"
-        assert stage.told(EventKind.ASKED_AGAIN) == ["nobody knows if the prompt arrived before"]
+        assert stage.told(EventKind.ASKED_AGAIN) == [
+            "it is unclear whether the prompt arrived before"
+        ]
 
 
 class TestAFailedTurn:
@@ -250,7 +250,7 @@ class TestAFailedTurn:
         stage.status(21, IDLE)
         assert send(stage, Envelope("turn-1", 2, sent=sent)) == "reply"
         assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
-        assert stage.told(EventKind.ASKED_AGAIN) == ["its turn has failed"]
+        assert stage.told(EventKind.ASKED_AGAIN) == ["its last turn failed"]
         stale = stage.files.archive_folder / "002-analyst-stale.md"
         assert stale.read_text() == "half of a reply"
 

@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
-from cli_agent_orchestrator.events import EventKind, HandoffEvent
-from cli_agent_orchestrator.handoff.lookout import Subject
-from cli_agent_orchestrator.handoff.mailbox import QueueMailbox, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.progress import Narrator
-from cli_agent_orchestrator.handoff.stream import STEADY_SECONDS, StatusStream
+from cli_agent_orchestrator.events import EventKind
+from cli_agent_orchestrator.handoff.mailbox import (
+    STEADY_SECONDS,
+    QueueMailbox,
+    StatusSignal,
+    StatusStream,
+    WakeSignal,
+)
 from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
 from tests.handoff.fakes import FakeClock
 
@@ -61,15 +64,10 @@ class Listening:
         self.mailbox = QueueMailbox()
         self.clock = FakeClock()
         self.stream = StatusStream(self.source, self.mailbox.post, self.clock)
-        self.told: list[HandoffEvent] = []
-        self._narrator = Narrator(Subject("a1", "analyst"), self.told.append, self.clock)
         self.stream.start()
 
-    def news(self) -> list[EventKind]:
-        """Let the stream report, and return what it told."""
-        self.told.clear()
-        self.stream.report(self._narrator, 2.0)
-        return [event.kind for event in self.told]
+    def news(self) -> tuple[EventKind, str] | None:
+        return self.stream.take_news(2.0)
 
 
 @pytest.fixture
@@ -133,7 +131,7 @@ def test_a_stream_that_is_there_again_at_once_is_no_news(listening: Listening) -
     listening.source.feed.put(event(1))
     assert listening.mailbox.wait(LIMIT) == WakeSignal()
     assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.IDLE)
-    assert listening.news() == []
+    assert listening.news() is None
 
 
 def test_a_lost_stream_is_told_once_and_so_is_its_return(listening: Listening) -> None:
@@ -144,17 +142,17 @@ def test_a_lost_stream_is_told_once_and_so_is_its_return(listening: Listening) -
         source.feed.put(BROKEN)
         assert mailbox.wait(LIMIT) == WakeSignal()
         source.connections.get(timeout=LIMIT)
-    assert listening.news() == [EventKind.STREAM_LOST]
-    assert listening.told[0].text == (
-        "the event stream is lost (the server does not answer); asking every 2 s"
+    assert listening.news() == (
+        EventKind.STREAM_LOST,
+        "the event stream is lost (the server does not answer); polling every 2 s",
     )
-    assert listening.news() == []
+    assert listening.news() is None
     source.refusing = False
     source.feed.put(BROKEN)
     assert mailbox.wait(LIMIT) == WakeSignal()
     assert mailbox.wait(LIMIT) == WakeSignal()
-    assert listening.news() == [EventKind.STREAM_BACK]
-    assert listening.news() == []
+    assert listening.news() == (EventKind.STREAM_BACK, "the event stream is back")
+    assert listening.news() is None
 
 
 def test_after_a_steady_connection_a_break_counts_as_the_first_one(listening: Listening) -> None:
@@ -168,7 +166,7 @@ def test_after_a_steady_connection_a_break_counts_as_the_first_one(listening: Li
     source.feed.put(BROKEN)
     assert mailbox.wait(LIMIT) == WakeSignal()
     source.connections.get(timeout=LIMIT)
-    assert listening.news() == []
+    assert listening.news() is None
 
 
 def test_a_server_without_a_stream_is_not_asked_again_and_that_is_told(
@@ -178,8 +176,10 @@ def test_a_server_without_a_stream_is_not_asked_again_and_that_is_told(
     listening.source.feed.put(ApiRefused("GET", "/events", 404, "not found"))
     listening.stream._thread.join(LIMIT)
     assert listening.source.connections.qsize() == 1
-    assert listening.news() == [EventKind.STREAM_LOST]
-    assert "(not found)" in listening.told[0].text
+    news = listening.news()
+    assert news is not None
+    assert news[0] is EventKind.STREAM_LOST
+    assert "(not found)" in news[1]
     assert "will be polled" in caplog.text
     listening.stream.close()
 

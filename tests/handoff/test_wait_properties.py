@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.handoff.wait import (
-    SILENCE_SECONDS,
     Accept,
     Action,
     Fail,
     FallBackToOutput,
-    Look,
-    MissFile,
+    FileMissing,
+    KeepWaiting,
     Observation,
     TimeOut,
     Wait,
     advance,
 )
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.retry import GIVE_UP_SECONDS
 
 REST = (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
 STATUSES = st.sampled_from(TerminalStatus)
@@ -61,10 +61,10 @@ def observations(row: Sequence[Step]) -> list[Observation]:
 def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
     """Return how many observations were used and what came of the last."""
     wait = Wait.begin(0, rules)
-    action: Action = Look(0)
+    action: Action = KeepWaiting(0)
     for used, observation in enumerate(seen, 1):
         wait, action = advance(wait, observation, rules)
-        if not isinstance(action, Look):
+        if not isinstance(action, KeepWaiting):
             return used, action
     return len(seen), action
 
@@ -90,7 +90,7 @@ def test_the_next_look_is_in_the_future_and_soon(row: list[Step], rules: Handoff
     wait = Wait.begin(0, rules)
     for seen in observations(row):
         wait, action = advance(wait, seen, rules)
-        if not isinstance(action, Look):
+        if not isinstance(action, KeepWaiting):
             break
         longest = 10 if seen.status is None else rules.poll_seconds
         assert seen.time < action.by <= seen.time + longest or rules.idle_grace == 0
@@ -107,12 +107,12 @@ def test_every_wait_ends(
     for seen in observations(row):
         time = seen.time
         wait, action = advance(wait, seen, rules)
-        if not isinstance(action, Look):
+        if not isinstance(action, KeepWaiting):
             return
     # Silence may keep the clock of the grace from running, but not the looks from happening.
     for count in range(100_000):
         wait, action = advance(wait, Observation(time, cycle[count % len(cycle)], None), rules)
-        if not isinstance(action, Look):
+        if not isinstance(action, KeepWaiting):
             return
         time = max(action.by, time + 0.01)
     raise AssertionError(f"no end after {time} s")
@@ -120,10 +120,10 @@ def test_every_wait_ends(
 
 @given(st.integers(1, 10), RULES)
 def test_silence_ends_after_five_minutes(pause: int, rules: HandoffRules) -> None:
-    row = [Step(pause, None, None)] * int(SILENCE_SECONDS / pause + 2)
+    row = [Step(pause, None, None)] * int(GIVE_UP_SECONDS / pause + 2)
     seen = observations(row)
     used, _ = run(seen, rules)
-    assert used < len(seen) or seen[-1].time - seen[0].time < SILENCE_SECONDS + pause
+    assert used < len(seen) or seen[-1].time - seen[0].time < GIVE_UP_SECONDS + pause
 
 
 def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, str]:
@@ -160,9 +160,9 @@ NAMES: dict[type[Action], str] = {
     Fail: "fail",
     Accept: "accept",
     TimeOut: "timeout",
-    MissFile: "missing",
+    FileMissing: "missing",
     FallBackToOutput: "output",
-    Look: "look",
+    KeepWaiting: "look",
 }
 
 

@@ -46,8 +46,8 @@ TESTS = {
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
     "pipeline/task.py": "pipeline/test_task.py",
-    "handoff/resuming.py": "handoff/test_resuming.py",
-    "handoff/sighting.py": "handoff/test_sighting.py",
+    "handoff/file_state.py": "handoff/test_file_state.py",
+    "handoff/prompt.py": "handoff/test_prompt.py",
     "handoff/wait.py": "handoff/test_wait.py handoff/test_wait_properties.py",
     "terminals/tmux/panes.py": "terminals/tmux/test_panes.py",
     "terminals/tmux/protocol.py": "terminals/tmux/test_protocol.py",
@@ -75,6 +75,7 @@ TESTS = {
     "providers/versions.py": "providers/test_versions.py",
     "events.py": "test_events.py",
     "layout.py": "test_layout.py",
+    "retry.py": "test_retry.py",
     "cli/printable.py": "cli/test_printable.py",
     "cli/remarks.py": "cli/test_remarks.py",
 }

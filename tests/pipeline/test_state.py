@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.prompt import Sent
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,

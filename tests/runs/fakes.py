@@ -11,7 +11,7 @@ from typing import Any
 from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
-from cli_agent_orchestrator.handoff.dispatch import World
+from cli_agent_orchestrator.handoff.handoff import World
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.pipeline.prompts import Briefing

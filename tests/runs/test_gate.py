@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.pipeline.check import CheckResult
 from cli_agent_orchestrator.runs.gate import Bounded, Gate, GateCommand
 

@@ -16,6 +16,7 @@ from cli_agent_orchestrator.errors import (
     HandoffTimeout,
     RunError,
     StateError,
+    Stopped,
 )
 from cli_agent_orchestrator.events import (
     CheckBegan,
@@ -28,9 +29,7 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     Unpaused,
 )
-from cli_agent_orchestrator.handoff.replies import Sent
-from cli_agent_orchestrator.handoff.resuming import AGAIN
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
@@ -301,29 +300,29 @@ class TestResuming:
         rig.run(replace(saved, progress=replace(saved.progress, in_flight=unsure)))
         assert len(rig.server.prompts_to("analyst")) == 2
 
-    def test_a_reply_that_was_archived_is_settled_without_its_agent(self, rig: Rig) -> None:
+    def test_a_reply_that_was_archived_is_recorded_without_its_agent(self, rig: Rig) -> None:
         state = rig.begin()
         with pytest.raises(Killed):
             rig.run(state, kill_at(lambda event: is_kind(event, EventKind.ACCEPTED)))
         rig.server.exit_terminal("system_analyst-1")
         saved = rig.saved()
         with rig.runner(saved) as runner:
-            settled = runner.settle(saved)
-        assert settled.has_output("analyst")
-        assert rig.saved() == replace(settled, updated_at=rig.saved().updated_at)
-        mended = replace_terminals(rig.server, settled, {"analyst": "codex"})
+            recorded = runner.record_archived_reply(saved)
+        assert recorded.has_output("analyst")
+        assert rig.saved() == replace(recorded, updated_at=rig.saved().updated_at)
+        mended = replace_terminals(rig.server, recorded, {"analyst": "codex"})
         rig.run(mended)
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
         assert EXPLORE_REFERENCE not in rig.server.prompts_to("analyst")[1]
 
-    def test_what_is_not_archived_is_not_settled(self, rig: Rig) -> None:
+    def test_what_is_not_archived_is_not_recorded(self, rig: Rig) -> None:
         state = rig.begin()
         with rig.runner(state) as runner:
-            assert runner.settle(state) is state
+            assert runner.record_archived_reply(state) is state
         with pytest.raises(Killed):
             rig.run(state, kill_at(lambda event: isinstance(event, TurnBegan)))
         with rig.runner(rig.saved()) as runner:
-            assert runner.settle(rig.saved()) == rig.saved()
+            assert runner.record_archived_reply(rig.saved()) == rig.saved()
 
     def test_one_that_was_to_be_asked_again_when_the_run_was_killed_still_is(
         self, rig: Rig
@@ -359,13 +358,13 @@ class TestResuming:
         assert in_flight is not None
         assert in_flight.sequence == number
 
-    def test_a_reply_to_another_turn_is_not_settled(self, rig: Rig) -> None:
+    def test_a_reply_to_another_turn_is_not_recorded(self, rig: Rig) -> None:
         state = rig.begin()
         of_round_two = Dispatch(Turn("analyst", 2, 1), "key", 3, 0.0)
         state = replace(state, progress=replace(state.progress, in_flight=of_round_two))
         rig.files(state).archive_text("analyst", 3, agree(Asked("", "analyst", "", None)))
         with rig.runner(state) as runner:
-            assert runner.settle(state) is state
+            assert runner.record_archived_reply(state) is state
 
     def test_a_replaced_agent_is_told_everything_again(self, rig: Rig) -> None:
         state = rig.begin()

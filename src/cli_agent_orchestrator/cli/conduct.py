@@ -9,8 +9,7 @@ import click
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.config import config_folder, state_folder
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig

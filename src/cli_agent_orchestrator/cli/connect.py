@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import click
@@ -110,15 +111,19 @@ def find_or_start(
 
 
 @contextmanager
-def _told_of(path: Path) -> Iterator[Callable[[float], object]]:
+def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
     """Yield what waits, for so many seconds at most, until something happens to a file."""
     with importing():  # heavy, and seldom needed
-        from cli_agent_orchestrator.handoff.mailbox import QueueMailbox
-        from cli_agent_orchestrator.handoff.watch import watch_file
+        from cli_agent_orchestrator.file_watch import watch_file
 
-    mailbox = QueueMailbox()
-    with watch_file(path, mailbox.post):
-        yield mailbox.wait
+    changes: SimpleQueue[object] = SimpleQueue()
+
+    def wait(seconds: float) -> None:
+        with suppress(Empty):
+            changes.get(timeout=seconds)
+
+    with watch_file(path, changes.put):
+        yield wait
 
 
 @contextmanager

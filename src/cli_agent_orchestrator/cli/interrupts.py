@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ERASE_BLOCK = "\r\x1b[J"

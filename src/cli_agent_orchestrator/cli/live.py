@@ -43,8 +43,7 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
 )
-from cli_agent_orchestrator.handoff.dispatch import EVENTS_FEATURE
-from cli_agent_orchestrator.models import OutputMode, TerminalStatus
+from cli_agent_orchestrator.models import Feature, OutputMode, TerminalStatus
 from cli_agent_orchestrator.runs.view import Screens
 
 REFRESH_SECONDS = 2.0
@@ -124,7 +123,7 @@ class LiveView:
 
     def connect(self, server: Screens, attach_prefix: str) -> None:
         self._narration.attach_prefix = attach_prefix
-        if EVENTS_FEATURE in server.features():
+        if Feature.EVENTS in server.features():
             self._server = server
 
     def disconnect(self) -> None:

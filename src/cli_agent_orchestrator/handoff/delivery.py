@@ -2,7 +2,7 @@
 
 A message is sent again only if it is certain that it did not arrive: the server was not reached,
 or it refused because the terminal cannot take input now. A server that knows messages by their key
-can be asked again in every case. Where nobody knows, the message counts as handed over without
+can be asked again in every case. Where nobody knows, the message counts as delivered without
 certainty; whoever waits for the reply finds out.
 """
 
@@ -19,16 +19,15 @@ from cli_agent_orchestrator.errors import (
     HandoffError,
     TurnFailed,
 )
-from cli_agent_orchestrator.handoff.lookout import in_words, is_passing
-from cli_agent_orchestrator.handoff.progress import Narrator
-from cli_agent_orchestrator.handoff.wait import SILENCE_SECONDS, backoff
+from cli_agent_orchestrator.handoff.turn_watch import TurnReporter
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.retry import LONGEST_PAUSE_SECONDS, Retry, is_transient
 
-# A busy agent may be free at any moment, and not every server tells.
+# A busy agent may be free at any moment, and not every server says so.
 LONGEST_BUSY_PAUSE_SECONDS = 2.0
 
 
-class Verdict(Enum):
+class SendFailure(Enum):
     """What a failed attempt to deliver a message means."""
 
     AGAIN = "again"
@@ -41,31 +40,31 @@ class Verdict(Enum):
     """It did not arrive and never will."""
 
 
-def judge(error: ApiError, knows_keys: bool) -> Verdict:
+def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
     """Return what a failed attempt means to a server that knows messages by key, or does not."""
     match error:
         case ApiRefused(status_code=409):
-            return Verdict.BUSY
+            return SendFailure.BUSY
         case ApiUnreachable(maybe_received=False):
-            return Verdict.AGAIN
-    if not is_passing(error):
-        return Verdict.FINAL
-    return Verdict.AGAIN if knows_keys else Verdict.UNCERTAIN
+            return SendFailure.AGAIN
+    if not is_transient(error):
+        return SendFailure.FINAL
+    return SendFailure.AGAIN if knows_keys else SendFailure.UNCERTAIN
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class OutgoingMessage:
     """A message for a terminal."""
 
     terminal_id: str
-    message: str
+    text: str
     key: str
     """Names this message, so that a server that knows keys types it only once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
-    """How a letter was delivered."""
+class DeliveryResult:
+    """How a message was delivered."""
 
     certain: bool
     """Does the agent have it, as far as the server can say?"""
@@ -86,73 +85,76 @@ def advice(error: ApiError, terminal_id: str) -> str:
     """Return what a person can do about a message that cannot be delivered."""
     match error:
         case ApiUnreachable():
-            return "see that the server runs (`cao server` starts one)"
+            return "check that the server is running (`cao server` starts one)"
         case ApiRefused(status_code=409):
             return f"look at it with `cao attach {terminal_id}`"
-    return "see to it at the server"
+    return "check the server"
 
 
-class Messenger:
-    """Delivers letters, patiently."""
+class MessageSender:
+    """Delivers messages, patiently."""
 
     def __init__(
-        self, inbox: Inbox, clock: Clock, pause: Callable[[float], None], narrator: Narrator
+        self, inbox: Inbox, clock: Clock, pause: Callable[[float], None], reporter: TurnReporter
     ) -> None:
-        """Take how to pause, and whom to tell what is waited for."""
+        """Take how to pause, and who reports what is waited for."""
         self._inbox = inbox
         self._clock = clock
         self._pause = pause
-        self._narrator = narrator
+        self._reporter = reporter
 
-    def deliver(self, letter: Letter, knows_keys: bool) -> Handover:
-        """Return how the letter was delivered; raise why it was not after five minutes in vain.
+    def deliver(self, message: OutgoingMessage, knows_keys: bool) -> DeliveryResult:
+        """Return how the message was delivered; raise why it was not after five minutes in vain.
 
-        `knows_keys` if the server types a letter only once and says whether the agent took it. The
-        time a terminal refuses because its agent waits for a person does not count.
+        `knows_keys` if the server types a message only once and says whether the agent took it.
+        The time a terminal refuses because its agent waits for a person does not count.
         """
-        failing_since = self._clock.monotonic()
-        failures = 0
+        retry = Retry(self._clock.monotonic())
         while True:
             try:
                 delivery = self._inbox.send_input(
-                    letter.terminal_id, letter.message, idempotency_key=letter.key
+                    message.terminal_id, message.text, idempotency_key=message.key
                 )
-                return Handover(delivery.confirmed or not knows_keys, delivery.detail)
+                return DeliveryResult(delivery.confirmed or not knows_keys, delivery.detail)
             except ApiError as error:
-                verdict = judge(error, knows_keys)
-                if verdict is Verdict.UNCERTAIN:
-                    return Handover(False, str(error))
-                if verdict is Verdict.BUSY and self._waits_for_person(letter.terminal_id):
-                    failing_since = self._clock.monotonic()
-                if verdict is Verdict.FINAL:
+                failure = judge_failure(error, knows_keys)
+                if failure is SendFailure.UNCERTAIN:
+                    return DeliveryResult(False, str(error))
+                if failure is SendFailure.FINAL:
                     raise
-                self._be_patient(letter, error, self._clock.monotonic() - failing_since)
-            failures += 1
-            pause = backoff(failures)
-            busy = verdict is Verdict.BUSY
-            self._pause(min(pause, LONGEST_BUSY_PAUSE_SECONDS) if busy else pause)
+                retry = retry.after_failure()
+                if failure is SendFailure.BUSY and self._waits_for_person(message.terminal_id):
+                    retry = retry.counted_from(self._clock.monotonic())
+                self._be_patient(message, error, retry)
+            now = self._clock.monotonic()
+            busy = failure is SendFailure.BUSY
+            longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
+            self._pause(retry.next_try(now, longest) - now)
 
-    def _be_patient(self, letter: Letter, error: ApiError, seconds: float) -> None:
-        """Tell what is waited for, or raise it if it has been waited for too long."""
-        remedy = advice(error, letter.terminal_id)
-        if seconds >= SILENCE_SECONDS:
+    def _be_patient(self, message: OutgoingMessage, error: ApiError, retry: Retry) -> None:
+        """Report what is waited for, or raise it if it has been waited for too long."""
+        now = self._clock.monotonic()
+        remedy = advice(error, message.terminal_id)
+        if retry.is_over(now):
             raise HandoffError(
-                f"terminal {letter.terminal_id} could not be given its message for {seconds:.0f} "
-                f"s: {in_words(error)}; {remedy}, then `cao run` goes on with it"
+                f"terminal {message.terminal_id} could not be sent its message for "
+                f"{retry.seconds(now):.0f} s: {error.summary}; {remedy}, then run `cao run` again "
+                "to resume"
             ) from error
-        self._narrator.delay(seconds, f"{in_words(error)}; {remedy}")
+        self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
 
     def _waits_for_person(self, terminal_id: str) -> bool:
         try:
             status = self._inbox.get_status(terminal_id)
         except ApiError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             return False
-        self._narrator.status(status)
+        self._reporter.on_status(status)
         if status is TerminalStatus.ERROR:
             raise TurnFailed(
                 f"terminal {terminal_id} takes no input: it is in the error state. Look at it with "
-                f"`cao attach {terminal_id}`, or ask a new agent with `cao run --replace-terminals`"
+                f"`cao attach {terminal_id}`, or start a new agent with "
+                "`cao run --replace-terminals`"
             )
         return status is TerminalStatus.WAITING_USER_ANSWER

@@ -1,27 +1,31 @@
-"""The one queue a waiting handoff listens to, and what may lie in it."""
+"""What wakes a waiting turn: signals, the mailbox they wait in, and the stream that posts them.
 
-from collections.abc import Callable
+The file watch posts what happens to the response file, the status stream what the server says.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.errors import ApiError, Stopped
+from cli_agent_orchestrator.events import EventKind
+from cli_agent_orchestrator.models import FileChange, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.retry import Retry, is_transient
 
 LONGEST_WAIT = 3600.0
 """Seconds after which one looks again in any case; the system knows no end of the larger ones."""
+END_SECONDS = 5.0
+END_TRIES = 50
+STEADY_SECONDS = 10.0
+"""A connection that lasted for so long was a good one: the next pause is a short one again."""
+STATUS_KINDS = frozenset({"snapshot", "status"})
 
-
-class Change(Enum):
-    """What a file watch can tell about a file."""
-
-    WRITING = "writing"
-    """Somebody writes to it and has not closed it."""
-    CLOSED = "closed"
-    """It was closed after writing, or moved to its place."""
-    TOUCHED = "touched"
-    """Something happened to it; this system cannot say what."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,12 @@ class FileSignal:
     """Something happened to a response file."""
 
     path: Path
-    change: Change
+    change: FileChange
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSignal:
-    """The server told the status of a terminal."""
+    """The server reported the status of a terminal."""
 
     terminal_id: str
     status: TerminalStatus
@@ -76,3 +80,136 @@ class QueueMailbox:
             return self._signals.get(timeout=min(max(seconds, 0), LONGEST_WAIT))
         except Empty:
             return None
+
+
+class StoppableMailbox:
+    """A mailbox that is listened to until a stop is asked for."""
+
+    def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
+        self.post = mailbox.post
+        self._mailbox = mailbox
+        self._clock = clock
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Let every present and later `listen` raise `Stopped`."""
+        self._stopping = True
+        self._mailbox.post(WakeSignal())
+
+    def listen(self, until: float) -> Signal | None:
+        """Return the next signal, or None if none has come by a certain time."""
+        self.check_stop()
+        signal = self._mailbox.wait(until - self._clock.monotonic())
+        self.check_stop()
+        return signal
+
+    def forget(self) -> None:
+        """Drop every signal that has come so far."""
+        while self._mailbox.wait(0) is not None:
+            pass
+
+    def check_stop(self) -> None:
+        """Raise `Stopped` if a stop was asked for."""
+        if self._stopping:
+            raise Stopped("the handoff was stopped")
+
+
+class EventSource(Protocol):
+    """The part of the server that reports what happens."""
+
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]: ...
+
+    def close_events(self) -> None: ...
+
+
+class StatusStream:
+    """Listens to the server in a thread of its own, and connects again when the stream breaks.
+
+    A broken stream is posted too, so that the status is asked for; after the next connection the
+    server reports what happened meanwhile, or else the status of every terminal. The stream counts
+    as lost when the first attempt to connect again has failed.
+    """
+
+    def __init__(self, source: EventSource, post: Post, clock: Clock) -> None:
+        self._source = source
+        self._post = post
+        self._clock = clock
+        self._closing = threading.Event()
+        self._last_id: str | None = None
+        self._lost = ""
+        """Why there is no stream; empty if there is one."""
+        self._reported = ""
+        """What `take_news` last said of that."""
+        self._thread = threading.Thread(target=self._run, name="status-stream", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the stream."""
+        self._closing.set()
+        for _ in range(END_TRIES):
+            # Again, because the thread may have been about to open another stream.
+            self._source.close_events()
+            self._thread.join(END_SECONDS / END_TRIES)
+            if not self._thread.is_alive():
+                return
+
+    def take_news(self, poll_seconds: float) -> tuple[EventKind, str] | None:
+        """Return that the stream is lost, or back, in words too; None if that is no news."""
+        lost, reported = self._lost, self._reported
+        self._reported = lost
+        if lost and not reported:
+            text = f"the event stream is lost ({lost}); polling every {poll_seconds:g} s"
+            return EventKind.STREAM_LOST, text
+        if reported and not lost:
+            return EventKind.STREAM_BACK, "the event stream is back"
+        return None
+
+    def _run(self) -> None:
+        retry = Retry(self._clock.monotonic())
+        while not self._closing.is_set():
+            began = self._clock.monotonic()
+            reason, for_good = self._listen()
+            if self._closing.is_set():
+                return
+            if self._clock.monotonic() - began >= STEADY_SECONDS:
+                retry = Retry(began)
+            retry = retry.after_failure()
+            if retry.failures > 1 or for_good:
+                self._lose(reason)
+            self._post(WakeSignal())
+            if for_good:
+                return
+            self._closing.wait(retry.pause)
+
+    def _listen(self) -> tuple[str, bool]:
+        """Post events until the stream ends; return why it did, and whether it has to stay so."""
+        try:
+            for event in self._source.events(self._last_id, self._open):
+                if self._closing.is_set():
+                    break
+                self._last_id = event.id or self._last_id
+                self._pass_on(event)
+        except ApiError as error:
+            logger.info("the status stream broke: %s", error)
+            return error.summary, not is_transient(error)
+        return "the server ended it", False
+
+    def _lose(self, reason: str) -> None:
+        if not self._lost:
+            logger.warning("no status stream, the status will be polled: %s", reason)
+        self._lost = reason
+
+    def _open(self) -> None:
+        if self._lost:
+            self._lost = ""
+            self._post(WakeSignal())
+
+    def _pass_on(self, event: TerminalEvent) -> None:
+        if event.kind in STATUS_KINDS:
+            self._post(StatusSignal(event.terminal_id, event.status))
+        elif event.kind == "removed":
+            self._post(WakeSignal())

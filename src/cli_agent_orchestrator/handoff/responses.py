@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName
-from cli_agent_orchestrator.handoff.sighting import Signature
+from cli_agent_orchestrator.handoff.file_state import Signature
 from cli_agent_orchestrator.layout import (
     IGNORE_FILE,
     KEPT_PATTERN,
@@ -26,7 +26,7 @@ from cli_agent_orchestrator.plain_files import LARGEST_TEXT, Folder, is_too_larg
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The text of a response file, and what had to be mended to read it."""
+    """The text of a response file, and what had to be repaired to read it."""
 
     text: str
     warnings: tuple[str, ...] = ()
@@ -42,9 +42,11 @@ def decode_response(data: bytes) -> Response:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         text = data.decode("utf-8-sig", errors="replace")
-        warnings.append(f"not UTF-8 at byte {error.start}; what could not be read is now U+FFFD")
+        warnings.append(
+            f"not UTF-8 at byte {error.start}; unreadable bytes were replaced by U+FFFD"
+        )
     if "\0" in text:
-        warnings.append(f"{text.count(chr(0))} NUL bytes left out")
+        warnings.append(f"{text.count(chr(0))} NUL bytes removed")
         text = text.replace("\0", "")
     return Response(text.replace("\r\n", "\n"), tuple(warnings))
 
@@ -166,7 +168,7 @@ def _explained(path: Path, deed: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise HandoffError(
-            f"{path} cannot be {deed}: {error.strerror}; mend that and resume"
+            f"{path} cannot be {deed}: {error.strerror}; fix that and resume"
         ) from error
 
 

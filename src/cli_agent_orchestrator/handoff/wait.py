@@ -5,7 +5,7 @@ status of the terminal and the text of the response file if that is complete, an
 with what to do. The first rule that fits decides:
 
 1.  No answer from the server: ask again, a little later each time; after five minutes without an
-    answer give up.
+    answer give up. `retry.py` has the schedule.
 2.  `error`: fail at once. But an error that was there before the prompt was sent is the last
     turn's, until the agent is seen in another status or `idle_grace` seconds have passed.
 3.  At rest (`idle` or `completed`) and the response is there: accept it, whatever else holds.
@@ -33,10 +33,8 @@ from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator.config import HandoffRules
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.retry import Retry
 
-FIRST_RETRY_SECONDS = 0.25
-LONGEST_RETRY_SECONDS = 10.0
-SILENCE_SECONDS = 300.0
 # Looking without any pause would only burn two processors: ours and the server's.
 SHORTEST_PAUSE_SECONDS = 0.02
 
@@ -70,9 +68,8 @@ class Wait:
     """Was the terminal in error before the prompt was sent, and in no other status since?"""
     asking: bool = False
     """Did the agent wait for a person when its status was last known?"""
-    silent_since: float | None = None
-    failures: int = 0
-    """How many requests in a row had no answer."""
+    silence: Retry | None = None
+    """The last requests, if they had no answer."""
 
     @classmethod
     def begin(cls, now: float, rules: HandoffRules, old_error: bool = False) -> "Wait":
@@ -82,7 +79,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class KeepWaiting:
     """Look again when something happens, and at the latest at a certain time."""
 
     by: float
@@ -102,7 +99,7 @@ class FallBackToOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class MissFile:
+class FileMissing:
     """The agent came to rest without writing its file."""
 
     seconds: float
@@ -129,16 +126,8 @@ class GiveUp:
     seconds: float
 
 
-Action = Look | Accept | FallBackToOutput | MissFile | Fail | TimeOut | GiveUp
-
-
-def backoff(failures: int) -> float:
-    """Return the pause after so many failures in a row: 0.25 s, doubled each time, at most 10 s.
-
-    >>> [backoff(n) for n in (1, 2, 3, 10)]
-    [0.25, 0.5, 1.0, 10.0]
-    """
-    return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
+TurnEnd = Accept | FallBackToOutput | FileMissing | Fail | TimeOut | GiveUp
+Action = KeepWaiting | TurnEnd
 
 
 def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, Action]:
@@ -146,7 +135,7 @@ def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, A
     wait = _pass_time(wait, seen)
     if seen.status is None:
         return _without_answer(wait, seen.time)
-    wait = replace(wait, silent_since=None, failures=0)
+    wait = replace(wait, silence=None)
     if seen.status is TerminalStatus.ERROR:
         return _in_error(wait, seen.time, rules)
     wait = replace(wait, old_error=False)
@@ -165,7 +154,7 @@ def _pass_time(wait: Wait, seen: Observation) -> Wait:
     asking = wait.asking if seen.status is None else _asks(seen.status)
     deadline = wait.deadline + passed if wait.asking else wait.deadline
     idle_since = wait.idle_since
-    if idle_since is not None and wait.failures:
+    if idle_since is not None and wait.silence is not None:
         idle_since += passed
     return replace(wait, seen_at=seen.time, asking=asking, deadline=deadline, idle_since=idle_since)
 
@@ -175,47 +164,47 @@ def _asks(status: TerminalStatus) -> bool:
 
 
 def _without_answer(wait: Wait, now: float) -> tuple[Wait, Action]:
-    since = now if wait.silent_since is None else wait.silent_since
-    wait = replace(wait, silent_since=since, failures=wait.failures + 1)
-    if now >= since + SILENCE_SECONDS:
-        return wait, GiveUp(now - since)
-    return wait, Look(min(now + backoff(wait.failures), since + SILENCE_SECONDS))
+    silence = (wait.silence or Retry(now)).after_failure()
+    wait = replace(wait, silence=silence)
+    if silence.is_over(now):
+        return wait, GiveUp(silence.seconds(now))
+    return wait, KeepWaiting(silence.next_try(now))
 
 
 def _in_error(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     release = wait.began + rules.idle_grace
     if wait.old_error and now < release:
-        return wait, Look(min(_next_poll(now, rules), release))
+        return wait, KeepWaiting(min(_next_poll(now, rules), release))
     return wait, Fail("the terminal is in the error state")
 
 
 def _at_work(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     wait = replace(wait, started=True, idle_since=None)
     if wait.asking:
-        return wait, Look(_next_poll(now, rules))
+        return wait, KeepWaiting(_next_poll(now, rules))
     if now >= wait.deadline:
         return wait, TimeOut(rules.response_timeout)
-    return wait, Look(min(_next_poll(now, rules), wait.deadline))
+    return wait, KeepWaiting(min(_next_poll(now, rules), wait.deadline))
 
 
 def _guarded(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     release = wait.began + rules.idle_grace
     if now < release:
-        return wait, Look(min(_next_poll(now, rules), release))
+        return wait, KeepWaiting(min(_next_poll(now, rules), release))
     warning = (
         f"the agent was not seen at work within {rules.idle_grace:g} s of the prompt; "
-        "from now on its rest counts"
+        "treating it as idle from now on"
     )
     wait = replace(wait, released=True, idle_since=now)
-    return wait, Look(min(_next_poll(now, rules), now + rules.idle_grace), warning)
+    return wait, KeepWaiting(min(_next_poll(now, rules), now + rules.idle_grace), warning)
 
 
 def _at_rest(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
     since = now if wait.idle_since is None else wait.idle_since
     wait = replace(wait, idle_since=since)
     if now >= since + rules.idle_grace:
-        return wait, MissFile(now - since) if rules.strict else FallBackToOutput()
-    return wait, Look(min(_next_poll(now, rules), since + rules.idle_grace))
+        return wait, FileMissing(now - since) if rules.strict else FallBackToOutput()
+    return wait, KeepWaiting(min(_next_poll(now, rules), since + rules.idle_grace))
 
 
 def _next_poll(now: float, rules: HandoffRules) -> float:

@@ -25,7 +25,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.errors import FlowError, StateError
-from cli_agent_orchestrator.handoff.replies import Sent
+from cli_agent_orchestrator.handoff.prompt import Sent
 from cli_agent_orchestrator.pipeline.flow import DONE, Flow, FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from cli_agent_orchestrator.pipeline.packaged import LOOP, packaged_flow

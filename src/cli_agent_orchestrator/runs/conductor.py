@@ -16,6 +16,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     PromptError,
     ResumeError,
+    Stopped,
     UnknownName,
     UsageError,
 )
@@ -30,7 +31,6 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
@@ -39,7 +39,7 @@ from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
     find_objections,
-    settle_settings,
+    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -251,7 +251,7 @@ class Conductor:
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
         ):
-            state = runner.settle(saved)
+            state = runner.record_archived_reply(saved)
             lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)
@@ -331,7 +331,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = settle_settings(began_with, request.insisted, request.settings)
+        resumed = merge_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(

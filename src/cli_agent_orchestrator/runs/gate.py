@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.pipeline.check import CheckResult
 
 SECRETS = ("CAO_TOKEN",)

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.retry import Retry
 
 AWAY_SECONDS = 20.0
 """How long there may be no server."""
-PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 0.5
+"""Somebody waits for it."""
 
 Answer = TypeVar("Answer")
 
@@ -26,12 +28,13 @@ def patiently(
 ) -> Answer:
     """Return the answer of the first server that takes the request."""
     stopped = stopped or threading.Event()
-    deadline = time.monotonic() + seconds
+    tries = Retry(time.monotonic())
     while True:
         try:
             return ask()
         except ApiUnreachable as error:
-            if error.maybe_received or time.monotonic() > deadline:
+            if error.maybe_received or tries.seconds(time.monotonic()) > seconds:
                 raise
-            if stopped.wait(PAUSE_SECONDS):
+            tries = tries.after_failure()
+            if stopped.wait(min(tries.pause, LONGEST_PAUSE_SECONDS)):
                 raise

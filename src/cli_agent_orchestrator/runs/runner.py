@@ -15,12 +15,17 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator.config import HandoffRules, LoopRules
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateError, TurnFailed
+from cli_agent_orchestrator.errors import (
+    OrchestratorError,
+    RunError,
+    StateError,
+    Stopped,
+    TurnFailed,
+)
 from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, Paused, Unpaused, tell_nobody
-from cli_agent_orchestrator.handoff.dispatch import Agents, Handoff, World
-from cli_agent_orchestrator.handoff.replies import Envelope, Reply, Sent, Source
+from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
+from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.handoff.vigil import Stopped
 from cli_agent_orchestrator.layout import PROMPT_LABEL
 from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.machine import (
@@ -143,7 +148,7 @@ class Runner:
                 self._note_work()
             raise
 
-    def settle(self, state: RunState) -> RunState:
+    def record_archived_reply(self, state: RunState) -> RunState:
         """Record the reply of the turn in flight if it is archived already; no agent is needed."""
         dispatch = state.progress.in_flight
         if dispatch is None or dispatch.turn != due_step(state):
@@ -153,7 +158,7 @@ class Runner:
             return state
         self._state = state
         path, response = kept
-        reply = Reply(response.text, path, dispatch.sequence, Source.ARCHIVE)
+        reply = Reply(response.text, path, dispatch.sequence, ReplySource.ARCHIVE)
         self._record(dispatch, reply, dispatch.worked)
         return self.state
 
@@ -169,10 +174,10 @@ class Runner:
         terminal_id = self.state.terminal_of(turn.role)
         try:
             reply = self._handoff.send_and_wait(
-                terminal_id, turn.role, prompt, envelope, self._keep_sent
+                terminal_id, turn.role, prompt, envelope, self._save_sent
             )
         except TurnFailed:
-            self._keep_sent(Sent.FAILED)
+            self._save_sent(Sent.FAILED)
             raise
         self._record(dispatch, reply, self._stopwatch.worked_by(self._clock.now()))
 
@@ -214,7 +219,7 @@ class Runner:
             self._stopwatch = self._stopwatch.see(event.status, event.at)
         self._tell(event)
 
-    def _keep_sent(self, sent: Sent) -> None:
+    def _save_sent(self, sent: Sent) -> None:
         """Save what has become known about the prompt in flight.
 
         That one failed says something only if the agent had it.

@@ -16,8 +16,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError
-from cli_agent_orchestrator.handoff.vigil import Stopped
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError, Stopped
 from cli_agent_orchestrator.runs.patience import patiently
 
 logger = logging.getLogger(__name__)

@@ -56,7 +56,7 @@ def test_the_first_output_is_looked_at_a_moment_later(watch: Watch) -> None:
     assert watch.take(5.0 + LEADING_EDGE).look == ("%1",)
 
 
-def test_more_output_before_the_look_settles_nothing_new(watch: Watch) -> None:
+def test_more_output_before_the_look_schedules_nothing_new(watch: Watch) -> None:
     watch.output("%1", 5.0)
     assert watch.output("%1", 5.001) is None
     assert watch.next_at() == 5.0 + LEADING_EDGE

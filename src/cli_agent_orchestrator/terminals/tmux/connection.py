@@ -147,7 +147,7 @@ class Connection(asyncio.SubprocessProtocol):
         if not self._open:
             return
         messages = self._parser.feed(data)
-        unasked = [message for message in messages if not self._is_settled(message)]
+        unasked = [message for message in messages if not self._is_handled(message)]
         if unasked and self._open:
             self._receiver.received(self, unasked)
 
@@ -162,7 +162,7 @@ class Connection(asyncio.SubprocessProtocol):
         if not self._ended.done():
             self._ended.set_result(None)
 
-    def _is_settled(self, message: Message) -> bool:
+    def _is_handled(self, message: Message) -> bool:
         match message:
             case Answer(ours=True):
                 self._answer(message)

@@ -86,10 +86,10 @@ async def take_over(connection: Connection, size: Size) -> Server:
     ]
     if lines:
         await connection.send(lines)
-    return Server(int(pid.text), await _list_settled(connection, int(pid.text)))
+    return Server(int(pid.text), await _list_with_exit_codes(connection, int(pid.text)))
 
 
-async def _list_settled(connection: Connection, server: int) -> list[PaneInfo]:
+async def _list_with_exit_codes(connection: Connection, server: int) -> list[PaneInfo]:
     """Return all tagged panes, the dead with their exit codes as far as they can be had."""
     for pause in (*CODE_LOOKS, None):
         [answer] = await connection.send([list_line()])

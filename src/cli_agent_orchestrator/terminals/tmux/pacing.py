@@ -76,7 +76,7 @@ class Watch:
         self._panes.pop(pane, None)
 
     def output(self, pane: str, now: float) -> float | None:
-        """Note that a program wrote; return when to look if that was not settled before."""
+        """Note that a program wrote; return when to look if that was not scheduled before."""
         state = self._panes.get(pane)
         if state is None:
             return None
@@ -87,14 +87,14 @@ class Watch:
         if state.busy and state.pausable and not state.paused:
             state.paused, state.still = True, False
             self._pauses.append(pane)
-        return self._settle(state, now)
+        return self._schedule(state, now)
 
     def touch(self, pane: str, now: float) -> float | None:
-        """Note a change that is no output; return when to look if that was not settled before."""
+        """Note a change that is no output; return when to look if that was not scheduled before."""
         state = self._panes.get(pane)
-        return self._settle(state, now) if state else None
+        return self._schedule(state, now) if state else None
 
-    def _settle(self, state: _Pane, now: float) -> float | None:
+    def _schedule(self, state: _Pane, now: float) -> float | None:
         if state.due is not None:
             return None
         if now - state.looked > self._interval:

@@ -4,8 +4,7 @@ from itertools import product
 
 import pytest
 
-from cli_agent_orchestrator.handoff.replies import Sent
-from cli_agent_orchestrator.handoff.resuming import AGAIN, Situation, Step, first_step
+from cli_agent_orchestrator.handoff.prompt import AGAIN, FirstStep, Sent, Situation, first_step
 from cli_agent_orchestrator.models import TerminalStatus
 
 ALL = [
@@ -24,31 +23,31 @@ def situations(*sent: Sent) -> list[Situation]:
 
 @pytest.mark.parametrize("seen", situations(Sent.NO))
 def test_what_was_never_sent_is_sent(seen: Situation) -> None:
-    assert first_step(seen) is Step.SEND
+    assert first_step(seen) is FirstStep.SEND
 
 
 @pytest.mark.parametrize("seen", situations(Sent.YES))
 def test_what_was_sent_is_waited_for_unless_its_turn_has_failed(seen: Situation) -> None:
-    assert first_step(seen) is (Step.ASK_AGAIN if seen.status is ERROR else Step.WAIT)
+    assert first_step(seen) is (FirstStep.ASK_AGAIN if seen.status is ERROR else FirstStep.WAIT)
 
 
 @pytest.mark.parametrize("seen", situations(Sent.MAYBE))
-def test_what_may_have_been_sent_is_settled(seen: Situation) -> None:
+def test_what_may_have_been_sent_is_found_out(seen: Situation) -> None:
     if seen.status is ERROR:
-        expected = Step.ASK_AGAIN
+        expected = FirstStep.ASK_AGAIN
     elif seen.responded:
-        expected = Step.WAIT
+        expected = FirstStep.WAIT
     elif seen.knows_keys:
-        expected = Step.SEND
+        expected = FirstStep.SEND
     else:
-        expected = Step.WAIT if seen.status in AT_WORK else Step.ASK_AGAIN
+        expected = FirstStep.WAIT if seen.status in AT_WORK else FirstStep.ASK_AGAIN
     assert first_step(seen) is expected
 
 
 @pytest.mark.parametrize("seen", situations(Sent.FAILED))
 def test_what_failed_is_asked_again_unless_somebody_made_it_go_on(seen: Situation) -> None:
     goes_on = seen.status is not ERROR and (seen.responded or seen.status in AT_WORK)
-    assert first_step(seen) is (Step.WAIT if goes_on else Step.ASK_AGAIN)
+    assert first_step(seen) is (FirstStep.WAIT if goes_on else FirstStep.ASK_AGAIN)
 
 
 def test_who_is_asked_again_is_told_that_nothing_is_to_be_done_twice() -> None:

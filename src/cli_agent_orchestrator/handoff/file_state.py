@@ -1,15 +1,15 @@
 """Is a file complete? A file that is still being written is not.
 
 A file is complete when it was closed after writing or moved to its place, and has not changed
-since. Where nobody tells of closing (a file that was there before we looked, a full event queue, a
-network drive, macOS) it is complete when it stays the same for a while; for a good while if its
-writer has been seen and has not been seen to close it.
+since. Where nobody reports the closing (a file that was there before the watch began, a full event
+queue, a network drive, macOS) it is complete when it stays unchanged for a while; for a good while
+if its writer has been noticed and has not been seen to close it.
 """
 
 from dataclasses import dataclass, replace
 from math import inf
 
-from cli_agent_orchestrator.handoff.mailbox import Change
+from cli_agent_orchestrator.models import FileChange
 
 WRITER_SECONDS = 10.0
 
@@ -24,11 +24,11 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FileState:
     """What is known about the file at one path."""
 
-    settle_seconds: float
-    """How long a file must stay the same if nobody tells of closing."""
+    unchanged_seconds: float
+    """How long a file must stay unchanged if nobody reports its closing."""
     signature: Signature | None = None
     since: float = 0.0
     """When the file was first seen in this form."""
@@ -39,14 +39,14 @@ class Sighting:
     closing: bool = False
     """Was it closed after it was last looked at?"""
 
-    def told(self, change: Change) -> "Sighting":
-        """Return what is known after the file watch has told of a change."""
-        if change is Change.TOUCHED:
+    def on_event(self, change: FileChange) -> "FileState":
+        """Return what is known after the file watch has reported a change."""
+        if change is FileChange.TOUCHED:
             return self
-        closed = change is Change.CLOSED
+        closed = change is FileChange.CLOSED
         return replace(self, closing=closed, writing=not closed)
 
-    def seen(self, signature: Signature | None, now: float) -> "Sighting":
+    def on_look(self, signature: Signature | None, now: float) -> "FileState":
         """Return what is known after a look at the file; None if it is not there."""
         if signature is None:
             return replace(self, signature=None, closing=False)
@@ -61,4 +61,4 @@ class Sighting:
             return inf
         if self.closed:
             return self.since
-        return self.since + (WRITER_SECONDS if self.writing else self.settle_seconds)
+        return self.since + (WRITER_SECONDS if self.writing else self.unchanged_seconds)

@@ -1,4 +1,4 @@
-"""Watches one response file and posts what happens to it."""
+"""Watches one file and reports what happens to it."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver
 
-from cli_agent_orchestrator.handoff.mailbox import Change, FileSignal, Post
+from cli_agent_orchestrator.models import FileChange
 
 if sys.platform == "linux":
     from watchdog.observers.inotify import InotifyFullEmitter
@@ -38,33 +38,39 @@ if sys.platform == "linux":
 else:
     from watchdog.observers import Observer
 
-TELLS_OF_CLOSING = sys.platform == "linux"
-
-Watch = Callable[[Path, Post], AbstractContextManager[None]]
+REPORTS_CLOSE = sys.platform == "linux"
+"""Does this system report that a file was closed?"""
 
 logger = logging.getLogger(__name__)
 
+OnChange = Callable[[FileChange], None]
+WatchFile = Callable[[Path, OnChange], AbstractContextManager[None]]
+
 
 class _Handler(FileSystemEventHandler):
-    """Turns what the system says about one file into signals."""
+    """Turns what the system says about one file into changes."""
 
-    def __init__(self, path: Path, post: Post) -> None:
-        self._path = path
-        self._post = post
+    def __init__(self, name: str, on_change: OnChange) -> None:
+        self._name = name
+        self._on_change = on_change
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         if event.is_directory:
             return
-        # By name alone: some systems tell the real path of a folder that was given by a link.
+        # By name alone: some systems report the real path of a folder that was given by a link.
         arrived = event.dest_path if event.event_type == "moved" else event.src_path
-        if Path(_text(arrived)).name != self._path.name:
+        if Path(_text(arrived)).name != self._name:
             return
-        change = _CHANGES.get(event.event_type) if TELLS_OF_CLOSING else Change.TOUCHED
+        change = _CHANGES.get(event.event_type) if REPORTS_CLOSE else FileChange.TOUCHED
         if change is not None:
-            self._post(FileSignal(self._path, change))
+            self._on_change(change)
 
 
-_CHANGES = {"modified": Change.WRITING, "closed": Change.CLOSED, "moved": Change.CLOSED}
+_CHANGES = {
+    "modified": FileChange.WRITING,
+    "closed": FileChange.CLOSED,
+    "moved": FileChange.CLOSED,
+}
 
 
 def _text(path: str | bytes) -> str:
@@ -72,16 +78,17 @@ def _text(path: str | bytes) -> str:
 
 
 @contextmanager
-def watch_file(path: Path, post: Post) -> Iterator[None]:
-    """Post what happens to a file while the context lasts; its folder must be there.
+def watch_file(path: Path, on_change: OnChange) -> Iterator[None]:
+    """Report what happens to a file while the context lasts; its folder must be there.
 
-    A system that allows no more watches is only slower: the file is still looked for.
+    `on_change` is called in a thread of its own. A system that allows no more watches is only
+    slower: whoever waits looks at the file now and then.
     """
     with ExitStack() as watching:
         try:
             observer = _observer()
             watching.callback(observer.stop)
-            observer.schedule(_Handler(path, post), str(path.parent))
+            observer.schedule(_Handler(path.name, on_change), str(path.parent))
             observer.start()
             watching.callback(_end, observer)
         except OSError as error:

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, HandoffError, NoResponseFile
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    ApiUnreachable,
+    HandoffError,
+    NoResponseFile,
+    Stopped,
+)
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.dispatch import Handoff, World
-from cli_agent_orchestrator.handoff.mailbox import Change, Post, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.replies import Envelope, Sent
-from cli_agent_orchestrator.handoff.vigil import Stopped
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.file_watch import OnChange
+from cli_agent_orchestrator.handoff.handoff import Handoff, World
+from cli_agent_orchestrator.handoff.mailbox import StatusSignal, WakeSignal
+from cli_agent_orchestrator.handoff.prompt import Envelope, Sent
+from cli_agent_orchestrator.models import FileChange, TerminalStatus
 from cli_agent_orchestrator.plain_files import LARGEST_TEXT
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
@@ -82,7 +88,7 @@ class TestReactingToEvents:
     def test_a_slow_writer_does_not_make_it_ask_for_every_line(self, stage: Stage) -> None:
         stage.status(0, PROCESSING)
         for line in range(1000):
-            stage.mailbox.at(4 + line / 1000, lambda: stage.tell(Change.WRITING))
+            stage.mailbox.at(4 + line / 1000, lambda: stage.tell(FileChange.WRITING))
         stage.file(5.5, "reply")
         stage.status(5.6, IDLE, told=True)
         assert wait(stage) == "reply"
@@ -104,7 +110,7 @@ class TestIncompleteFiles:
     def test_half_a_file_is_not_a_reply(self, stage: Stage) -> None:
         def write_half() -> None:
             stage.path.write_text("half")
-            stage.tell(Change.WRITING)
+            stage.tell(FileChange.WRITING)
 
         stage.mailbox.at(1, write_half)
         stage.file(8, "half and half")
@@ -137,7 +143,7 @@ class TestIncompleteFiles:
 
     def test_a_mended_file_is_told_of(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.path.write_bytes(b"caf\xe9"))
-        stage.mailbox.at(1, lambda: stage.tell(Change.CLOSED))
+        stage.mailbox.at(1, lambda: stage.tell(FileChange.CLOSED))
         assert wait(stage) == "caf\N{REPLACEMENT CHARACTER}"
         assert len(stage.told(EventKind.WARNING)) == 1
         assert "not UTF-8" in stage.told(EventKind.WARNING)[0]
@@ -285,7 +291,7 @@ def test_each_turn_of_an_agent_is_watched_over_anew(stage: Stage) -> None:
     watched: list[Path] = []
 
     @contextmanager
-    def watch(path: Path, post: Post) -> Iterator[None]:
+    def watch(path: Path, on_change: OnChange) -> Iterator[None]:
         watched.append(path)
         yield
 

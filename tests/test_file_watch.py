@@ -1,0 +1,85 @@
+"""Real files under a real watch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from cli_agent_orchestrator.file_watch import REPORTS_CLOSE, watch_file
+from cli_agent_orchestrator.models import FileChange
+
+LIMIT = 60
+
+pytestmark = pytest.mark.skipif(not REPORTS_CLOSE, reason="this system reports only touches")
+
+Changes = SimpleQueue[FileChange]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "watched").mkdir()
+    return tmp_path / "watched"
+
+
+@pytest.fixture
+def changes(folder: Path) -> Iterator[Changes]:
+    changes: Changes = SimpleQueue()
+    with watch_file(folder / "reply.md", changes.put):
+        yield changes
+
+
+def next_closed(changes: Changes) -> list[FileChange]:
+    """Return all changes up to the next closing."""
+    seen: list[FileChange] = []
+    while FileChange.CLOSED not in seen:
+        seen.append(changes.get(timeout=LIMIT))
+    return seen
+
+
+def test_a_file_that_is_written_is_reported_when_it_is_closed(
+    folder: Path, changes: Changes
+) -> None:
+    with (folder / "reply.md").open("w") as file:
+        file.write("first half")
+        file.flush()
+        assert changes.get(timeout=LIMIT) is FileChange.WRITING
+        file.write("second half")
+    assert next_closed(changes)[-1] is FileChange.CLOSED
+
+
+def test_a_file_that_is_renamed_to_its_place_is_complete(folder: Path, changes: Changes) -> None:
+    (folder / "draft").write_text("text")
+    (folder / "draft").rename(folder / "reply.md")
+    assert next_closed(changes) == [FileChange.CLOSED]
+
+
+def test_a_file_that_is_moved_in_from_elsewhere_is_complete(folder: Path, changes: Changes) -> None:
+    (folder.parent / "draft").write_text("text")
+    (folder.parent / "draft").rename(folder / "reply.md")
+    assert next_closed(changes) == [FileChange.CLOSED]
+
+
+def test_other_files_are_nobodys_business(folder: Path, changes: Changes) -> None:
+    (folder / "draft").write_text("first")
+    (folder / "other.md").write_text("other")
+    (folder / "draft").rename(folder / "reply.md")
+    # A change of the other file would have come before this one.
+    assert next_closed(changes) == [FileChange.CLOSED]
+
+
+def test_after_the_watch_nothing_is_reported(folder: Path) -> None:
+    changes: Changes = SimpleQueue()
+    with watch_file(folder / "reply.md", changes.put):
+        pass
+    (folder / "reply.md").write_text("reply")
+    assert changes.empty()
+
+
+def test_a_folder_that_cannot_be_watched_is_no_disaster(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes: Changes = SimpleQueue()
+    with watch_file(tmp_path / "missing" / "reply.md", changes.put):
+        assert changes.empty()
+    assert "cannot be watched and will be polled" in caplog.text
