@@ -56,6 +56,6 @@ def serve_runs(app: Starlette, runs: Runs) -> Starlette:
     return app
 
 
-async def document(request: Request) -> Json:
-    # Made when it is asked for, which is seldom.
+async def document(_: Request) -> Json:
+    # Made when it is asked for, which is seldom, and not at every start.
     return Json(describe(OPERATIONS))

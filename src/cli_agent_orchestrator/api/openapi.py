@@ -1,6 +1,7 @@
 """The OpenAPI document: everything that somebody needs who writes a client."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -110,6 +111,7 @@ def _named_schemas(operations: Sequence[Operation]) -> Json:
     return {name: schemas[name] for name in sorted(schemas.keys() - unnamed)}
 
 
+@cache
 def _schema(kind: Any) -> Json:
     (schema,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
     return schema
