@@ -78,6 +78,8 @@ PURE = [
     "handoff/file_state.py",
     "pipeline/*.py",
     "cli/remarks.py",
+    "cli/picture.py",
+    "cli/drawing.py",
     "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {

@@ -49,6 +49,7 @@ ENDING = 503
 """With `Retry-After`: nothing was done, because the server ends."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer: the scrollback of a terminal is far below."""
+LONGEST_ACTION = 200
 LARGEST_EVENT = 1024 * 1024
 """Bytes of an event on the stream; ours have a few hundred."""
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -473,6 +474,7 @@ def _event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent | None:
             at=float(fields.get("at", 0)),
             alive=fields.get("alive") is not False,
             exit_code=fields.get("exit_code"),
+            action=str(fields.get("action", ""))[:LONGEST_ACTION],
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None

@@ -8,6 +8,7 @@
     │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── BadFolder                   a working directory that cannot be used
+    │   ├── NotSteerable                what was asked of a run cannot be done as it stands
     │   ├── BadMessage                  a message that cannot be typed
     │   └── MessageTooLarge             a message over the limit
     ├── NotFound (LookupError)          no terminal or session of that name
@@ -99,6 +100,10 @@ class BadFolder(UsageError):
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"working directory {folder!r} {reason}")
         self.folder = folder
+
+
+class NotSteerable(UsageError):
+    """What was asked of a run cannot be done as it stands: it has ended, no review is due."""
 
 
 class BadMessage(UsageError):

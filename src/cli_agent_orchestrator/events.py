@@ -11,6 +11,7 @@ adds, a type or a field, is skipped, and what is missing or of another kind is n
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
@@ -47,6 +48,13 @@ class ServerChosen(Event):
     url: str
     how: str
     """Why it is the one, in words."""
+    named: bool = False
+    """Was it named? Then other commands find it only if it is named to them too."""
+
+    @property
+    def attach_prefix(self) -> str:
+        """What goes before `cao attach`, so that it finds the agents."""
+        return f"CAO_API={shlex.quote(self.url)} " if self.named else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,10 @@ class RunBegan(Event):
     """The roles whose agents were started for lost ones."""
     permissions: str = ""
     """What the agents may do without asking; empty if the server does not say it."""
+    max_rounds: int = 0
+    """After so many it has failed; 0 if that is not known."""
+    reviewers: tuple[str, ...] = ()
+    """The roles that review the work of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,10 @@ class EventKind(StrEnum):
     """The status of the terminal changed."""
     WAITING_FOR_PERSON = "waiting_for_person"
     """The agent asks something; `text` is the command that leads to its terminal."""
+    ACTION = "action"
+    """The agent does something else than before; `text` says what, in its own words."""
+    FILE_AWAITED = "file_awaited"
+    """It is at rest without its file; `text` says what is done about it, `until` when."""
     FILE_SEEN = "file_seen"
     """The response file is complete."""
     WARNING = "warning"
@@ -142,6 +158,8 @@ class HandoffEvent(Event):
     """Unix time; since when it is so."""
     round: int = 0
     cycle: int = 0
+    until: float | None = None
+    """Unix time; until when it can be so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +179,8 @@ class TurnEnded(Event):
     archive: str
     """Where the reply is kept."""
     reviewed: bool = True
+    reason: str = ""
+    """The first point against it in the agent's own words; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +218,92 @@ class Paused(Event):
 class Unpaused(Event):
     """The run goes on after a pause."""
 
+    ask: str = ""
+    """The id of what a person asked for; empty if nobody did."""
+
+    @property
+    def words(self) -> str:
+        return "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked(Event):
+    """A person wants the run to wait; what is under way is finished first."""
+
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return "pause after the present turn"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked(Event):
+    """A person ends the run and its agents."""
+
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return "stopped, with its agents"
+
+
+@dataclass(frozen=True, slots=True)
+class HintTaken(Event):
+    """A person has a hint for an agent; it gets it with its next prompt."""
+
+    role: str
+    """Empty for whoever is next."""
+    text: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"hint for {self.role or 'the next prompt'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChanged(Event):
+    """A person has changed a setting of the run; it counts from the next turn on."""
+
+    name: str
+    """Of the variable."""
+    value: str
+    before: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name.lower()} is {self.value} now; it was {self.before}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSkipped(Event):
+    """A person wants a review to count as approved."""
+
+    role: str
+    """The reviewer."""
+    round: int
+    cycle: int
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.role} skipped in round {self.round}, cycle {self.cycle}: it counts as approved"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskDeclined(Event):
+    """What a person asked for changes nothing."""
+
+    do: str
+    """What was asked for, as a word."""
+    text: str
+    """Why it changes nothing."""
+    ask: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Warned(Event):
@@ -233,10 +339,20 @@ RunEvent = (
     | CheckEnded
     | Paused
     | Unpaused
+    | PauseAsked
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | AskDeclined
     | Warned
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
+Steered = PauseAsked | Unpaused | StopAsked | HintTaken | SettingChanged | ReviewSkipped
+"""What a person did to a run; its report tells it."""
+Answer = Steered | AskDeclined
+"""What a run says to an ask."""
 
 TYPES: Mapping[str, type[RunEvent]] = {
     "run_opened": RunOpened,
@@ -250,6 +366,12 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "check_ended": CheckEnded,
     "paused": Paused,
     "unpaused": Unpaused,
+    "pause_asked": PauseAsked,
+    "stop_asked": StopAsked,
+    "hint_taken": HintTaken,
+    "setting_changed": SettingChanged,
+    "review_skipped": ReviewSkipped,
+    "ask_declined": AskDeclined,
     "run_warning": Warned,
     "run_ended": RunEnded,
     **{str(kind): HandoffEvent for kind in EventKind},

@@ -94,6 +94,8 @@ class Terminal(TerminalFacts):
     alive: bool = True
     exit_code: int | None = None
     """How the agent's program ended; a signal counts as 128 + its number."""
+    action: str = ""
+    """What the agent said last that it does, on one line; empty if it did not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class TerminalEvent:
     id: str
     """Resume point: `<server start>-<number>`; empty where resuming would lose something."""
     kind: str
-    """`status`, `removed`, or `snapshot` (the state at the moment of subscribing)."""
+    """`status`, `action`, `removed`, or `snapshot` (the state at the moment of subscribing)."""
     terminal_id: str
     session_name: str
     status: TerminalStatus
@@ -176,3 +178,5 @@ class TerminalEvent:
     """Unix time."""
     alive: bool = True
     exit_code: int | None = None
+    action: str = ""
+    """What the agent said last that it does, on one line."""

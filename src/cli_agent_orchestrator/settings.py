@@ -211,6 +211,10 @@ NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVI
 KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
 """What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
 
+UNCHANGEABLE = ("GATE", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD", "CLEANUP_ON_EXIT")
+CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
+"""What may change while a run goes on; the others have been told to agents, or may do harm."""
+
 LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
 
@@ -422,6 +426,30 @@ def canonical(name: str, text: str) -> str | None:
     except ConfigError:
         return None
     return values[name]
+
+
+def read_change(key: str, text: str) -> tuple[str, str]:
+    """Return the variable and the value of a setting that is to change in a run under way.
+
+    `("max-rounds", "012")` becomes `("MAX_ROUNDS", "12")`.
+    """
+    name = key.strip().upper().replace("-", "_").removeprefix("CAO_")
+    if name not in CHANGEABLE_NAMES:
+        known = ", ".join(one.lower() for one in CHANGEABLE_NAMES)
+        raise UsageError(f"{key.strip()!r} cannot be changed in a run; these can: {known}")
+    value = canonical(name, text)
+    if value is None or not text.strip():
+        raise ConfigError(name.lower(), text, _expected(BY_NAME[name]))
+    return name, value
+
+
+def _expected(setting: Setting) -> str:
+    match setting.kind:
+        case Kind.FLAG:
+            return "1 or 0"
+        case Kind.COUNT:
+            return f"a whole number of at least {setting.minimum}"
+    return "a number of seconds"
 
 
 def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:

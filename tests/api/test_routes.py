@@ -163,6 +163,7 @@ def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) ->
         "last_active": "2023-11-14T22:13:20.500000+00:00",
         "alive": False,
         "exit_code": 137,
+        "action": "",
         "permissions": None,
     }
 

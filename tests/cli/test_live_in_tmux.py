@@ -20,30 +20,29 @@ import sys
 from pathlib import Path
 from queue import SimpleQueue
 
-from cli_agent_orchestrator.events import RunEnded, TurnBegan, Warned
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.live import LiveView
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Turn
+from cli_agent_orchestrator.events import RunBegan, RunEnded, TurnBegan, TurnEnded, Warned
 
-
-class Screens:
-    def features(self):
-        return frozenset({"events"})
-
-    def get_output(self, terminal_id, mode):
-        return "\\n".join(f"row {n} " + "x" * 60 + " end" for n in range(9))
-
+NOON = 1_700_000_000.0
+ROLES = ("analyst", "analyst_review", "programmer", "programmer_review", "tester")
+AGENTS = {role: "an agent with a quite long name" for role in ROLES}
+WHY = "x" * 40 + " end"
 
 stopped = SimpleQueue()
 with Interrupts() as interrupts, LiveView(Path("/p"), refresh_seconds=0.05) as view:
-    view.connect(Screens(), "")
     print("\\n" * int(sys.argv[1]))
+    view.tell(RunBegan(NOON, "s", {}, AGENTS, "/p", max_rounds=8))
+    for role in ROLES:
+        view.tell(TurnBegan(NOON, role, 1, 2, 4, "0badcafe", AGENTS[role]))
+        led_to = "sent_back" if role != "programmer" else "delivered"
+        view.tell(TurnEnded(NOON, role, 1, 2, 4, led_to, "there", 1e7, "/p/004.md", True, WHY))
     for number in range(4):
-        view.tell(Warned(1_700_000_000.0, f"note {number} " + "word " * 12 + "done"))
-    view.tell(TurnBegan(1_700_000_000.0, "programmer", 1, 2, 4, "0badcafe", "codex"))
+        view.tell(Warned(NOON, f"note {number} " + "word " * 12 + "done"))
+    view.tell(TurnBegan(NOON, "programmer", 1, 2, 4, "0badcafe", AGENTS["programmer"]))
     interrupts.when_noted(lambda: stopped.put(True))
     stopped.get()
-    view.tell(RunEnded(1_700_000_000.0, FinalStatus.RUNNING, 1, 130, "stopped by a signal"))
+    view.tell(RunEnded(NOON, "RUNNING", 1, 130, "stopped by a signal"))
 print("the prompt of the shell")
 sys.stdin.read()
 """
@@ -114,27 +113,36 @@ def block(lines: list[str]) -> list[str]:
 
 def is_whole(lines: list[str]) -> bool:
     rows = block(lines)
-    return len(rows) == 7 and all(row.endswith(" end") for row in rows[1:])
+    return len(rows) == 11 and all(row.endswith(" end") for row in rows[6:-1])
 
 
 def is_cut(lines: list[str]) -> bool:
     rows = block(lines)
-    return len(rows) == 7 and all(row.endswith("…") for row in rows[1:])
+    return len(rows) == 11 and all(row.endswith("…") for row in rows[1:-1])
+
+
+def is_cut_and_low(lines: list[str]) -> bool:
+    """Is there no room for what has been?"""
+    rows = block(lines)
+    return len(rows) == 7 and all(row.endswith("…") for row in rows[1:-1])
 
 
 def is_clean(lines: list[str]) -> bool:
     """Is there one block, and does each line stand above it once? Lines are joined."""
     text = " ".join(lines)
     notes = [text.count(f"note {number} word") for number in range(4)]
-    blocks = text.count("▶ Round 1, cycle 2, programmer"), text.count("│ row")
-    return blocks == (1, 6) and notes == [1] * 4 and text.count("done") == 4
+    heads = text.count("▶ Round 1 of 8, cycle 2"), text.count("  ▶ programmer")
+    reasons = text.count("✗ 1.2 "), " ".join(block(lines)).count("✗ 1.2 ")
+    strip = text.count("tester  ")
+    clean = heads == (1, 1) and reasons[0] == reasons[1] and strip == 1
+    return clean and notes == [1] * 4 and text.count("done") == 4
 
 
 def test_a_resized_terminal_shows_the_block_once_and_whole(pane: Pane) -> None:
     for width, height, looks_right in (
         (50, 30, is_cut),
         (120, 30, is_whole),
-        (40, 12, is_cut),
+        (40, 12, is_cut_and_low),
         (100, 30, is_whole),
     ):
         pane.resize(width, height)

@@ -6,9 +6,10 @@ import os
 import re
 import subprocess
 import sys
-import threading
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 from rich.console import Console
@@ -27,6 +28,7 @@ from cli_agent_orchestrator.events import (
     RunBegan,
     RunEnded,
     RunEvent,
+    ServerChosen,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -54,7 +56,7 @@ from cli_agent_orchestrator.pipeline.review import (
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator.runs.events import turn_ended
 
-PREFIX = "CAO_API=http://127.0.0.1:5000 "
+SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
 NOON = 1_700_000_000.0
 TURN = Turn("analyst_review", 1, 2)
 BEGAN = TurnBegan(NOON, "analyst_review", 1, 2, 4, "0badcafe", "codex")
@@ -158,6 +160,13 @@ class TestWords:
         assert "missing: handoff, artifacts" in text
         assert "1 min 15 s, 004-analyst_review.md" in text
 
+    def test_the_reason_for_more_work_is_told_in_the_agents_own_words(self) -> None:
+        failed = replace(ended(Failed(TestVerdict(TestAnswer.FAIL), 2)), reason="2 tests fail")
+        assert "FAIL; round 2 follows “2 tests fail”  [1 min 15 s" in told(failed)
+
+    def test_the_beginning_says_how_many_rounds_there_may_be(self) -> None:
+        assert "Up to 8 rounds. Everything" in told(replace(RUN_BEGAN, max_rounds=8))
+
     @pytest.mark.parametrize(
         ("outcome", "tone"),
         [
@@ -190,6 +199,7 @@ class TestWords:
             handoff(EventKind.DISPATCHED),
             handoff(EventKind.FILE_SEEN, "/x"),
             handoff(EventKind.ACCEPTED, "/x"),
+            handoff(EventKind.ACTION, "Bash: make test"),
         ],
     )
     def test_what_every_turn_has_is_not_worth_a_line(self, event: HandoffEvent) -> None:
@@ -207,6 +217,10 @@ class TestWords:
             (handoff(EventKind.RESUMED), "has the prompt already"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
+            (
+                replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 30),
+                "is at rest without its file; it is reminded in 30.0 s if it does not come",
+            ),
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
             (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
@@ -250,33 +264,45 @@ class TestWords:
         assert line.text == "It is over"
 
 
-class FakeScreens:
-    """A server with one screen."""
+class Shown:
+    """A live view, and what it has written."""
 
-    def __init__(self, *features: str) -> None:
-        self._features = frozenset(features)
-        self.looked = threading.Event()
+    def __init__(self) -> None:
+        self._written = io.StringIO()
+        console = Console(file=self._written, force_terminal=True, width=100, height=40)
+        self.view = LiveView(Path("/p"), console, refresh_seconds=0.01)
 
-    def features(self) -> frozenset[str]:
-        return self._features
+    def __enter__(self) -> Self:
+        self.view.__enter__()
+        return self
 
-    def get_output(self, terminal_id: str, mode: str) -> str:
-        self.looked.set()
-        return "\n".join(f"line {n} of {terminal_id}" for n in range(9)) + "\n\n"
+    def __exit__(self, *raised: object) -> None:
+        self.view.__exit__(*raised)
+
+    @property
+    def text(self) -> str:
+        """All of it, without colours."""
+        return re.sub(r"\x1b\[[\d;]*m", "", self._written.getvalue())
+
+    def until(self, words: str, times: int = 1) -> None:
+        """Wait until something has been written; the picture is drawn again all the time."""
+        deadline = time.monotonic() + 60
+        while self.text.count(words) < times:
+            assert time.monotonic() < deadline, self.text[-2000:]
+            time.sleep(0.01)
 
 
 class TestViews:
     def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
         with PlainView(Path("/p")) as view:
-            view.connect(FakeScreens(), PREFIX)
+            view.tell(SERVER)
             view.tell(BEGAN)
             view.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe"))
             view.tell(handoff(EventKind.DISPATCHED))
-            view.disconnect()
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) == 2
-        assert lines[0][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
-        assert lines[1].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
+        assert len(lines) == 3
+        assert lines[1][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
+        assert lines[2].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
 
     @pytest.mark.parametrize(
         ("event", "fields"),
@@ -308,60 +334,55 @@ class TestViews:
         self, capsys: pytest.CaptureFixture[str], event: RunEvent, fields: dict[str, object]
     ) -> None:
         with JsonView() as view:
-            view.connect(FakeScreens(), PREFIX)
             view.tell(event)
-            view.disconnect()
         (line,) = capsys.readouterr().out.splitlines()
         found = json.loads(line)
         assert found["at"] == NOON
         assert {name: found[name] for name in fields} == fields
 
-    def test_a_terminal_shows_the_turn_and_the_last_lines_of_the_screen(self) -> None:
-        output = io.StringIO()
-        console = Console(file=output, force_terminal=True, width=100)
-        screens = FakeScreens("events")
-        with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
-            view.connect(screens, PREFIX)
-            view.tell(RUN_BEGAN)
-            view.tell(BEGAN)
-            view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
-            assert screens.looked.wait(60)
-            screens.looked.clear()
-            assert screens.looked.wait(60)
-            view.tell(ended(Passed()))
-            view.disconnect()
-        text = output.getvalue()
-        assert "The run begins" in text
-        assert "processing" in text
-        assert "line 8 of 0badcafe" in text
-        assert "line 2 of 0badcafe" not in text
-        assert "PASS" in text
+    def test_a_terminal_shows_lines_and_the_run_as_it_is_below_them(self) -> None:
+        with Shown() as shown:
+            shown.view.tell(RUN_BEGAN)
+            shown.view.tell(BEGAN)
+            shown.view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
+            shown.until("working")
+            shown.view.tell(ended(Passed()))
+        assert "The run begins" in shown.text
+        assert "▶ Round 1, cycle 2   total" in shown.text
+        assert "PASS" in shown.text
 
     def test_a_terminal_shows_who_is_still_being_started(self) -> None:
-        output = io.StringIO()
-        with LiveView(Path("/p"), Console(file=output, force_terminal=True, width=100)) as view:
-            view.tell(STARTING)
-            assert "▶ starting analyst (codex), tester (claude_code)  0:0" in output.getvalue()
-            view.tell(STARTED)
-            assert output.getvalue().count("▶ starting analyst (codex)  0:0") == 1
-            shown = output.getvalue().count("▶ starting")
-            view.tell(RUN_BEGAN)
-        assert output.getvalue().count("▶ starting") == shown
+        with Shown() as shown:
+            shown.view.tell(STARTING)
+            shown.until("▶ Starting 1 of 2")
+            shown.view.tell(STARTED)
+            shown.until("▶ Starting 2 of 2")
+            shown.view.tell(RUN_BEGAN)
+            written = shown.text.count("▶ Starting 2")
+            shown.view.tell(Warned(NOON, "odd"))
+        assert shown.text.count("▶ Starting 2") == written
+
+    def test_a_question_rings_the_bell_once(self) -> None:
+        asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
+        now = replace(asks, at=time.time() + 60)
+        with Shown() as shown:
+            for event in (BEGAN, asks, BEGAN, now, now):
+                shown.view.tell(event)
+        assert shown.text.count("\a") == 1
 
     def test_a_terminal_counts_the_seconds_of_a_delay_and_says_it_once(self) -> None:
-        output = io.StringIO()
-        console = Console(file=output, force_terminal=True, width=100)
-        with LiveView(Path("/p"), console) as view:
-            view.tell(BEGAN)
-            view.tell(delayed("its box\nholds text", 40))
-            assert re.search(r"! not delivered for \d+:\d\d: its box holds text", output.getvalue())
-            view.tell(delayed("its box\nholds text", 120))
-            view.tell(handoff(EventKind.DISPATCHED))
-            shown = output.getvalue().count("! not delivered")
-            view.tell(handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING))
-        assert output.getvalue().count("! not delivered") == shown
-        assert output.getvalue().count("waits to be given its message") == 1
-        assert output.getvalue().count("has its message now") == 1
+        with Shown() as shown:
+            shown.view.tell(BEGAN)
+            shown.view.tell(delayed("its box\nholds text", 40))
+            shown.until("holds text", times=2)
+            assert re.search(r"! not delivered for [\d:]+: its box holds text", shown.text)
+            shown.view.tell(delayed("its box\nholds text", 120))
+            shown.view.tell(handoff(EventKind.DISPATCHED))
+            written = shown.text.count("! not delivered")
+            shown.view.tell(Warned(NOON, "odd"))
+        assert shown.text.count("! not delivered") == written
+        assert shown.text.count("waits to be given its message") == 1
+        assert shown.text.count("has its message now") == 1
 
     def test_a_terminal_of_another_encoding_gets_question_marks(self) -> None:
         output = io.BytesIO()
@@ -369,7 +390,7 @@ class TestViews:
         with LiveView(Path("/p"), Console(file=file, force_terminal=True, width=100)) as view:
             view.tell(STARTING)
             view.tell(Warned(NOON, "größer"))
-        assert b"? starting analyst" in output.getvalue()
+        assert b"Starting 1 of 2" in output.getvalue()
         assert b"gr??er" in output.getvalue()
 
     @pytest.mark.parametrize(
@@ -396,11 +417,3 @@ class TestViews:
         finally:
             os.close(ours)
             os.close(theirs)
-
-    def test_a_server_that_cannot_show_screens_is_not_asked(self) -> None:
-        console = Console(file=io.StringIO(), force_terminal=True, width=100)
-        screens = FakeScreens()
-        with LiveView(Path("/p"), console, refresh_seconds=0.01) as view:
-            view.connect(screens, PREFIX)
-            view.tell(BEGAN)
-        assert not screens.looked.is_set()

@@ -13,7 +13,6 @@ from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.run_record import RunRecord
-from cli_agent_orchestrator.runs.turns import turns_of
 from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree
 
@@ -148,7 +147,7 @@ def test_a_run_of_any_flow_can_be_reported_on_from_its_events(
     rig.flow, rig.gate = packaged_flow(flow), "echo 3 passed"
     archive = rig.run(rig.begin()).progress.archive
     record = RunRecord("20261115-084037-k3f9", str(rig.folder), "", archive, "", "", 0.0)
-    found = report_of_record(record, turns_of(rig.events))
+    found = report_of_record(record, rig.events)
     assert list(found.notes) == reviewers
     assert evidence in found.evidence
     replies = [turn.reply for turn in found.turns]

@@ -18,7 +18,7 @@ from cli_agent_orchestrator.errors import (
 from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.file_watch import OnChange
 from cli_agent_orchestrator.handoff.handoff import Handoff, World
-from cli_agent_orchestrator.handoff.mailbox import StatusSignal, WakeSignal
+from cli_agent_orchestrator.handoff.mailbox import ActionSignal, StatusSignal, WakeSignal
 from cli_agent_orchestrator.handoff.prompt import Envelope, Sent
 from cli_agent_orchestrator.models import FileChange, TerminalStatus
 from cli_agent_orchestrator.plain_files import LARGEST_TEXT
@@ -307,3 +307,20 @@ def test_a_handoff_can_be_opened_and_closed_without_a_turn(stage: Stage) -> None
     with stage.handoff as handoff:
         assert handoff is stage.handoff
     stage.handoff.close()
+
+
+class TestReportingActions:
+    def test_what_the_agent_does_is_reported_when_it_is_news(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        for second, terminal, action in (
+            (1, TERMINAL, "Read: a.py"),
+            (2, TERMINAL, "Read: a.py"),
+            (3, "another", "Bash: make"),
+            (4, TERMINAL, ""),
+        ):
+            signal = ActionSignal(terminal, action)
+            stage.mailbox.at(second, partial(stage.mailbox.post, signal))
+        stage.file(5, "reply")
+        stage.status(6, COMPLETED, told=True)
+        assert wait(stage) == "reply"
+        assert stage.told(EventKind.ACTION) == ["Read: a.py", ""]

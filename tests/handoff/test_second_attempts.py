@@ -41,6 +41,17 @@ class TestReminders:
         assert stage.agents.sent[1].at - 1000 == 6 + RULES.idle_grace
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
 
+    def test_it_is_reported_until_when_a_file_is_waited_for_and_what_then(
+        self, stage: Stage
+    ) -> None:
+        stage.status(1, PROCESSING)
+        stage.status(5, IDLE)
+        with pytest.raises(NoResponseFile):
+            send(stage)
+        waits = [event for event in stage.events if event.kind is EventKind.FILE_AWAITED]
+        assert [event.text for event in waits] == ["it is reminded", "the run stops"]
+        assert waits[0].until == 1_700_000_000 + stage.agents.sent[1].at
+
     def test_a_resumed_turn_can_remind_in_the_same_words_again(
         self, stage: Stage, tmp_path: Path
     ) -> None:
@@ -157,11 +168,6 @@ class TestReminders:
         stage.file(45, "at last")
         send(stage, Envelope("turn-1", 1, reminder="ROUND: 1\nplease"))
         assert stage.agents.sent[1].message == "ROUND: 1\nplease"
-
-    def test_the_usual_words_quote_the_path_for_a_shell(self) -> None:
-        text = reminder_for(Path("/it's here/analyst_summary.md"))
-        assert "\nRESPONSE FILE INSTRUCTION\n" in text
-        assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
 
 
 class TestResuming:

@@ -17,6 +17,7 @@ from cli_agent_orchestrator.handoff.wait import (
     TimeOut,
     Wait,
     advance,
+    file_missing_in,
 )
 from cli_agent_orchestrator.models import TerminalStatus
 
@@ -206,3 +207,18 @@ class TestAPromptForAnAgentThatHadFailed:
 
     def test_an_error_after_any_work_is_a_new_one(self) -> None:
         assert isinstance(self.after((1, ERROR), (2, PROCESSING), (3, ERROR)), Fail)
+
+
+@pytest.mark.parametrize(
+    ("seen", "left"),
+    [
+        ([(1, PROCESSING)], None),
+        ([(1, PROCESSING), (2, IDLE)], None),
+        ([(1, PROCESSING), (2, IDLE), (7, IDLE)], 25),
+        ([(1, PROCESSING), (2, IDLE), (7, IDLE), (8, None)], None),
+        ([(1, PROCESSING), (2, IDLE), (7, IDLE), (8, PROCESSING)], None),
+        ([(1, IDLE), (7, IDLE)], None),
+    ],
+)
+def test_it_is_known_when_a_file_will_count_as_missing(seen: list[Seen], left: int | None) -> None:
+    assert file_missing_in(after(*seen)[0], RULES) == left

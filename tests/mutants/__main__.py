@@ -45,6 +45,7 @@ TESTS = {
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
+    "pipeline/front_matter.py": "pipeline/test_front_matter.py",
     "pipeline/task.py": "pipeline/test_task.py",
     "handoff/file_state.py": "handoff/test_file_state.py",
     "handoff/prompt.py": "handoff/test_prompt.py",
@@ -77,6 +78,7 @@ TESTS = {
     "layout.py": "test_layout.py",
     "retry.py": "test_retry.py",
     "cli/printable.py": "cli/test_printable.py",
+    "cli/proposals.py": "cli/test_proposals.py",
     "cli/remarks.py": "cli/test_remarks.py",
 }
 NOT_TRIED = {

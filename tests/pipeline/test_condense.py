@@ -10,6 +10,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_implementation,
     extract_review_notes,
     extract_test_evidence,
+    first_point,
 )
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
 from tests.pipeline.samples import ANALYST_SUMMARY, PROGRAMMER_SUMMARY
@@ -216,3 +217,30 @@ def test_a_huge_reply_is_condensed(filler: str) -> None:
     text = filler * (300_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
     for extract in EXTRACTS:
         assert len(split_lines(extract(text, 30))) <= 30
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("REVIEW_NOTES:\n\n- **Rounding** is wrong in `total`", "Rounding is wrong in `total`"),
+        ("**REVIEW_NOTES:** the tests lack a case\nmore", "the tests lack a case"),
+        ("RESULT: FAIL\nEVIDENCE: 1) `make test`  fails", "`make test` fails"),
+        ("REVIEW_RESULT: REVISE\n## Notes\nx", "Notes"),
+        ("EVIDENCE:\n```\n$ make\n```\nIt does not build", "It does not build"),
+        ("> quoted\tpoint", "quoted point"),
+        ("__init__.py is empty", "__init__.py is empty"),
+        ("-5 is returned", "-5 is returned"),
+        ("RESULTS differ", "RESULTS differ"),
+        ("RESULT: FAIL", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_point_is_told_without_its_marks(text: str, point: str) -> None:
+    assert first_point(text) == point
+
+
+@given(st.text())
+def test_a_first_point_is_one_line_of_bounded_length(text: str) -> None:
+    point = first_point(text)
+    assert len(point.splitlines()) <= 1
+    assert len(point) <= 200

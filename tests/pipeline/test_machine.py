@@ -24,6 +24,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     SentBack,
     judge_reply,
     next_step,
+    reason_against,
     record_reply,
 )
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
@@ -408,3 +409,29 @@ def test_a_run_of_gigantic_replies_can_be_sent_saved_and_read_again() -> None:
         prompt = build_prompt(due(state), state, briefing)
         assert len(prompt.encode()) < MESSAGE_LIMIT
     assert len(json.dumps(to_json(state))) < LARGEST_STATE
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "reason"),
+    [
+        ("analyst_review", "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- look again", "look again"),
+        ("tester", "RESULT: FAIL\nEVIDENCE:\n2 tests fail", "2 tests fail"),
+        ("tester", "RESULT: PASS\nEVIDENCE:\nall pass", ""),
+        ("analyst", "a summary", ""),
+    ],
+)
+def test_the_reason_for_more_work_is_the_first_point_of_the_reply(
+    role: str, text: str, reason: str
+) -> None:
+    outcome = judge_reply(new_state(), Turn(role, 1, 1), text, RULES)
+    assert reason_against(outcome, text) == reason
+
+
+def test_an_approval_that_does_not_count_says_itself_why() -> None:
+    outcome = SentBack(ReviewVerdict(ReviewAnswer.APPROVED, (TooEarly(1, 2),)), 2)
+    assert reason_against(outcome, REVISE) == ""
+
+
+def test_the_last_round_and_the_last_cycle_have_their_reasons_too() -> None:
+    assert reason_against(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 2), "it broke") == "it broke"
+    assert reason_against(CyclesUsedUp(ReviewVerdict(ReviewAnswer.REVISE), 2), REVISE)

@@ -243,6 +243,12 @@ def trouble(name: str) -> dict[str, object]:
     return {"type": "session.error", "properties": {"sessionID": "s", "error": error}}
 
 
+def running(tool: str, given: dict[str, object]) -> dict[str, object]:
+    state = {"status": "running", "input": given}
+    about = {"type": "tool", "messageID": "a", "callID": "c", "tool": tool, "state": state}
+    return {"type": "message.part.updated", "properties": {"part": about}}
+
+
 HELPER = {"type": "session.created", "properties": {"info": {"id": "h", "parentID": "s"}}}
 ANSWER = [message("u", "user"), message("a", "assistant")]
 
@@ -271,6 +277,11 @@ ANSWER = [message("u", "user"), message("a", "assistant")]
             [trouble("MessageAbortedError"), status("idle")],
             [AgentSignal(SignalKind.INTERRUPTED, "interrupted")],
         ),
+        (
+            [*ANSWER, running("bash", {"command": "make"}), running("bash", {"command": "make"})],
+            [AgentSignal(SignalKind.ACTING, "acts", action="bash: make")],
+        ),
+        ([*ANSWER, running("list", {})], [AgentSignal(SignalKind.ACTING, "acts", action="list")]),
         ([HELPER, status("busy", "h"), status("idle", "h")], []),
         ([status("retry")], [AgentSignal(SignalKind.WORKING, "retrying")]),
         (

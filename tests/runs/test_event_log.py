@@ -13,7 +13,6 @@ from cli_agent_orchestrator.runs.event_log import (
     EventLog,
     EventReader,
     Follower,
-    follow,
     read_events,
 )
 
@@ -165,7 +164,7 @@ def test_following_ends_when_the_process_is_gone(folder: Folder) -> None:
 
 def test_what_has_ended_is_told_and_no_more(folder: Folder) -> None:
     write(folder, "a", "b")
-    assert [event.seq for event in follow(folder, after=1)] == [2]
+    assert [event.seq for event in Follower(folder, after=1)] == [2]
 
 
 def test_whoever_follows_can_be_stopped(folder: Folder) -> None:

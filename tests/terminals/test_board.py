@@ -204,3 +204,44 @@ async def test_who_has_waited_long_enough_does_not_look_given_up() -> None:
     while not waiting.done():
         assert not waiting.cancelling()
         await asyncio.sleep(0)
+
+
+def acts(what: str) -> AgentSignal:
+    return AgentSignal(SignalKind.ACTING, "PreToolUse", action=what)
+
+
+async def test_what_an_agent_does_is_told_when_it_changes_and_not_too_often() -> None:
+    board, live = board_with_codex()
+    events = board.log.subscribe("1-0")
+    board.signal(live, Source.HOOK, STARTED, at=5)
+    for what in ("read", "read", "edit", "test"):
+        board.signal(live, Source.HOOK, acts(what), at=6)
+    assert live.public().action == "test"
+    async with asyncio.timeout(60):
+        seen = [await anext(events) for _ in range(3)]
+    await events.aclose()
+    assert [(event.kind, event.action) for event in seen] == [
+        ("status", ""),
+        ("action", "read"),
+        ("action", "test"),
+    ]
+    board.remove(live)
+
+
+async def test_what_an_agent_does_leaves_its_status_alone() -> None:
+    board, live = board_with_codex()
+    waits = AgentSignal(SignalKind.WAITING, "PermissionRequest", agent="")
+    for signal in (STARTED, waits, acts("read")):
+        board.signal(live, Source.HOOK, signal, at=5)
+    assert live.status is TerminalStatus.WAITING_USER_ANSWER
+    board.remove(live)
+
+
+async def test_an_agent_that_has_finished_does_nothing() -> None:
+    board, live = board_with_codex()
+    for signal in (STARTED, acts("read"), STARTED):
+        board.signal(live, Source.HOOK, signal, at=5)
+    assert live.public().action == "read"
+    board.signal(live, Source.HOOK, COMPLETE, at=6)
+    assert live.public().action == ""
+    board.remove(live)

@@ -1,5 +1,6 @@
 """What requests say besides a body: the names in a path, the query, and headers."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -30,6 +31,20 @@ class RunPath(Struct):
 class TurnPath(Struct):
     run: RunId
     sequence: Annotated[int, Meta(ge=0)]
+
+
+class Verb(StrEnum):
+    """What can be asked of a run in one word."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class SteerPath(Struct):
+    run: RunId
+    do: Verb
 
 
 class IdentityQuery(Struct):

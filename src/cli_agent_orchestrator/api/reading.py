@@ -12,9 +12,8 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from cli_agent_orchestrator.api.schemas import BODY_LIMIT
+from cli_agent_orchestrator.api.schemas import RequestBody
 from cli_agent_orchestrator.errors import MessageTooLarge
-from cli_agent_orchestrator.models import MESSAGE_LIMIT
 
 # Object missing required field `message`
 MISSING_PATTERN = r"Object missing required field `(?P<field>[^`]+)`"
@@ -50,8 +49,8 @@ def _convert(place: str, given: Mapping[str, object], kind: Kind) -> object:
 
 async def read_body(request: Request, kind: Kind) -> object:
     """Return what a JSON body holds; None if there is none and the handler can do without."""
-    body = await _whole_body(request)
     struct, required = body_of(kind)
+    body = await _whole_body(request, struct)
     if not body and not required:
         return None
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -60,7 +59,7 @@ async def read_body(request: Request, kind: Kind) -> object:
     return _parse(body, struct)
 
 
-def body_of(kind: Kind) -> tuple[Any, bool]:
+def body_of(kind: Kind) -> tuple[type[RequestBody], bool]:
     """Return the Struct of a body, and whether there must be one: `Struct | None` need not be."""
     struct, *others = get_args(kind) or [kind]
     return struct, not others
@@ -78,16 +77,16 @@ def _parse(body: bytes, kind: Kind) -> object:
     raise HTTPException(422, problem)
 
 
-async def _whole_body(request: Request) -> bytes:
+async def _whole_body(request: Request, struct: type[RequestBody]) -> bytes:
     """Return the whole body, or give up as soon as it is known to be too large."""
-    announced = request.headers.get("content-length", "0")
-    if int(announced) > BODY_LIMIT:
-        raise MessageTooLarge(int(announced), MESSAGE_LIMIT)
+    announced = int(request.headers.get("content-length", "0"))
+    if announced > struct.most_bytes:
+        raise MessageTooLarge(announced, struct.most_text)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > BODY_LIMIT:
-            raise MessageTooLarge(len(body), MESSAGE_LIMIT)
+        if len(body) > struct.most_bytes:
+            raise MessageTooLarge(len(body), struct.most_text)
     return bytes(body)
 
 

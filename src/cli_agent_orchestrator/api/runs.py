@@ -10,8 +10,16 @@ from cli_agent_orchestrator.api.backend import Backend, Following, Runs
 from cli_agent_orchestrator.api.events import EVENT_STREAM, EventStream, sse_bytes
 from cli_agent_orchestrator.api.messages import check_size
 from cli_agent_orchestrator.api.operations import Answer, operation
-from cli_agent_orchestrator.api.parameters import RunEventsHeaders, RunPath, TurnPath
+from cli_agent_orchestrator.api.parameters import (
+    RunEventsHeaders,
+    RunPath,
+    SteerPath,
+    TurnPath,
+)
 from cli_agent_orchestrator.api.schemas import (
+    AskedBody,
+    ChangeBody,
+    HintBody,
     Json,
     NewRunBody,
     RunBody,
@@ -22,6 +30,11 @@ from cli_agent_orchestrator.api.schemas import (
 from cli_agent_orchestrator.events import RunEvent, to_json
 
 logger = logging.getLogger(__name__)
+
+STEERED = (
+    Answer(AskedBody),
+    Answer(AskedBody, 202, "Written down; the run has not heard of it yet."),
+)
 
 
 @operation("GET", "/runs", "List the runs, the newest first", Answer(list[RunBody]))
@@ -59,6 +72,47 @@ async def start_run(runs: Runs, body: NewRunBody) -> Json:
 )
 async def get_run(runs: Runs, path: RunPath) -> Json:
     return Json(await asyncio.to_thread(runs.get, path.run))
+
+
+@operation(
+    "POST",
+    "/runs/{run}/hint",
+    "Tell an agent something with its next prompt",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+)
+async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
+    return await steered(runs, path.run, "hint", role=body.role, text=body.text)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/set",
+    "Let a run go on by another value of a setting",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+)
+async def change_setting(runs: Runs, path: RunPath, body: ChangeBody) -> Json:
+    return await steered(runs, path.run, "set", name=body.name, value=body.value)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/{do}",
+    "Pause a run after the present turn, resume it, stop it, skip its review",
+    *STEERED,
+    errors=(404, 409, 422),
+    description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
+    "its own. `stop` ends its agents too.",
+)
+async def steer(runs: Runs, path: SteerPath) -> Json:
+    return await steered(runs, path.run, path.do)
+
+
+async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
+    """Answer 200 if the run does it, 202 if it has not heard of it yet."""
+    asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
+    return Json(asked, 200 if asked["heard"] else 202)
 
 
 @operation(
@@ -126,4 +180,13 @@ async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
         following.stop()
 
 
-OPERATIONS = (list_runs, start_run, get_run, get_turn, follow_run)
+OPERATIONS = (
+    list_runs,
+    start_run,
+    get_run,
+    hint,
+    change_setting,
+    steer,
+    get_turn,
+    follow_run,
+)

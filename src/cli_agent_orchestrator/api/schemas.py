@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse
@@ -32,6 +32,8 @@ SERVICE_NAME = "cli-agent-orchestrator"
 FEATURES = tuple(feature.value for feature in Feature)
 BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
 """Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
+ASK_LIMIT = 64 * 1024
+"""Bytes of what is asked of a run."""
 
 Shown = Terminal | Delivery | Evidence | TerminalEvent
 """Values whose fields are shown under their own names."""
@@ -106,6 +108,13 @@ class TerminalBody(Body):
         int | None,
         Meta(description="How the program ended; a signal counts as 128 + its number."),
     ]
+    action: Annotated[
+        str,
+        Meta(
+            description="What the agent said last that it does; empty if it did not say.",
+            examples=["Bash: make test"],
+        ),
+    ]
     permissions: Annotated[
         str | None,
         Meta(
@@ -120,7 +129,15 @@ class SessionBody(Body):
     terminals: list[TerminalBody]
 
 
-class InputBody(Struct):
+class RequestBody(Struct):
+    """What a request brings; fields that are not known are ignored."""
+
+    most_bytes: ClassVar[int] = BODY_LIMIT
+    most_text: ClassVar[int] = MESSAGE_LIMIT
+    """How much text that is: JSON may take more bytes than the text in it."""
+
+
+class InputBody(RequestBody):
     """What is typed into a terminal; fields that are not known are ignored."""
 
     message: Annotated[
@@ -128,7 +145,7 @@ class InputBody(Struct):
     ]
 
 
-class StepBody(Struct):
+class StepBody(RequestBody):
     """An agent and what it is asked; fields that are not known are ignored."""
 
     provider: Annotated[Name, Meta(examples=["codex"])]
@@ -203,7 +220,8 @@ class EventBody(Body):
 
     id: Annotated[str, Meta(examples=["67c2d1f0-17"])]
     kind: Annotated[
-        str, Meta(description="`status`, `removed` or `snapshot`.", examples=["status"])
+        str,
+        Meta(description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]),
     ]
     terminal_id: str
     session_name: str
@@ -212,6 +230,7 @@ class EventBody(Body):
     at: Time
     alive: bool
     exit_code: int | None
+    action: Annotated[str, Meta(examples=["Bash: make test"])]
 
 
 class RunBody(Body):
@@ -225,6 +244,9 @@ class RunBody(Body):
     started: Time
     ended: float | None
     providers: Annotated[dict[str, str], Meta(description="The agent of each role.")]
+    terminals: Annotated[
+        dict[str, str], Meta(description="Ids by role, as long as the agents are there.")
+    ]
 
 
 class RunTurnBody(Body):
@@ -262,9 +284,6 @@ class RunDetailBody(RunBody):
     reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
     exit_code: int | None
     session_name: str
-    terminals: Annotated[
-        dict[str, str], Meta(description="Ids by role, as long as the agents are there.")
-    ]
     settings: dict[str, SavedSettingBody]
     turns: list[RunTurnBody]
 
@@ -277,7 +296,7 @@ class RunEventBody(Struct):
     type: Annotated[str, Meta(examples=["turn_began"])]
 
 
-class NewRunBody(Struct):
+class NewRunBody(RequestBody):
     """A run to be started; fields that are not known are ignored."""
 
     wd: Annotated[Path, Meta(examples=["/home/ada/shop"])]
@@ -288,6 +307,35 @@ class NewRunBody(Struct):
     ] = {}
     resume: Annotated[bool | None, Meta(description="As `--resume` and `--no-resume`.")] = None
     replace_terminals: bool = False
+
+
+class AskBody(RequestBody):
+    """What is asked of a run: little."""
+
+    most_bytes: ClassVar[int] = ASK_LIMIT
+    most_text: ClassVar[int] = ASK_LIMIT
+
+
+class HintBody(AskBody):
+    """What an agent is to be told with its next prompt."""
+
+    text: Annotated[str, Meta(examples=["The parser is in src/reader.py."])]
+    role: Annotated[
+        str | None,
+        Meta(description="Whose next prompt; else the next one.", examples=["programmer"]),
+    ] = None
+
+
+class ChangeBody(AskBody):
+    """A setting of a run that is to change."""
+
+    name: Annotated[str, Meta(examples=["max_rounds"])]
+    value: Annotated[str, Meta(examples=["12"])]
+
+
+class AskedBody(Body):
+    heard: Annotated[bool, Meta(description="False if the run has not heard of it yet.")]
+    text: Annotated[str, Meta(examples=["The run pauses when the present turn has ended."])]
 
 
 class ProblemBody(Body):

@@ -54,8 +54,8 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
 def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
     try:
         state = conductor.run()
-    except Stopped:
-        _end(conductor, interrupts.exit_code, STOPPED)
+    except Stopped as stopped:
+        _end(conductor, interrupts.exit_code, STOPPED if interrupts.noted else str(stopped))
         return interrupts.exit_code
     except OrchestratorError as error:
         usage = isinstance(error, UsageError)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import click
@@ -114,16 +113,11 @@ def find_or_start(
 def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
     """Yield what waits, for so many seconds at most, until something happens to a file."""
     with importing():  # heavy, and seldom needed
-        from cli_agent_orchestrator.file_watch import watch_file
+        from cli_agent_orchestrator.file_watch import Waker, watch_file
 
-    changes: SimpleQueue[object] = SimpleQueue()
-
-    def wait(seconds: float) -> None:
-        with suppress(Empty):
-            changes.get(timeout=seconds)
-
-    with watch_file(path, changes.put):
-        yield wait
+    waker = Waker()
+    with watch_file(path, waker.wake):
+        yield waker.wait
 
 
 @contextmanager

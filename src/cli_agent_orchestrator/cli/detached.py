@@ -10,7 +10,6 @@ from cli_agent_orchestrator.cli.conduct import EXIT_ERROR, EXIT_USAGE, conduct
 from cli_agent_orchestrator.cli.run import build_request
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, to_line
-from cli_agent_orchestrator.runs.view import Screens
 
 
 class StartView:
@@ -24,12 +23,6 @@ class StartView:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        """Nothing is asked of the server."""
-
-    def disconnect(self) -> None:
-        """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
         self.write(to_line(event))

@@ -1,4 +1,4 @@
-"""Signals that end a run: noted by the handler, obeyed by the loop."""
+"""Signals that end a run, or the watching of one: noted by the handler, obeyed by the loop."""
 
 import os
 import signal
@@ -23,7 +23,9 @@ class Interrupts:
     thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notice: str = STOPPING) -> None:
+        """`notice` is what is said at once when one comes."""
+        self._notice = notice
         self.noted: int | None = None
         """The first signal that came."""
         self._stop: Callable[[], None] | None = None
@@ -64,7 +66,7 @@ class Interrupts:
         if self.noted is None:
             self.noted = number
             _write(1, ERASE_BLOCK if os.isatty(1) else "")
-            _write(2, STOPPING)
+            _write(2, self._notice)
             if self._stop is not None:
                 self._stop()
 

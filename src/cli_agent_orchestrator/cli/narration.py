@@ -9,16 +9,22 @@ from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
+    HintTaken,
+    PauseAsked,
     Paused,
+    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -27,6 +33,10 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
+
+Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+"""What people ask for."""
 
 
 class Tone(Enum):
@@ -60,6 +70,10 @@ TONES: Mapping[str, Tone] = {
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.FILE_AWAITED: (
+        "{who} is at rest without its file; {text} in {left} if it does not come",
+        Tone.QUIET,
+    ),
     EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
     EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
     EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
@@ -88,8 +102,7 @@ class Narration:
 
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self.attach_prefix = ""
-        """What goes before `cao`."""
+        self._attach_prefix = ""
         self._report = report
         self._unfinished = unfinished
         self._base = base
@@ -105,6 +118,7 @@ class Narration:
             case RunOpened():
                 return self._opened(event)
             case ServerChosen():
+                self._attach_prefix = event.attach_prefix
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
@@ -137,11 +151,12 @@ class Narration:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
+        most = f"Up to {event.max_rounds} rounds. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         count = _count(event.terminals)
         return Line(
             f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
-            f"Everything is kept in {self._short(event.archive)}"
+            f"{most}Everything is kept in {self._short(event.archive)}"
         )
 
     def _handoff(self, event: HandoffEvent) -> Line | None:
@@ -149,7 +164,7 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self.attach_prefix}{event.text}"
+                command = f"{self._attach_prefix}{event.text}"
                 return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
@@ -168,14 +183,15 @@ class Narration:
         if event.kind not in WORDS:
             return None
         words, tone = WORDS[event.kind]
-        return Line(words.format(who=who, text=event.text), tone)
+        left = duration((event.until or event.at) - event.at)
+        return Line(words.format(who=who, text=event.text, left=left), tone)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
             return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
-        stop = f"{self.attach_prefix}cao stop --session {event.session_left}"
+        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
@@ -198,8 +214,12 @@ def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     return f"Round {step.round}{cycle}, {step.role}"
 
 
-def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
+def _step_line(event: Step | Personal) -> Line:
     match event:
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+            return Line(f"By a person: {event.words}", Tone.ALERT)
+        case AskDeclined():
+            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
@@ -207,8 +227,9 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
-            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
-            text = f"{place(event)}: {event.detail}  [{kept}]"
+            kept = f", {Path(event.archive).name}" if event.archive else ""
+            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
+            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

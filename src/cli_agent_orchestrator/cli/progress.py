@@ -11,7 +11,7 @@ import click
 from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.events import RunEvent, to_line
-from cli_agent_orchestrator.runs.view import Screens, View
+from cli_agent_orchestrator.runs.view import View
 
 
 class PlainView:
@@ -25,12 +25,6 @@ class PlainView:
 
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        self._narration.attach_prefix = attach_prefix
-
-    def disconnect(self) -> None:
-        """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
@@ -46,12 +40,6 @@ class JsonView:
 
     def __exit__(self, *_: object) -> None:
         """Leave what was written."""
-
-    def connect(self, server: Screens, attach_prefix: str) -> None:
-        """Nothing is asked of the server."""
-
-    def disconnect(self) -> None:
-        """Nothing is asked of the server."""
 
     def tell(self, event: RunEvent) -> None:
         click.echo(to_line(event))

@@ -16,12 +16,14 @@ from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.events import RunEvent, Steered
 from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
 from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
 from cli_agent_orchestrator.pipeline.state import (
     FinalStatus,
+    PersonalAct,
     RunState,
     find_half_character,
     from_json,
@@ -37,6 +39,7 @@ from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
 
 EXCERPT_LINES = 30
+SKIPPED = "skipped"
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
@@ -67,6 +70,8 @@ class Report:
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
+    acts: Sequence[PersonalAct]
+    """What people did to it: hints, skips, changed settings, pauses."""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
 
@@ -119,11 +124,12 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             return replace(build_report(saved, places), reason=record.reason)
-    return report_of_record(record, turns_of(read_events(folder)))
+    return report_of_record(record, read_events(folder))
 
 
-def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
+def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
     """Return the report of a run from its own folder and its archive."""
+    turns = turns_of(events)
     last = {turn.role: turn for turn in turns if turn.outcome}
     texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
     tests = [turn for turn in last.values() if turn.outcome in TESTED]
@@ -148,6 +154,7 @@ def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
             if turn.outcome in REVIEWED and texts[role]
         },
         open_notes={},
+        acts=[PersonalAct(event.at, event.words) for event in events if isinstance(event, Steered)],
         reason=record.reason,
     )
 
@@ -163,7 +170,7 @@ def _journal_entry(turn: RunTurn) -> TurnRecord:
         ended=turn.ended or turn.began,
         worked=turn.seconds,
         outcome=turn.detail,
-        reply=turn.reply_name,
+        reply="" if turn.outcome == SKIPPED else turn.reply_name,
         source="",
         reviewed=turn.reviewed,
     )
@@ -216,13 +223,15 @@ def build_report(state: RunState, places: Places) -> Report:
             f"{opened.role}, round {opened.round}": opened.notes.text
             for opened in state.progress.open_notes
         },
+        acts=state.progress.acts,
     )
 
 
 def fields_of(found: Report) -> dict[str, Any]:
     """Return a report for programs."""
     fields = {name: getattr(found, name) for name in Report.__slots__}
-    return {**fields, "turns": [asdict(turn) for turn in found.turns]}
+    turns, acts = map(asdict, found.turns), map(asdict, found.acts)
+    return {**fields, "turns": list(turns), "acts": list(acts)}
 
 
 def markdown(found: Report) -> str:
@@ -230,6 +239,9 @@ def markdown(found: Report) -> str:
     parts = [f"# {_title(found)}", "\n".join(_facts(found))]
     if found.turns:
         parts += ["## Timeline", _table(found.turns)]
+    if found.acts:
+        lines = (f"- {_when(act.at)}: {one_line(act.text)}" for act in found.acts)
+        parts += ["## What people did", "\n".join(lines)]
     if found.evidence:
         parts += ["## What the tester found", _quote(found.evidence)]
     for role, notes in found.notes.items():

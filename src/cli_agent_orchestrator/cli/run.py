@@ -48,8 +48,10 @@ METAVARS = {
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
   See what it does:  cao watch {id}
-  List all runs:     cao runs
-  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
+  Tell its agents:   cao hint {id} "TEXT"
+  Let it wait:       cao pause {id}    (until cao resume {id})
+  End it:            cao stop {id}
+  List all runs:     cao runs"""
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
 
@@ -118,7 +120,7 @@ def run(
     resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does.
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -127,6 +129,18 @@ def run(
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
         given |= project_options(given, os.environ)
+    start(given, config_file, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+
+
+def start(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    *,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+) -> None:
+    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     request = build_request(given, os.environ, config_file, replace_terminals)
     if detach:
         _launch(given, config_file, replace_terminals, request.config, as_json)
@@ -222,7 +236,7 @@ def _launch(
         click.echo("cao: stopped before the run had begun", err=True)
         raise
     if not as_json:
-        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
+        click.echo(DETACHED.format(id=launched.run))
 
 
 def report_command(config: RunConfig, here: Path) -> str:

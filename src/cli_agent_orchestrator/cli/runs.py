@@ -10,20 +10,20 @@ from pathlib import Path
 
 import click
 
-from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
 
-EXIT_ERROR, EXIT_INTERRUPTED = 3, 130
+EXIT_ERROR = 3
 MOST_ROWS = 20
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
-LEFT = """
+LEFT = """\
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
-Resume it with `cao run` in {wd}"""
+Resume it with: cao resume {id}"""
 
 
 @click.command()
@@ -34,10 +34,10 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
-    paused       it waits to be resumed
-    interrupted  its process was killed; `cao run` in its folder resumes it
+    paused       it waits until `cao resume`
+    interrupted  its process was killed; `cao resume` resumes it
     PASS, FAIL   it has ended with this verdict
-    stopped      a person stopped it (Ctrl-C); `cao run` in its folder resumes it
+    stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     failed       an error stopped it; `cao report ID` says more
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
@@ -98,21 +98,24 @@ def watch(run: str | None, as_json: bool) -> None:
 
     Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
     """
-    from cli_agent_orchestrator.cli.progress import JsonView, PlainView  # not for a list
+    from cli_agent_orchestrator.cli.interrupts import Interrupts  # not for a list
+    from cli_agent_orchestrator.cli.progress import choose_view
     from cli_agent_orchestrator.events import RunEnded
-    from cli_agent_orchestrator.runs.event_log import follow
+    from cli_agent_orchestrator.runs.event_log import Follower
 
     state = state_folder(os.environ)
     found = find_run(state, run, Path.cwd().resolve())
-    view = JsonView() if as_json else PlainView(Path(found.wd), f"cao report {found.id}")
+    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}")
+    follower = Follower(run_folder(state, found.id))
     last = None
-    try:
-        for last in follow(run_folder(state, found.id)):
+    with Interrupts(notice="") as interrupts, view:
+        interrupts.when_noted(follower.stop)
+        for last in follower:
             view.tell(last)
-    except KeyboardInterrupt:
+    if interrupts.noted is not None:
         click.echo(LEFT.format(id=found.id), err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(interrupts.exit_code)
     if isinstance(last, RunEnded):
         sys.exit(last.exit_code)
-    click.echo(printable(KILLED.format(wd=found.wd)), err=True)
+    click.echo(KILLED.format(id=found.id), err=True)
     sys.exit(EXIT_ERROR)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,19 @@ from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.steer import stop_run
 from cli_agent_orchestrator.client import Answer, ApiClient
+from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 from cli_agent_orchestrator.models import Feature, TerminalStatus
+from cli_agent_orchestrator.runs.names import find_agent, is_surely_run
+from cli_agent_orchestrator.runs.registry import (
+    RunSummary,
+    choose_live_run,
+    choose_run,
+    list_runs,
+    runs_that_fit,
+)
 
 EXIT_UNCONFIRMED = 3
 UNKNOWN_ADVICE = (
@@ -61,10 +71,11 @@ def _table(terminals: Iterable[Listed]) -> Iterator[str]:
 def attach(terminal: str, api: str | None) -> None:
     """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-B D.
 
-    TERMINAL is an id, the beginning of one, or a name.
+    TERMINAL is an id, the beginning of one, or a name; or the role of an agent in the run of this
+    folder (`cao attach tester`), or in another run (`cao attach k3f9/tester`).
     """
     with connected(os.environ, api) as client:
-        found = find_terminal(client, terminal)
+        found = _find(client, terminal)
     if NOT_TOLD in (found.session, found.name):
         raise OrchestratorError(f"the server does not say in which window of tmux {found.id} is")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -95,7 +106,7 @@ def send(terminal: str, message: str | None, api: str | None) -> None:
     """
     text = message if message is not None else sys.stdin.read()
     with connected(os.environ, api) as client:
-        delivery = client.send_input(find_terminal(client, terminal).id, text)
+        delivery = client.send_input(_find(client, terminal).id, text)
     removed = delivery.removed_characters
     if removed:
         click.echo(f"{removed} control characters were removed from the message.", err=True)
@@ -118,7 +129,7 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
     Characters that would control your terminal are shown as �, unless --raw is given.
     """
     with connected(os.environ, api) as client:
-        text = client.get_output(find_terminal(client, terminal).id, mode)
+        text = client.get_output(_find(client, terminal).id, mode)
     if raw:
         click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
     else:
@@ -126,34 +137,94 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
 
 
 @click.command()
-@click.argument("terminals", nargs=-1)
+@click.argument("names", nargs=-1)
 @click.option("--session", "sessions", multiple=True, help="End all terminals of a session.")
 @click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
 @click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @api
 def stop(
-    terminals: tuple[str, ...], sessions: tuple[str, ...], yes: bool, api: str | None, **which: bool
+    names: tuple[str, ...], sessions: tuple[str, ...], yes: bool, api: str | None, **which: bool
 ) -> None:
-    """End TERMINALS: ask each agent to quit, and remove its window."""
-    if not (terminals or sessions or any(which.values())):
+    """End a run or terminals: ask each agent to quit, and remove its window.
+
+    NAMES are runs (the ID that `cao runs` lists, the beginning of it, or its last letters), which
+    are ended as Ctrl-C would, but with their agents; or terminals, by id or role. Without any name
+    it is the run of this folder, or the only one that is running.
+
+    \b
+    cao stop                  # the run of this folder, with its agents
+    cao stop k3f9             # that run
+    cao stop tester           # one agent of the run of this folder
+    cao stop --all            # all agents of this folder
+    """
+    runs = list_runs(state_folder(os.environ))
+    others = [name for name in names if not is_surely_run(runs, name)]
+    for name in names:
+        if name not in others:
+            stop_run(choose_run(runs, name, _here()))
+    if not (names or sessions or any(which.values())):
+        _stop_the_run(runs)
+    if others or sessions or any(which.values()):
+        with connected(os.environ, api) as client:
+            known = (
+                _choose_sessions(client, sessions, **which)
+                if sessions or any(which.values())
+                else {}
+            )
+            chosen = known | _choose_named(client, runs, others)
+            _end(client, chosen, ask=which["everywhere"] and not yes)
+
+
+def _stop_the_run(runs: Sequence[RunSummary]) -> None:
+    if not any(run.is_live for run in runs):
         raise UsageError(
-            "name a terminal, --session NAME, --all (in this folder) or --everywhere; "
-            "`cao ls` lists them"
+            "no run is running; name a terminal, --session NAME, --all (in this folder) or "
+            "--everywhere; `cao ls` lists them"
         )
-    with connected(os.environ, api) as client:
-        chosen = (
-            _choose_sessions(client, sessions, **which) if sessions or any(which.values()) else {}
-        )
-        for name in terminals:
-            found = find_terminal(client, name)
-            chosen[found.id] = found
-        if which["everywhere"] and chosen and not (yes or _agrees(chosen.values())):
-            click.echo("Nothing was ended.")
-            return
-        for terminal in chosen.values():
-            client.exit_terminal(terminal.id)
-            click.echo(f"Ended {terminal.label}")
+    stop_run(choose_live_run(runs, None, _here()))
+
+
+def _choose_named(
+    client: ApiClient, runs: Sequence[RunSummary], names: Sequence[str]
+) -> dict[str, Listed]:
+    """Return the terminals, by id, that are named; a name that is a run's after all ends that."""
+    chosen = {}
+    for name in names:
+        fitting = runs_that_fit(runs, name)
+        try:
+            found = _find(client, name)
+        except NotFound:
+            if not fitting:
+                raise
+            stop_run(choose_run(runs, name, _here()))
+            continue
+        live = [run.id for run in fitting if run.is_live]
+        if live:
+            raise UsageError(
+                f"{name!r} could be the run {live[0]} or the terminal {found.label}; write more"
+            )
+        chosen[found.id] = found
+    return chosen
+
+
+def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> None:
+    if ask and chosen and not _agrees(chosen.values()):
+        click.echo("Nothing was ended.")
+        return
+    for terminal in chosen.values():
+        client.exit_terminal(terminal.id)
+        click.echo(f"Ended {terminal.label}")
+
+
+def _find(client: ApiClient, text: str) -> Listed:
+    """Return the terminal that a text names: by role, by RUN/ROLE, by id or name."""
+    agent = find_agent(list_runs(state_folder(os.environ)), text, _here())
+    return find_terminal(client, agent or text)
+
+
+def _here() -> Path:
+    return Path.cwd().resolve()
 
 
 def _choose_sessions(
@@ -196,7 +267,7 @@ def explain(terminal: str, as_json: bool, api: str | None) -> None:
     with connected(os.environ, api) as client:
         if Feature.EXPLAIN not in client.features():
             raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
-        found = find_terminal(client, terminal)
+        found = _find(client, terminal)
         why = client.explain(found.id)
     if as_json:
         click.echo(json.dumps(why, indent=2))

@@ -12,6 +12,7 @@ from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.file_state import FileState, Signature
 from cli_agent_orchestrator.handoff.mailbox import (
+    ActionSignal,
     FileSignal,
     Signal,
     StatusSignal,
@@ -27,6 +28,7 @@ DELAY_SECONDS = 2.0
 """A delivery that takes longer is worth reporting."""
 DELAY_FACTOR = 3.0
 """It is reported again when it has taken so many times as long."""
+STOPS = "the run stops"
 
 T = TypeVar("T")
 
@@ -61,6 +63,7 @@ class TurnReporter:
         self._status: TerminalStatus | None = None
         self._silent = False
         self._file_seen = False
+        self._action = ""
         self._delay = ""
         self._delay_reported = 0.0
 
@@ -98,6 +101,18 @@ class TurnReporter:
         self._on_event(
             HandoffEvent(now, EventKind.DELAYED, *self._who, reason, since=now - seconds)
         )
+
+    def on_action(self, action: str) -> None:
+        """Report what the agent does, if it is news."""
+        if action != self._action:
+            self._action = action
+            self.report(EventKind.ACTION, action)
+
+    def on_missing_file(self, seconds: float, consequence: str) -> None:
+        """Report what is done if the file does not come within so many seconds."""
+        now = self._clock.now()
+        kind, until = EventKind.FILE_AWAITED, now + seconds
+        self._on_event(HandoffEvent(now, kind, *self._who, consequence, until=until))
 
     def on_silence(self, error: object) -> None:
         """Report that the server does not answer, unless that is known."""
@@ -230,6 +245,8 @@ class TurnWatch:
         self.reporter = reporter
         self.old_error = False
         """Was the terminal in error before the last prompt was sent?"""
+        self.if_missing = STOPS
+        """What is done if the agent stays at rest without its file."""
         self._mailbox = mailbox
         self._clock = clock
 
@@ -243,7 +260,7 @@ class TurnWatch:
         """Let time pass, but not beyond the next thing that happens to the terminal or its file."""
         until = self._clock.monotonic() + seconds
         while (signal := self._mailbox.listen(until)) is not None:
-            ignored = self.view.on_signal(signal) is Reaction.IGNORE
+            ignored = self._on_signal(signal) is Reaction.IGNORE
             if not ignored or self._clock.monotonic() >= until:
                 return
 
@@ -266,12 +283,19 @@ class TurnWatch:
             signal = self._mailbox.listen(until)
             if signal is None:
                 return self.view.look()
-            reaction = self.view.on_signal(signal)
+            reaction = self._on_signal(signal)
             if isinstance(reaction, Observation):
                 return reaction
             # The time too: signals that mean nothing must not keep us from looking.
             if reaction is Reaction.LOOK or self._clock.monotonic() >= until:
                 return self.view.look()
+
+    def _on_signal(self, signal: Signal) -> Observation | Reaction:
+        if isinstance(signal, ActionSignal):
+            if signal.terminal_id == self.agent.terminal_id:
+                self.reporter.on_action(signal.action)
+            return Reaction.IGNORE
+        return self.view.on_signal(signal)
 
     def _report(self, seen: Observation) -> None:
         if seen.status is None:

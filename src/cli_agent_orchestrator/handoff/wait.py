@@ -37,6 +37,8 @@ from cli_agent_orchestrator.retry import Retry
 
 # Looking without any pause would only burn two processors: ours and the server's.
 SHORTEST_PAUSE_SECONDS = 0.02
+RESTS_SECONDS = 1.0
+"""A file may come a little after its agent; a longer rest without it is worth reporting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,14 @@ def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, A
     if not wait.started and not wait.released:
         return _guarded(wait, seen.time, rules)
     return _at_rest(wait, seen.time, rules)
+
+
+def file_missing_in(wait: Wait, rules: HandoffRules) -> float | None:
+    """Return in how many seconds the file counts as missing; None if the agent hardly rests."""
+    if wait.idle_since is None or wait.silence is not None:
+        return None
+    rested = wait.seen_at - wait.idle_since
+    return rules.idle_grace - rested if rested >= RESTS_SECONDS else None
 
 
 def _pass_time(wait: Wait, seen: Observation) -> Wait:

@@ -48,6 +48,14 @@ LABEL_PATTERN = r"(?:\*\*|__)?(?P<title>[A-Za-z][\w '&()-]*?)(?:\*\*|__)? ?:(?:\
 NUMBERED_PATTERN = r"(?P<indent>\s*)(?P<number>\d{1,3})[.)]\s+(?P<title>\S.*)"
 # "- Behavior implemented: it parses"
 BULLET_PATTERN = r"(?P<indent>\s*)[-*+•]\s+(?P<label>\S.*)"
+# "- ", "## 2. ", "**REVIEW_NOTES:** ", "EVIDENCE: 1) "
+POINT_MARKS_PATTERN = (
+    r"^(?:\s+|[-+*•>]\s+|#{1,6}\s+|\*\*|\d{1,3}[.)]\s+"
+    r"|(?:REVIEW_NOTES|EVIDENCE)(?:\*\*)?\s*(?::|$)(?:\*\*)?)+"
+)
+# "RESULT: FAIL", "REVIEW_RESULT: REVISE"
+VERDICT_LINE_PATTERN = r"(?:REVIEW_)?RESULT\b"
+LONGEST_POINT = 200
 # Longer than any title; what is beyond is not looked at.
 TITLE_LIMIT = 100
 ITEM_WORDS = 6
@@ -108,6 +116,19 @@ def extract_handoff(text: str, max_lines: int) -> str:
 def extract_implementation(text: str, max_lines: int) -> str:
     """Return what a tester needs of a programmer's summary: files changed, behavior implemented."""
     return _extract_parts(split_lines(text), IMPLEMENTATION_PARTS, max_lines)
+
+
+def first_point(text: str) -> str:
+    """Return the first thing that notes or evidence say, on one line, without its marks.
+
+    >>> first_point("REVIEW_NOTES:\\n\\n- **Rounding** is wrong in `total`")
+    'Rounding is wrong in `total`'
+    """
+    for _, line in unfenced(split_lines(text)):
+        point = re.sub(POINT_MARKS_PATTERN, "", line[:LONGEST_POINT]).replace("**", "").strip()
+        if point and not re.match(VERDICT_LINE_PATTERN, point):
+            return " ".join(point.split())
+    return ""
 
 
 def excerpt_of(output: Output, text: str) -> Excerpt:

@@ -86,6 +86,8 @@ class SignalKind(Enum):
     """The conversation was shortened; a turn that runs goes on."""
     SUBMITTED = "submitted"
     WORKING = "working"
+    ACTING = "acting"
+    """A tool is about to be used; that says nothing about the status."""
     WAITING = "waiting"
     FINISHED = "finished"
     BACKGROUND = "background"
@@ -128,6 +130,8 @@ class AgentSignal:
     """Does the agent go on all the same if another program objects?"""
     ends_aloud: bool = False
     """Is the end of this turn told by a signal, unless a person stops it?"""
+    action: str = ""
+    """What is about to be done, on one line, of a signal that tells of it."""
 
 
 class Provider(Protocol):

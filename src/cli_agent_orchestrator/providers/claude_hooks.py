@@ -6,7 +6,8 @@ throw a prompt away or keep a turn from ending. What a hook prints would be show
 so ours print nothing.
 
     version   events that are new in it (a name it does not know breaks the settings of some)
-    1.0.84    SessionStart, UserPromptSubmit, PostToolUse, Notification, PreCompact, Stop
+    1.0.84    SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, Notification, PreCompact,
+              Stop
     1.0.85    SessionEnd
     2.0.45    PermissionRequest
     2.0.56    PostToolUseFailure
@@ -29,11 +30,13 @@ import json
 import shlex
 from typing import Any
 
+from cli_agent_orchestrator.providers.actions import action_line
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
 
 HOOKS_SINCE = {
     "SessionStart": (),
     "UserPromptSubmit": (),
+    "PreToolUse": (),
     "PostToolUse": (),
     "Notification": (),
     "PreCompact": (),
@@ -55,6 +58,19 @@ KEEP_HEAD = (
         f's/"{name}" *:.*/"in_background":false}}/'
         for name in ("tool_input", "tool_response", "error")
     ),
+)
+# Of a tool that is about to be used the beginning of what says most is kept: a command, a path.
+TELLING = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query")
+KEEP_TELLING = (
+    *(
+        part
+        for name in TELLING
+        for part in (
+            f's/"tool_input" *: *\\{{.*"{name}" *: *"(([^"\\]|\\\\.){{0,200}}).*/"told":"\\1"}}/',
+            "t",
+        )
+    ),
+    's/"tool_input" *:.*/"told":""}/',
 )
 
 KIND_OF_START = {"compact": SignalKind.SHORTENED, "clear": SignalKind.CLEARED}
@@ -94,9 +110,13 @@ def hook_command(event: str, event_file: str) -> str:
         line = shlex.quote(json.dumps({"hook_event_name": event}))
         return f"umask 077; {{ printf '%s\\n' {line} >> {file}; cat; }} > /dev/null 2>&1; exit 0"
     take = "cat"
+    named = f's/^{{/{{"hook_event_name":"{event}",/'
     if event in HEADS_ONLY:
-        named = f's/^{{/{{"hook_event_name":"{event}",/'
         take = "sed " + shlex.quote(";".join((named, *KEEP_HEAD)))
+    if event == "PreToolUse":
+        # The `t` of `sed` means a substitution since the last one, which is not to be this first.
+        parts = (named.replace("{", "\\{", 1), "t begin", ":begin", *KEEP_TELLING)
+        take = "sed -E " + " ".join(f"-e {shlex.quote(part)}" for part in parts)
     own = f"{file}.$$"
     return (
         f"umask 077; {{ {{ {take}; echo; }} > {own} && cat {own} >> {file}; rm -f {own}; }}"
@@ -136,7 +156,7 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return AgentSignal(SignalKind.SUBMITTED, event, ends_aloud=True)
         case "PreCompact":
             return AgentSignal(SignalKind.SHORTENING, event, ends_aloud=True)
-        case "PostToolUse" | "PostToolUseFailure":
+        case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
             return _read_tool(event, fields)
         case "PermissionRequest":
             asks = _with(event, fields.get("tool_name"))
@@ -162,6 +182,9 @@ def _read_start(fields: dict[str, Any]) -> AgentSignal:  # JSON
 
 
 def _read_tool(event: str, fields: dict[str, Any]) -> AgentSignal:  # JSON
+    if event == "PreToolUse":
+        action = action_line(str(fields.get("tool_name")), {"told": fields.get("told")})
+        return AgentSignal(SignalKind.ACTING, event, action=action)
     in_background = True if fields.get("in_background") is True else None
     return AgentSignal(
         SignalKind.WORKING,

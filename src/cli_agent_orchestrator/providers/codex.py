@@ -23,6 +23,7 @@ from cli_agent_orchestrator.providers.base import (
     Permissions,
     SignalKind,
 )
+from cli_agent_orchestrator.providers.codex_actions import TOOL_CALLS, action_of
 from cli_agent_orchestrator.providers.codex_dialogs import find_startup_dialog
 from cli_agent_orchestrator.providers.codex_transcript import (
     SHELL_MARK,
@@ -217,6 +218,8 @@ def _signal_of(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON ho
             return AgentSignal(SignalKind.INTERRUPTED, f"turn_aborted: {event.get('reason')}")
         case {"type": "error"}:
             return AgentSignal(SignalKind.FAILED, f"error: {event.get('message')}")
+        case {"type": str(kind)} if kind in TOOL_CALLS:
+            return AgentSignal(SignalKind.ACTING, kind, action=action_of(event))
         case _:
             return None
 
@@ -230,6 +233,8 @@ def _event(line: str) -> tuple[float | None, dict[str, Any]]:  # whatever JSON h
     match record:
         case {"type": "event_msg", "payload": dict(event)}:
             return _unix_time(record.get("timestamp")), event
+        case {"type": "response_item", "payload": dict(item)} if item.get("type") in TOOL_CALLS:
+            return _unix_time(record.get("timestamp")), item
         case {"type": "session_meta", "payload": dict(head)}:
             return None, {**head, "type": "session_meta"}
         case _:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers.actions import action_line
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     Dialog,
@@ -188,6 +189,9 @@ def read_signal(line: str) -> AgentSignal | None:
             return AgentSignal(SignalKind.FINISHED, "finished", answer=answer)
         case {"event": "failed", "message": str(message)}:
             return AgentSignal(SignalKind.FAILED, f"failed: {message}")
+        case {"event": "acts", "tool": str(tool)}:
+            action = action_line(tool, {"told": fields.get("told")})
+            return AgentSignal(SignalKind.ACTING, "acts", action=action)
         case {"event": "asks", "what": str(what)}:
             return AgentSignal(SignalKind.WAITING, f"asks: {what}")
         case {"event": str(event)} if event in KIND_OF_EVENT:

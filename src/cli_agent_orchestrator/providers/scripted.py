@@ -16,6 +16,7 @@ import json
 from dataclasses import dataclass
 
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.providers.actions import action_line
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     Dialog,
@@ -78,6 +79,7 @@ KIND_OF_EVENT = {
     "SessionStart": SignalKind.READY,
     "UserPromptSubmit": SignalKind.SUBMITTED,
     "PermissionRequest": SignalKind.WAITING,
+    "PreToolUse": SignalKind.ACTING,
     "PostToolUse": SignalKind.WORKING,
     "Stop": SignalKind.FINISHED,
     "StopFailure": SignalKind.FAILED,
@@ -177,6 +179,8 @@ def read_signal(line: str) -> AgentSignal | None:
     if kind is None:
         return None
     text = message if isinstance(message, str) else None
+    if kind is SignalKind.ACTING:
+        return AgentSignal(kind, event, action=action_line(text or "", {}))
     if kind is SignalKind.FINISHED:
         return AgentSignal(kind, event, answer=text)
     return AgentSignal(kind, f"{event}: {text}" if text else event)

@@ -1,7 +1,6 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -54,6 +53,7 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
+from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
@@ -67,7 +67,7 @@ from cli_agent_orchestrator.runs.run_record import (
     one_line,
     without_secrets,
 )
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
@@ -157,6 +157,8 @@ class Conductor:
         self.is_saved = False
         self._recorder = Recorder(given.state_folder, self._clock)
         self._is_open = False
+        self._opened = 0.0
+        self._agents_ended = False
         self._early: list[str] = []
         """What is to be said as soon as the run has an id."""
 
@@ -193,7 +195,7 @@ class Conductor:
             exit_code=exit_code,
             reason=reason,
             session_left=""
-            if self._state is None or self._config.cleanup_on_exit
+            if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
         )
         self._tell(ended)
@@ -270,8 +272,16 @@ class Conductor:
             if self._config.cleanup_on_exit:
                 stack.callback(lambda: exit_terminals(client, state))
             self._interrupts.when_noted(runner.stop)
+            folder = self._recorder.folder
+            if folder is not None:
+                heard = state.progress.heard
+                stack.enter_context(Listener(folder, heard, runner.hear, self._warn))
             try:
                 return runner.run(state)
+            except StoppedByPerson:
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise
             finally:
                 self._state = runner.state
 
@@ -280,26 +290,24 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
-            self._tell(ServerChosen(self._clock.now(), link.url, link.how))
             # Without API our own commands look in the state folder, and find the same server.
-            prefix = f"CAO_API={shlex.quote(config.api)} " if config.api_given else ""
-            self._view.connect(client, prefix)
+            named = config.api_given
+            self._tell(ServerChosen(self._clock.now(), link.url, link.how, named))
             if config.permissions and "permissions" not in client.features():
                 self._warn(
                     f"the server at {client.base_url} does not take --permissions: its agents may "
                     f"do what it was started with, not {config.permissions}"
                 )
-            try:
-                yield client
-            finally:
-                self._view.disconnect()
+            yield client
 
     def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
         config = self._config
         files = response_files(config.wd, state.progress.archive, state.flow)
         briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
         gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
-        plan = Plan(briefing, config.rules, config.handoff, gate if config.gate else None)
+        plan = Plan(
+            briefing, config.rules, config.handoff, gate if config.gate else None, self._opened
+        )
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 
@@ -417,6 +425,8 @@ class Conductor:
             resumed=resumed,
             replaced=replaced,
             permissions=permissions_of(client, state),
+            max_rounds=self._config.rules.limits.max_rounds,
+            reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )
         self._tell(began)
 
@@ -436,6 +446,7 @@ class Conductor:
         )
         run_id = self._recorder.start(record, resumed=resumed)
         self._is_open = True
+        self._opened = record.started
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 

@@ -168,10 +168,12 @@ class Agent:
     def _work(self, rule: Rule) -> Ran:
         """Change the files and run the commands; the first that fails gives the exit code."""
         for write in rule.write:
+            self._signals.tell(Event.PRE_TOOL_USE, f"write: {write.path}")
             self._workspace.change(write)
             self._note(f"changed {write.path}")
         results = []
         for argv in rule.run:
+            self._signals.tell(Event.PRE_TOOL_USE, f"run: {command_text(argv)}")
             ran = self._workspace.run(argv, self._console)
             results.append(ran)
             self._note(f"ran {command_text(argv)}: exit code {ran.exit_code}")

@@ -16,6 +16,7 @@ class Event(Enum):
     SESSION_START = "SessionStart"
     USER_PROMPT_SUBMIT = "UserPromptSubmit"
     PERMISSION_REQUEST = "PermissionRequest"
+    PRE_TOOL_USE = "PreToolUse"
     POST_TOOL_USE = "PostToolUse"
     STOP = "Stop"
     STOP_FAILURE = "StopFailure"

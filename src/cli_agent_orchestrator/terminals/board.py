@@ -22,6 +22,9 @@ from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
 from cli_agent_orchestrator.terminals.tracker import Source, Track
 
+ACTION_SECONDS = 0.25
+"""What an agent does is published no more often."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -90,8 +93,9 @@ class Board:
         if self._terminals.pop(live.row.id, None) is None:
             return
         self._forget_pane(live)
-        if live.upkeep.decay:
-            live.upkeep.decay.cancel()
+        for timer in (live.upkeep.decay, live.upkeep.action):
+            if timer is not None:
+                timer.cancel()
         if live.row.ready:
             self.log.publish(self._event("removed", live))
         live.notify()
@@ -193,7 +197,23 @@ class Board:
             if live.row.ready:
                 self.publish(live)
             self._when_told(live)
+        self._tell_action(live)
         live.notify()
+
+    def _tell_action(self, live: LiveTerminal) -> None:
+        """Publish what an agent does if that is news, but no more often than people can read."""
+        upkeep = live.upkeep
+        if upkeep.action is not None or upkeep.told_action == live.heard.action:
+            return
+        upkeep.told_action = live.heard.action
+        if live.row.ready:
+            self.log.publish(self._event("action", live))
+        loop = asyncio.get_running_loop()
+        upkeep.action = loop.call_later(ACTION_SECONDS, self._go_on_telling, live)
+
+    def _go_on_telling(self, live: LiveTerminal) -> None:
+        live.upkeep.action = None
+        self._tell_action(live)
 
     def _snapshot(self) -> Iterator[TerminalEvent]:
         return (self._event("snapshot", live) for live in self if live.row.ready)
@@ -209,6 +229,7 @@ class Board:
             at=self.now(),
             alive=live.alive,
             exit_code=live.exit_code,
+            action=live.heard.action,
         )
 
 

@@ -28,6 +28,12 @@ class Heard:
     """The last answer as the agent's own record has it."""
     transcript: Path | None = None
     """Where the agent says that its session record is."""
+    action: str = ""
+    """What it said last that it does in this turn, on one line."""
+
+
+LEAVE_ACTION = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED, SignalKind.SHORTENED)
+"""Signals after which an agent may still be doing what it said last."""
 
 
 def hear(heard: Heard, signal: AgentSignal, at: float) -> Heard:
@@ -41,6 +47,7 @@ def hear(heard: Heard, signal: AgentSignal, at: float) -> Heard:
         count=heard.count + (signal.kind is SignalKind.SUBMITTED),
         answer=heard.answer if signal.answer is None else signal.answer,
         transcript=heard.transcript if signal.transcript is None else Path(signal.transcript),
+        action=heard.action if signal.kind in LEAVE_ACTION else signal.action,
     )
 
 
@@ -64,6 +71,10 @@ class Upkeep:
     """The beginning of a report that goes on in the next piece of output."""
     decay: asyncio.TimerHandle | None = None
     """Judges it anew when its verdict runs out."""
+    action: asyncio.TimerHandle | None = None
+    """Runs while nothing more is to be told of what the agent does."""
+    told_action: str = ""
+    """What was last told of it."""
     published: tuple[TerminalStatus, bool] = (TerminalStatus.UNKNOWN, True)
     """The status and liveness that were last published."""
 
@@ -121,6 +132,7 @@ class LiveTerminal:
             last_active=self.last_active,
             alive=self.alive,
             exit_code=self.exit_code,
+            action=self.heard.action,
         )
 
 

@@ -222,6 +222,8 @@ class Verdict:
 
 def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
     """Fold in a signal of the agent's own; one that is old news changes nothing."""
+    if signal.kind is SignalKind.ACTING:
+        return track
     if signal.kind is SignalKind.CONSULTED:
         return replace(track, alone=signal.consulted == 1)
     if signal.background is not None:

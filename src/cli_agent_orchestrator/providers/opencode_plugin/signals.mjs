@@ -14,6 +14,7 @@ export const Signals = async () => {
   let said = new Map()
   let trouble = null
   let busy = false
+  let acting = null
 
   const write = (event, more = {}) => appendFileSync(file, JSON.stringify({ event, ...more }) + "\n")
 
@@ -29,10 +30,19 @@ export const Signals = async () => {
     else write(status.type === "retry" ? "retrying" : "working")
   }
 
+  const noteTool = ({ callID, tool, state }) => {
+    said = new Map()
+    if (state?.status !== "running" || acting === callID) return
+    acting = callID
+    const { command, filePath, path, pattern, url } = state.input ?? {}
+    const told = String(command ?? filePath ?? path ?? pattern ?? url ?? "")
+    write("acts", { tool, told: told.slice(0, 200) })
+  }
+
   const notePart = (part) => {
     if (speakers.get(part.messageID) !== "assistant") return
     // What is said before a tool is used is not the last word.
-    if (part.type === "tool") said = new Map()
+    if (part.type === "tool") noteTool(part)
     else if (part.type === "text" && part.text) said.set(part.id, part.text)
   }
 

@@ -1,0 +1,216 @@
+"""The picture of a run as rows of a terminal of any size."""
+
+import re
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from cli_agent_orchestrator.cli.drawing import WIDEST, Canvas, clock_face, draw
+from cli_agent_orchestrator.cli.picture import Picture, fold
+from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
+from cli_agent_orchestrator.events import (
+    EventKind,
+    Paused,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+)
+from cli_agent_orchestrator.models import TerminalStatus
+from tests.cli.run_events import (
+    BEGAN,
+    NOON,
+    OPENED,
+    STARTING,
+    a_whole_run,
+    ended,
+    events,
+    handoff,
+    started,
+    turn,
+)
+
+ROOMY = Canvas(100, 40, NOON + 70)
+ASKS = handoff(EventKind.WAITING_FOR_PERSON, "cao attach x", TerminalStatus.WAITING_USER_ANSWER)
+
+
+def drawn(*happened: RunEvent, on: Canvas = ROOMY) -> list[str]:
+    picture = reduce(fold, happened, Picture())
+    return [row.plain for row in draw(picture, on)]
+
+
+def test_a_run_in_full() -> None:
+    assert drawn(*a_whole_run()) == [
+        "▶ Round 1 of 8, cycle 2   total 1:10",
+        "  ▶ analyst            codex        working    1:00",
+        "  ✗ analyst_review     claude_code  sent back  1:15",
+        "    programmer         codex        ready",
+        "    programmer_review  claude_code  ready",
+        "    tester             codex        ready",
+        "  ✗ 1.1 analyst_review REVISE: No word about rounding",
+        "  cao attach t-analyst · cao hint k3f9 TEXT · cao pause k3f9",
+    ]
+
+
+def test_agents_that_start_are_counted() -> None:
+    rows = drawn(OPENED, STARTING, started("analyst"), started("tester"))
+    assert rows[0] == "▶ Starting 3 of 5   total 1:10"
+    assert rows[1] == "    analyst            codex        ready"
+    assert rows[2] == "    analyst_review     claude_code  starting  1:10"
+    assert drawn(OPENED, STARTING)[0].startswith("▶ Starting 1 of 5")
+
+
+def test_all_that_are_started_are_not_more_than_there_are() -> None:
+    rows = drawn(OPENED, STARTING, *(started(role) for role in STARTING.providers))
+    assert rows[0].startswith("▶ Starting 5 of 5")
+
+
+def test_rounds_are_not_counted_against_a_limit_that_is_not_known_or_passed() -> None:
+    unlimited = replace(BEGAN, max_rounds=0)
+    assert drawn(OPENED, unlimited, turn("tester", 3))[0].startswith("▶ Round 3   total")
+    less = replace(BEGAN, max_rounds=2)
+    assert drawn(OPENED, less, turn("tester", 3))[0].startswith("▶ Round 3   total")
+
+
+def test_a_question_says_for_how_long_and_how_to_answer() -> None:
+    chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
+    rows = drawn(OPENED, chosen, BEGAN, turn("programmer"), ASKS)
+    assert "  ! asks you, 0:50; answer with: CAO_API=http://localhost:1 cao attach x" in rows
+    assert rows[-1] == "  cao hint k3f9 TEXT · cao pause k3f9"
+
+
+def test_a_delay_says_for_how_long_and_why() -> None:
+    delayed = replace(handoff(EventKind.DELAYED, "its box\nholds text"), since=NOON)
+    rows = drawn(OPENED, BEGAN, turn("programmer"), delayed)
+    assert "  ! not delivered for 1:10: its box holds text" in rows
+
+
+def test_what_the_agent_does_is_told_in_its_own_words() -> None:
+    rows = drawn(OPENED, BEGAN, turn("programmer"), handoff(EventKind.ACTION, "Bash: make\ttest"))
+    assert "  programmer: Bash: make test" in rows
+
+
+def test_a_missing_file_is_counted_down() -> None:
+    awaited = replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 95)
+    rows = drawn(OPENED, BEGAN, turn("programmer"), awaited)
+    assert "  ! at rest without its file; it is reminded in 0:25" in rows
+
+
+def test_a_pause_says_how_to_lift_it() -> None:
+    rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
+    assert "  ! paused for 0:05" in rows
+    assert rows[-1] == "  cao hint k3f9 TEXT · cao resume k3f9"
+
+
+def test_a_review_can_be_skipped_and_nothing_else() -> None:
+    assert drawn(OPENED, BEGAN, turn("analyst_review"))[-1].endswith("cao skip k3f9")
+    assert "skip" not in drawn(OPENED, BEGAN, turn("analyst"))[-1]
+
+
+def test_commands_that_do_not_fit_side_by_side_have_rows_of_their_own() -> None:
+    rows = drawn(OPENED, BEGAN, turn("analyst_review"), on=replace(ROOMY, width=40))
+    assert rows[-3:] == [
+        "  cao attach t-analyst_review",
+        "  cao hint k3f9 TEXT · cao pause k3f9",
+        "  cao skip k3f9",
+    ]
+
+
+def test_a_reason_without_words_of_its_own_says_what_it_led_to() -> None:
+    rows = drawn(OPENED, BEGAN, ended("tester", "failed", "no RESULT line, round 2 follows"))
+    assert "  ✗ 1 tester no RESULT line, round 2 follows" in rows
+    rows = drawn(OPENED, BEGAN, ended("tester", "failed", "FAIL; round 2 follows", "2 tests fail"))
+    assert "  ✗ 1 tester FAIL: 2 tests fail" in rows
+
+
+@pytest.mark.parametrize("happened", [(), (OPENED,), (OPENED, BEGAN, RunEnded(NOON, "PASS", 1, 0))])
+def test_nothing_is_drawn_of_a_run_that_has_no_agents_or_has_ended(
+    happened: tuple[RunEvent, ...],
+) -> None:
+    assert drawn(*happened) == []
+
+
+def test_the_last_reasons_are_kept_and_leave_half_of_the_rows_free() -> None:
+    failed = [ended("tester", "failed", f"number {n}") for n in range(40)]
+    for height in (24, 50):
+        rows = drawn(OPENED, BEGAN, turn("tester"), *failed, on=replace(ROOMY, height=height))
+        assert len(rows) == height // 2
+        assert rows[-2].endswith("number 39")
+
+
+def test_what_is_needed_most_stays_when_rows_are_few() -> None:
+    happened = [*a_whole_run(), replace(ASKS, role="analyst")]
+    starts = {
+        2: ["▶ Round"],
+        3: ["▶ Round", "  ! asks"],
+        4: ["▶ Round", "  ▶ analyst", "  ! asks"],
+        8: ["▶ Round", "  ▶ analyst", "  ✗ ana", "    prog", "    prog", "    test", "  ! asks"],
+        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao hint"],
+    }
+    for height, beginnings in starts.items():
+        rows = drawn(*happened, on=replace(ROOMY, height=height))
+        assert len(rows) == len(beginnings)
+        for row, beginning in zip(rows, beginnings, strict=True):
+            assert row.startswith(beginning)
+
+
+def test_hours_are_told_as_such() -> None:
+    assert clock_face(3725) == "1:02:05"
+    assert clock_face(-3) == "0:00"
+
+
+@given(
+    st.lists(events, max_size=12),
+    st.integers(1, 200),
+    st.integers(1, 60),
+    st.floats(-1e15, 1e15),
+)
+def test_nothing_is_ever_too_wide_too_high_or_not_printable(
+    happened: list[RunEvent], width: int, height: int, now: float
+) -> None:
+    rows = drawn(*happened, on=Canvas(width, height, now))
+    assert len(rows) <= max(height - 1, 1)
+    for row in rows:
+        assert cell_len(row) <= max(min(width - 1, WIDEST), 1)
+        assert not re.search(UNSAFE_PATTERN, row)
+        assert len(row.splitlines()) <= 1
+        assert "\t" not in row
+
+
+@pytest.mark.parametrize("width", range(1, 90))
+@pytest.mark.parametrize("height", [1, 2, 3, 7, 12, 40])
+def test_every_size_has_its_picture(width: int, height: int) -> None:
+    rows = drawn(*a_whole_run(), on=Canvas(width, height, NOON))
+    assert rows
+    assert rows[0][:1] in ("▶", "…")
+    assert max(map(cell_len, rows)) <= max(width - 1, 1)
+
+
+def documented_run() -> list[RunEvent]:
+    """Return the events of the run whose picture docs/run.md shows."""
+    revise = ended("analyst_review", "sent_back", "REVISE", "Rounding of half cents is left open")
+    return [
+        OPENED,
+        BEGAN,
+        turn("analyst"),
+        ended("analyst", "delivered"),
+        turn("analyst_review"),
+        revise,
+        turn("analyst", cycle=2),
+        replace(ended("analyst", "delivered"), seconds=41.0),
+        turn("analyst_review", cycle=2),
+        replace(ended("analyst_review", "approved"), seconds=38.0),
+        replace(turn("programmer", at=NOON + 200), terminal_id="9f3c2a7b"),
+        handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING),
+        handoff(EventKind.ACTION, "Bash: make test"),
+    ]
+
+
+def test_the_picture_in_the_documentation_is_the_real_one() -> None:
+    rows = drawn(*documented_run(), on=Canvas(80, 24, NOON + 307))
+    page = Path(__file__).parents[2] / "docs" / "run.md"
+    assert "".join(f"    {row}\n" for row in rows) in page.read_text(encoding="utf-8")
