@@ -77,6 +77,7 @@ PURE = [
     "handoff/prompt.py",
     "handoff/file_state.py",
     "pipeline/*.py",
+    "runs/names.py",
     "cli/remarks.py",
     "cli/picture.py",
     "cli/drawing.py",

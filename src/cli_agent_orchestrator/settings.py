@@ -29,7 +29,15 @@ from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
+PREFIX = "CAO_"
+"""Before the name of a setting in the environment; `cao run` also reads the bare names."""
 LARGEST_SETTINGS = 1024 * 1024
+
+AGENTS = (
+    *("codex", "claude_code", "kiro_cli", "q_cli", "gemini_cli", "copilot_cli", "opencode"),
+    "scripted",
+)
+"""The agents that a server of ours knows; `providers/` has the table itself."""
 
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 """What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
@@ -52,7 +60,7 @@ class Setting:
     """One setting of a run."""
 
     name: str
-    """The environment variable."""
+    """The environment variable, without the prefix that it may have there."""
     kind: Kind
     default: str
     """As text; empty if there is none, or if it depends on other settings."""
@@ -71,6 +79,11 @@ class Setting:
         return self.name.lower()
 
     @property
+    def variable(self) -> str:
+        """Name the setting as the environment does."""
+        return f"{PREFIX}{self.name}"
+
+    @property
     def option(self) -> str:
         """Name the setting as the command line does."""
         return "--" + (self.word or self.key.replace("_", "-"))
@@ -82,7 +95,12 @@ SETTINGS = (
     ),
     Setting("PROMPT", Kind.TEXT, "", "The task itself, as text."),
     Setting("WD", Kind.PATH, "", "The project's folder (the current folder if not given)."),
-    Setting("PROVIDER", Kind.TEXT, "codex", "The agent for all roles that name no other."),
+    Setting(
+        "PROVIDER",
+        Kind.TEXT,
+        "codex",
+        f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
+    ),
     Setting("ANALYST_PROVIDER", Kind.TEXT, "", "The agent of the analyst."),
     Setting("ANALYST_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the analyst."),
     Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),
@@ -154,7 +172,7 @@ SETTINGS = (
         "API",
         Kind.URL,
         "",
-        "The server; if not given, one of yours that runs, or one inside the run. CAO_API wins.",
+        "The server; if not given, one of yours that runs, or one inside the run.",
     ),
     Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
     Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),
@@ -270,6 +288,27 @@ def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
         for name in merge_settings(*above):
             sources.setdefault(name, word)
     return sources
+
+
+def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str]:
+    """Return the settings that the environment names, by their bare names.
+
+    `CAO_MAX_ROUNDS` wins over `MAX_ROUNDS`, which is read only if `bare` names are.
+    """
+    prefixed = {name: environ.get(f"{PREFIX}{name}") for name in BY_NAME}
+    return merge_settings(prefixed, environ if bare else {})
+
+
+def name_as_given(
+    name: str, options: Mapping[str, str | None], environ: Mapping[str, str], file: str
+) -> str:
+    """Name a setting as whoever gave it did: `--max-rounds`, `CAO_MAX_ROUNDS`, or in a file."""
+    if (options.get(name) or "").strip():
+        return BY_NAME[name].option
+    for variable in (f"{PREFIX}{name}", name):
+        if environ.get(variable, "").strip():
+            return variable
+    return f"{BY_NAME[name].key} in {file}"
 
 
 def given(level: Mapping[str, str | None]) -> dict[str, str]:

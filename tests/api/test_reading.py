@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from cli_agent_orchestrator.api.reading import body_of, describe
+from cli_agent_orchestrator.api.schemas import InputBody
 
 SECRET = "secret"
 
@@ -71,5 +72,5 @@ def test_what_has_no_field_is_named_by_its_place() -> None:
 
 
 def test_a_body_that_may_be_left_out_is_one_or_none() -> None:
-    assert body_of(Given) == (Given, True)
-    assert body_of(Given | None) == (Given, False)
+    assert body_of(InputBody) == (InputBody, True)
+    assert body_of(InputBody | None) == (InputBody, False)

@@ -1,21 +1,27 @@
 """The options of `cao run` and the four levels a setting can come from."""
 
+from contextlib import chdir
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from cli_agent_orchestrator.cli.main import cao
 from cli_agent_orchestrator.cli.run import (
+    build_request,
     check_project_file,
     read_all_settings,
     report_command,
     run,
     task_options,
 )
+from cli_agent_orchestrator.discovery import name_server
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import RunRequest
-from cli_agent_orchestrator.settings import SETTINGS, Kind, Setting
+from cli_agent_orchestrator.settings import AGENTS, SETTINGS, Kind, Setting, read_environment
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 
@@ -29,8 +35,96 @@ def option(name: str) -> click.Option:
 def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -> None:
     found = option(setting.name)
     assert setting.option in found.opts
-    assert setting.name in (found.help or "")
+    assert f"{setting.variable}]" in (found.help or "")
     assert bool(found.secondary_opts) == (setting.kind is Kind.FLAG)
+
+
+def test_the_agents_that_are_listed_are_those_there_are() -> None:
+    assert tuple(PROVIDERS) == AGENTS
+    assert all(agent in (option("PROVIDER").help or "") for agent in PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("rnu", "run"), ("atach", "attach"), ("demp", "demo")]
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(cao, [typed])
+    assert done.exit_code == 2
+    assert f"No such command '{typed}' (did you mean {meant}?)." in done.output
+
+
+SAMPLES = {
+    Kind.TEXT: "word",
+    Kind.PATH: "here.json",
+    Kind.URL: "http://127.0.0.1:1",
+    Kind.FLAG: "1",
+    Kind.CHOICE: "ask",
+    Kind.COUNT: "7",
+    Kind.SECONDS: "7",
+}
+BAD = {
+    Kind.TEXT: "no word",
+    Kind.PATH: "a\x07b",
+    Kind.URL: "nowhere",
+    Kind.FLAG: "perhaps",
+    Kind.CHOICE: "all",
+    Kind.COUNT: "-1",
+    Kind.SECONDS: "-1",
+}
+
+
+def sample(setting: Setting, folder: Path) -> str:
+    return {
+        "WD": str(folder),
+        "ROLE_PROVIDERS": "designer=codex",
+        "PROMPT": "# Task\nmend it\n# Test\nit works",
+        "PROMPT_FILE": str(folder / "task.md"),
+    }.get(setting.name, SAMPLES[setting.kind])
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_is_read_with_its_prefix_which_wins(setting: Setting, tmp_path: Path) -> None:
+    (tmp_path / "task.md").write_text("# Task\nmend it\n# Test\nit works\n", encoding="utf-8")
+    with chdir(tmp_path):
+        text = sample(setting, tmp_path)
+        bare = build_request({}, {setting.name: text}, None, False)
+        bad = {setting.variable: text, setting.name: "elsewhere"}
+        prefixed = build_request({}, bad, None, False)
+    assert bare.settings == prefixed.settings == {setting.name: text}
+    assert prefixed.sources[setting.name] == "environment"
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_no_bare_name_is_read_by_other_commands(setting: Setting) -> None:
+    environ = {setting.name: SAMPLES[setting.kind]}
+    assert read_environment(environ, bare=False) == {}
+    assert name_server(environ) is None
+
+
+FREE_TEXT = ("PROMPT", "FLOW", "GATE", "PROJECT_TEST_CMD", "ROLE_PROVIDERS")
+
+
+@pytest.mark.parametrize(
+    "setting", [one for one in SETTINGS if one.name not in FREE_TEXT], ids=lambda one: one.name
+)
+def test_a_bad_value_is_named_as_it_was_given(setting: Setting, tmp_path: Path) -> None:
+    bad = BAD[setting.kind]
+    with chdir(tmp_path):
+        with pytest.raises(ConfigError) as by_option:
+            build_request({setting.name: bad}, {}, None, False)
+        with pytest.raises(ConfigError) as by_variable:
+            build_request({}, {setting.variable: bad}, None, False)
+        with pytest.raises(ConfigError) as by_bare_name:
+            build_request({}, {setting.name: bad}, None, False)
+    assert by_option.value.variable == setting.option
+    assert by_variable.value.variable == setting.variable
+    assert by_bare_name.value.variable == setting.name
+
+
+def test_a_bad_value_of_the_projects_file_is_named_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "cao.toml").write_text("max_rounds = 0\n", encoding="utf-8")
+    with chdir(tmp_path), pytest.raises(ConfigError, match=r"max_rounds in cao\.toml is '0'"):
+        build_request({}, {}, None, False)
 
 
 def test_no_default_is_shown_for_what_is_looked_for_if_it_is_not_given() -> None:
@@ -210,7 +304,9 @@ def test_a_project_names_a_flow_only_by_its_name(tmp_path: Path, flow: str) -> N
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_stands_in_the_documentation_as_it_is(setting: Setting) -> None:
-    (row,) = [line for line in DOCUMENTATION.splitlines() if line.startswith(f"| `{setting.name}`")]
+    (row,) = [
+        line for line in DOCUMENTATION.splitlines() if line.startswith(f"| `{setting.variable}`")
+    ]
     assert f"`{setting.option}`" in row
     assert setting.help in row
     default = {"1": "on", "0": "off"} if setting.kind is Kind.FLAG else {}

@@ -108,7 +108,7 @@ def test_a_run_does_not_use_it_either(machine: Machine, lets_all_in: RunningApi)
 
 def test_our_own_server_without_token_is_found_by_its_state_folder(machine: Machine) -> None:
     with machine.server("--no-auth") as server:
-        del machine.env["API"]
+        del machine.env["CAO_API"]
         with connected(machine.env, default_port=free_port()) as client:
             assert client.base_url == server.url
         assert (machine.home / "state" / "token").stat().st_mode & 0o777 == 0o600
@@ -137,7 +137,7 @@ def test_a_run_says_which_server_was_named_and_by_what(
     done = machine.cao("run")
     assert f"Server: {recorder.url} (named by CAO_API)" in done.stdout
     assert "no more agents" in done.stderr
-    del machine.env["CAO_API"], machine.env["API"]
+    del machine.env["CAO_API"], machine.env["CAO_API"]
     (machine.work / "cao.toml").write_text(f'api = "{recorder.url}"\n', encoding="utf-8")
     before = len(recorder.asked)
     done = machine.cao("run")

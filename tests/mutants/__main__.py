@@ -33,8 +33,11 @@ CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
+    "pipeline/asks.py": "pipeline/test_asks.py",
     "pipeline/condense.py": "pipeline/test_condense.py",
-    "pipeline/machine.py": "pipeline/test_machine.py pipeline/test_flows_in_machine.py",
+    "pipeline/machine.py": (
+        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
+    ),
     "pipeline/prompts.py": "pipeline/test_prompts.py pipeline/test_golden_prompts.py",
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
@@ -44,6 +47,7 @@ TESTS = {
     "pipeline/flow_file.py": "pipeline/test_flow_file.py",
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
+    "pipeline/steering.py": "pipeline/test_steering.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
     "pipeline/front_matter.py": "pipeline/test_front_matter.py",
     "pipeline/task.py": "pipeline/test_task.py",

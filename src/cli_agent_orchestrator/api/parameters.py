@@ -15,6 +15,11 @@ RunId = Annotated[
     Meta(description="The id, the beginning of it or its end.", examples=["20261115-084037-k3f9"]),
 ]
 
+AT_THE_END = r"(?!\n)"
+"""After `$`, which in Python lets a line break follow."""
+ROLE_PATTERN = f"^[A-Za-z0-9_-]{{1,64}}${AT_THE_END}"
+KEY_PATTERN = f"^[ -~]{{1,200}}${AT_THE_END}"
+
 
 class TerminalPath(Struct):
     terminal_id: Annotated[Name, Meta(examples=["9f3c2a7b"])]
@@ -51,9 +56,7 @@ class IdentityQuery(Struct):
     challenge: Annotated[
         str,
         Meta(
-            # The length, too: in Python `$` lets a line break follow.
-            max_length=64,
-            pattern=CHALLENGE_PATTERN,
+            pattern=CHALLENGE_PATTERN + AT_THE_END,
             description="A random number that was never used before.",
             examples=["5f" * 32],
         ),
@@ -73,6 +76,13 @@ class NewTerminalQuery(Struct):
     permissions: Annotated[
         Permissions | None,
         Meta(description="What the agent may do without asking; the server's own setting if not."),
+    ] = None
+    role: Annotated[
+        Annotated[str, Meta(pattern=ROLE_PATTERN)] | None,
+        Meta(
+            description="What the agent is for; its terminal is named after it.",
+            examples=["analyst_review"],
+        ),
     ] = None
 
 
@@ -94,7 +104,7 @@ class OutputQuery(Struct):
 
 class InputHeaders(Struct, rename="kebab"):
     idempotency_key: Annotated[
-        Annotated[str, Meta(pattern="^[ -~]{1,200}$")] | None,
+        Annotated[str, Meta(pattern=KEY_PATTERN)] | None,
         Meta(
             description="A repeated request with the same key is not typed twice.",
             examples=["run-7/programmer/2"],

@@ -289,7 +289,11 @@ async def follow_events(backend: Backend, headers: EventsHeaders) -> EventStream
 
 def new_terminal(query: NewTerminalQuery) -> NewTerminal:
     return NewTerminal(
-        query.provider, query.agent_profile, query.working_directory, query.permissions
+        query.provider,
+        query.agent_profile,
+        query.working_directory,
+        query.permissions,
+        role=query.role,
     )
 
 

@@ -90,7 +90,7 @@ class IdentityBody(Body):
 
 class TerminalBody(Body):
     id: Annotated[str, Meta(examples=["9f3c2a7b"])]
-    name: Annotated[str, Meta(examples=["system_analyst-1"])]
+    name: Annotated[str, Meta(examples=["analyst-f4f9"])]
     provider: Annotated[str, Meta(examples=["codex"])]
     session_name: Annotated[str, Meta(examples=["cao-shop"])]
     agent_profile: Annotated[str, Meta(examples=["system_analyst"])]
@@ -121,6 +121,14 @@ class TerminalBody(Body):
             description="What it may do without asking; null if an earlier version started it.",
             examples=["workspace"],
         ),
+    ]
+    role: Annotated[
+        str | None,
+        Meta(description="What it is for; null if that was not said.", examples=["analyst"]),
+    ]
+    created_at: Annotated[
+        float | None,
+        Meta(description="When it was started, as Unix time.", examples=[1740821100.5]),
     ]
 
 

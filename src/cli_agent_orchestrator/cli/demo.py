@@ -69,7 +69,7 @@ When you have filled in task.md, let five Codex agents work on it (--provider ch
   {cao} run task.md
 """
 
-STOPPED = "The demo was stopped. The same command begins it anew"
+STOPPED = "The demo was stopped. Run the same command again to start over"
 
 
 @click.command()

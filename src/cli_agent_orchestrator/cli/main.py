@@ -19,7 +19,12 @@ from click.shell_completion import CompletionItem
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
-from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, UsageError
+from cli_agent_orchestrator.errors import (
+    OrchestratorError,
+    OutputClosed,
+    UsageError,
+    suggestion,
+)
 
 EXIT_USAGE = 2
 EXIT_ERROR = 3
@@ -44,7 +49,7 @@ COMMANDS = {
     "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
-    "ls": ("terminals:ls", "List sessions and terminals with their status."),
+    "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
     "send": ("terminals:send", "Send a message to an agent, confirmed."),
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
@@ -86,6 +91,16 @@ class LazyCommands(click.Group):
             command = getattr(import_module(f"cli_agent_orchestrator.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; what is none may be a mistyped one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
+            raise click.UsageError(text, error.ctx) from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names without importing what they stand for."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -84,8 +85,8 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 
 def unfinished_words(resume: bool | None) -> str:
     """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = " with --resume instead of --no-resume" if resume is False else ""
-    return f"The run is saved. The same command{changed} goes on with it"
+    changed = ", with --resume instead of --no-resume," if resume is False else ""
+    return f"The run is saved. Run the same command again{changed} to resume"
 
 
 UNFINISHED = unfinished_words(None)
@@ -111,6 +112,7 @@ class Narration:
         self._delayed = False
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
+        self._dry = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -148,6 +150,7 @@ class Narration:
         return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
+        self._dry = is_dry(event.providers.values())
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
@@ -189,12 +192,23 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
+            saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
+        dry = f"{DRY_RUN}: " if self._dry else ""
+        return Line(f"{dry}{event.final_status} after {rounds}{more}{left}", tone)
+
+    def _agents_left(self, session: str) -> str:
+        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
+        if not session:
+            return ""
+        cao = f"{self._attach_prefix}cao"
+        return (
+            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
+        )
 
     def _short(self, path: str) -> str:
         full = Path(path)

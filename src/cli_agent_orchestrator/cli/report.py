@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
@@ -37,6 +38,7 @@ from cli_agent_orchestrator.runs.registry import find_run
 from cli_agent_orchestrator.runs.run_record import RunRecord, one_line, read_record
 from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
+from cli_agent_orchestrator.settings import read_environment
 
 EXCERPT_LINES = 30
 SKIPPED = "skipped"
@@ -78,8 +80,8 @@ class Report:
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; WD]")
-@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [STATE_FILE]")
+@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
+@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def report(run: str | None, as_json: bool, **options: str | None) -> None:
     """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files.
@@ -92,7 +94,8 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
         found = report_of_run(run)
     else:
-        config = RunConfig.from_env(read_all_settings(options, os.environ, None))
+        variables = read_environment(os.environ, bare=False)
+        config = RunConfig.from_env(read_all_settings(options, variables, None))
         found = build_report(read_state(config.state_file, config.wd), Places.of(config))
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
@@ -257,7 +260,8 @@ def _title(found: Report) -> str:
         case FinalStatus.RUNNING:
             return f"Not finished: {found.due} is due"
         case _:
-            return f"{found.status} after {rounds}"
+            dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
+            return f"{dry}{found.status} after {rounds}"
 
 
 def _facts(found: Report) -> list[str]:

@@ -4,7 +4,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from cli_agent_orchestrator.settings import (
     BY_NAME,
     FLOW_NAME_PATTERN,
     OUT_OF_PROJECT,
+    PREFIX,
     SETTINGS,
     SETTINGS_FILE,
     Kind,
@@ -29,6 +31,8 @@ from cli_agent_orchestrator.settings import (
     expand_path,
     find_sources,
     merge_settings,
+    name_as_given,
+    read_environment,
     read_project_settings,
     read_settings_file,
 )
@@ -58,7 +62,7 @@ INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    text = f"{setting.help}  [{_default(setting)}{setting.name}]"
+    text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
     if setting.kind is Kind.CHOICE:
         return click.option(
             setting.option, setting.name, metavar="|".join(setting.choices), help=text
@@ -115,9 +119,9 @@ def run(
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets), at
-    the top of the task or in cao.toml; the first of these wins. A run that was interrupted is
-    resumed by itself.
+    Every setting can be given as an option, as an environment variable (the name in brackets, also
+    without CAO_), at the top of the task or in cao.toml; the first of these wins. A run that was
+    interrupted is resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
     shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
@@ -174,7 +178,8 @@ def project_options(
     options: Mapping[str, str | None], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the folder above that a run is meant for which says nothing of it, and tell it."""
-    if any(name in merge_settings(options, environ) for name in NAMED_BY):
+    named = merge_settings(options, read_environment(environ, bare=True))
+    if any(name in named for name in NAMED_BY):
         return {}
     folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
     if folder is None:
@@ -190,25 +195,50 @@ def build_request(
     replace_terminals: bool,
 ) -> "RunRequest":
     """Return what is asked for by options, environment, task and file; raise what is wrong."""
+    with naming_as_given(given, environ, config_file or SETTINGS_FILE):
+        return _build_request(given, environ, config_file, replace_terminals)
+
+
+@contextmanager
+def naming_as_given(
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: str
+) -> Iterator[None]:
+    """Name a setting that has a bad value as it was given."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.variable not in BY_NAME:
+            raise
+        named = name_as_given(error.variable, options, environ, file)
+        raise ConfigError(named, error.value, error.expected) from error
+
+
+def _build_request(
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    config_file: str | None,
+    replace_terminals: bool,
+) -> "RunRequest":
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.discovery import name_server
         from cli_agent_orchestrator.runs.conductor import RunRequest
         from cli_agent_orchestrator.runs.state_file import read_task_settings
 
-    file = read_file_settings(given, environ, config_file)
-    named = name_server(environ, given.get("API"))
+    variables = read_environment(environ, bare=True)
+    file = read_file_settings(given, variables, config_file)
+    named = name_server(environ, given.get("API"), bare=True)
     server = {"API": named.url} if named else {}
     named_by = named.by if named else config_file or SETTINGS_FILE
-    without_task = merge_settings(given, environ, file) | server
+    without_task = merge_settings(given, variables, file) | server
     of_task = read_task_settings(RunConfig.from_env(without_task, named_by))
-    settings = merge_settings(given, environ, of_task, file) | server
-    sources = find_sources(option=given, environment=environ, task=of_task, file=file)
+    settings = merge_settings(given, variables, of_task, file) | server
+    sources = find_sources(option=given, environment=variables, task=of_task, file=file)
     if named is not None:
         sources["API"] = "option" if given.get("API") else "environment"
     return RunRequest(
         config=RunConfig.from_env(settings, named_by),
         settings=settings,
-        insisted=merge_settings(given, environ),
+        insisted=merge_settings(given, variables),
         replace_terminals=replace_terminals,
         sources=sources,
     )
@@ -250,23 +280,23 @@ def report_command(config: RunConfig, here: Path) -> str:
 
 
 def read_all_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of options, environment and file."""
-    return merge_settings(options, environ, read_file_settings(options, environ, config_file))
+    """Return the settings of options, environment (`read_environment`) and file."""
+    return merge_settings(options, variables, read_file_settings(options, variables, config_file))
 
 
 def read_file_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
     """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
         named = read_settings_file(Path(config_file))
         if "GATE" in named:
-            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
+            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or CAO_GATE")
         return named
-    folder = expand_path("WD", merge_settings(options, environ).get("WD") or ".")
+    folder = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)
     return file
@@ -282,11 +312,11 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
     for name in OUT_OF_PROJECT:
         if name in settings:
             where = f"{name.lower()} in {SETTINGS_FILE}"
-            expected = f"nothing: it is said by {BY_NAME[name].option} or {name}, for one run"
+            expected = f"nothing: say it by {BY_NAME[name].option} or {PREFIX}{name}, for one run"
             raise ConfigError(where, settings[name], expected)
     flow = settings.get("FLOW", "").strip()
     if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
-        expected = "the name of a flow; a file only by --flow, FLOW or --config"
+        expected = "the name of a flow; a file only by --flow, CAO_FLOW or --config"
         raise ConfigError(f"flow in {SETTINGS_FILE}", flow, expected)
     for name in INSIDE_ONLY:
         if name in settings:
@@ -297,25 +327,27 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
                 raise ConfigError(
                     where,
                     settings[name],
-                    f"a path in the project; elsewhere only by option, {name} or --config",
+                    f"a path in the project; elsewhere only by option, {PREFIX}{name} or --config",
                 )
             if name == "STATE_FILE" and not _is_for_state(path, folder):
                 raise ConfigError(
                     where,
                     settings[name],
-                    "a .json file below .tmp; another only by option, STATE_FILE or --config",
+                    "a .json file below .tmp; another only by option, CAO_STATE_FILE or --config",
                 )
     permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
     if permissions not in ("", "ask"):
         raise ConfigError(
             f"agent_permissions in {SETTINGS_FILE}",
             permissions,
-            "ask; more only by --permissions, AGENT_PERMISSIONS or --config",
+            "ask; more only by --permissions, CAO_AGENT_PERMISSIONS or --config",
         )
     api = settings.get("API")
     if api and not is_loopback(api):
         raise ConfigError(
-            f"api in {SETTINGS_FILE}", api, "a server on this machine; others only by option or API"
+            f"api in {SETTINGS_FILE}",
+            api,
+            "a server on this machine; others only by option or CAO_API",
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.layout import run_folder
@@ -36,7 +37,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     running      its process is at work; ROUND is the round it is in
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
-    PASS, FAIL   it has ended with this verdict
+    PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     failed       an error stopped it; `cao report ID` says more
 
@@ -69,9 +70,10 @@ def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     folder = "." if run.wd == str(here) else one_line(run.wd) or "-"
     started = age(now - run.started) if run.started else "-"
+    dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        str(run.status),
+        f"{run.status}{dry}",
         str(run.round or "-"),
         started,
         folder,

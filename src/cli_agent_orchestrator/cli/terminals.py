@@ -10,14 +10,21 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.attaching import (
+    attach_command,
+    leave_words,
+    outside_tmux,
+    read_prefixes,
+)
 from cli_agent_orchestrator.cli.connect import connected
 from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.runs import age
 from cli_agent_orchestrator.cli.steer import stop_run
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.config import state_folder
-from cli_agent_orchestrator.errors import NotFound, OrchestratorError, TmuxMissing, UsageError
+from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 from cli_agent_orchestrator.models import Feature, TerminalStatus
 from cli_agent_orchestrator.runs.names import find_agent, is_surely_run
 from cli_agent_orchestrator.runs.registry import (
@@ -35,14 +42,14 @@ UNKNOWN_ADVICE = (
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-api = click.option("--api", metavar="URL", help="The server.  [CAO_API, API or CAO_PORT]")
+api = click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
 
 
 @click.command()
 @as_json
 @api
 def ls(as_json: bool, api: str | None) -> None:
-    """List sessions and terminals with their status, permissions and folder."""
+    """List agents: role, run, what each one does, how old it is, and where it works."""
     with connected(os.environ, api) as client:
         terminals = all_terminals(client)
     if as_json:
@@ -50,14 +57,19 @@ def ls(as_json: bool, api: str | None) -> None:
     elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
     else:
-        for line in _table(terminals):
+        for line in _table(terminals, time.time()):
             click.echo(line)
 
 
-def _table(terminals: Iterable[Listed]) -> Iterator[str]:
-    rows = [("ID", "SESSION", "NAME", "AGENT", "STATUS", "PERMISSIONS", "FOLDER")]
+def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
+    rows = [("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")]
     rows += [
-        (t.id, t.session, t.name, t.provider, t.status, t.permissions, t.folder) for t in terminals
+        (
+            *(one.id, one.role, one.run, one.provider, one.status),
+            NOT_TOLD if one.created is None else age(now - one.created),
+            *(one.permissions, one.folder),
+        )
+        for one in terminals
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -69,10 +81,12 @@ def _table(terminals: Iterable[Listed]) -> Iterator[str]:
 @click.argument("terminal")
 @api
 def attach(terminal: str, api: str | None) -> None:
-    """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-B D.
+    """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-b d.
 
-    TERMINAL is an id, the beginning of one, or a name; or the role of an agent in the run of this
-    folder (`cao attach tester`), or in another run (`cao attach k3f9/tester`).
+    From inside your own tmux press Ctrl-b twice: Ctrl-b Ctrl-b d. It is said again when you attach.
+
+    TERMINAL is what `cao ls` lists: an id or the beginning of one; or the role of an agent in the
+    run of this folder (`cao attach tester`), or in another run (`cao attach k3f9/tester`).
     """
     with connected(os.environ, api) as client:
         found = _find(client, terminal)
@@ -84,15 +98,10 @@ def attach(terminal: str, api: str | None) -> None:
             f"`cao output {found.id} --screen` prints what it shows"
         )
     socket = read_server_config(os.environ).tmux_socket
-    target = f"={found.session}:={found.name}"
-    env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    # Among several who look at it, nobody's small terminal makes the agent's window smaller.
-    try:
-        os.execvpe(
-            "tmux", ["tmux", "-u", "-L", socket, "attach", "-f", "ignore-size", "-t", target], env
-        )
-    except FileNotFoundError:
-        raise TmuxMissing("tmux is not installed; `cao doctor` says how to get it") from None
+    hint = leave_words(*read_prefixes(socket, os.environ))
+    click.echo(hint)
+    command = attach_command(socket, found.session, found.name, hint)
+    os.execvpe(command[0], command, outside_tmux(os.environ))
 
 
 @click.command()
@@ -113,14 +122,16 @@ def send(terminal: str, message: str | None, api: str | None) -> None:
     if not delivery.confirmed:
         click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
         sys.exit(EXIT_UNCONFIRMED)
-    click.echo(f"Sent: {one_line(delivery.detail)}")
+    click.echo("Sent; the agent is working on it")
 
 
 @click.command()
 @click.argument("terminal")
 @click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
 @click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
-@click.option("--last", "mode", flag_value="last", default="last", help="The last answer (usual).")
+@click.option(
+    "--last", "mode", flag_value="last", default="last", help="The last answer (default)."
+)
 @click.option("--raw", is_flag=True, help="As it is, control characters and all: for pipes.")
 @api
 def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
@@ -138,7 +149,7 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--session", "sessions", multiple=True, help="End all terminals of a session.")
+@click.option("--session", "sessions", multiple=True, help="End all agents of a run or session.")
 @click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
 @click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -220,7 +231,12 @@ def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> None:
 def _find(client: ApiClient, text: str) -> Listed:
     """Return the terminal that a text names: by role, by RUN/ROLE, by id or name."""
     agent = find_agent(list_runs(state_folder(os.environ)), text, _here())
-    return find_terminal(client, agent or text)
+    if agent is None:
+        return find_terminal(client, text)
+    try:
+        return find_terminal(client, agent)
+    except NotFound as error:
+        raise NotFound(f"terminal of {text}", agent, error.known) from None
 
 
 def _here() -> Path:
@@ -232,14 +248,17 @@ def _choose_sessions(
 ) -> dict[str, Listed]:
     """Return the terminals, by id, of sessions, of this folder, or all."""
     known = [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
-    unknown = set(sessions) - {terminal.session for terminal in known}
+    named = {name for terminal in known for name in (terminal.session, terminal.run)}
+    unknown = set(sessions) - named
     if unknown:
         raise NotFound("session", unknown.pop(), sorted({t.session for t in known}))
     folder = Path.cwd()
     chosen = [
         terminal
         for terminal in known
-        if everywhere or terminal.session in sessions or (here and terminal.works_in(folder))
+        if everywhere
+        or not {terminal.session, terminal.run}.isdisjoint(sessions)
+        or (here and terminal.works_in(folder))
     ]
     if here and not chosen:
         click.echo(f"No terminal works in {printable(str(folder))}.")
@@ -251,7 +270,7 @@ def _choose_sessions(
 
 def _agrees(terminals: Iterable[Listed]) -> bool:
     """Show what would be ended, and ask whether that is meant."""
-    for line in _table(terminals):
+    for line in _table(terminals, time.time()):
         click.echo(line)
     if not sys.stdin.isatty():
         raise UsageError("--everywhere would end all of these; add --yes if that is meant")
@@ -273,7 +292,7 @@ def explain(terminal: str, as_json: bool, api: str | None) -> None:
         click.echo(json.dumps(why, indent=2))
         return
     status = _told(why, "status")
-    click.echo(f"{found.id} ({found.name}, {found.provider}) is {status}")
+    click.echo(f"{found.role} ({found.id}, {found.provider}) is {status}")
     click.echo(f"  reason: {_told(why, 'reason')}")
     for line in _evidence_lines(why, time.time()):
         click.echo(line)

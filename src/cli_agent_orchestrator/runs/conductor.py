@@ -1,5 +1,6 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,6 +14,8 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
+    ApiUnreachable,
+    OrchestratorError,
     PromptError,
     ResumeError,
     Stopped,
@@ -73,6 +76,8 @@ from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
+
+logger = logging.getLogger(__name__)
 
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
@@ -173,7 +178,11 @@ class Conductor:
         files = response_files(self._config.wd, NO_ARCHIVE)
         files.ensure_response_dir()
         self._state_file.check()
-        with run_lock(files.temporary, self._clock), logging_to(files.temporary):
+        with (
+            run_lock(files.temporary, self._clock),
+            logging_to(files.temporary),
+            logging_refusals(),
+        ):
             saved = self._state_file.load_state()
             against = self._objections(saved) if saved is not None else ()
             if should_auto_resume(saved, self._config.resume, against):
@@ -467,6 +476,21 @@ class Conductor:
         self._recorder.tell(event, self._view.tell)
         for trouble in self._recorder.pop_troubles():
             self._warn(trouble)
+
+
+@contextmanager
+def logging_refusals() -> Iterator[None]:
+    """Log which request it was that stops a run: people are told what it means instead."""
+    try:
+        yield
+    except OrchestratorError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ApiRefused | ApiUnreachable):
+                logger.warning("the request that stopped the run: %s", cause.request)
+                break
+            cause = cause.__cause__
+        raise
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
