@@ -93,7 +93,7 @@ IMPURE_IMPORTS = {
     "shutil", "tempfile", "sqlite3",
 }  # fmt: skip
 HEAVY = {
-    "fastapi", "uvicorn", "starlette", "sse_starlette", "httpx", "httpx_sse", "httpcore", "rich",
+    "uvicorn", "starlette", "msgspec", "httpx", "httpx_sse", "httpcore", "rich",
 }  # fmt: skip
 
 
@@ -344,3 +344,13 @@ def test_the_package_names_what_it_offers_for_type_checkers_alone() -> None:
 def test_nobody_inside_uses_the_public_face(module: Path) -> None:
     if part_of(module) != "__init__":
         assert "public" not in own_parts(parsed(module))
+
+
+def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
+    look = (
+        "import sys; from cli_agent_orchestrator.cli.importing import importing\n"
+        "with importing(): import cli_agent_orchestrator.cli.conduct\n"
+        "print([name for name in ('httpx', 'rich', 'pygments') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "['httpx']"

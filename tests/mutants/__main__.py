@@ -11,7 +11,6 @@ from pathlib import Path
 
 # Imported once here and not again in every process that is forked.
 import hypothesis.strategies  # noqa: F401
-import pydantic  # noqa: F401
 import pytest_asyncio  # noqa: F401
 
 from tests.mutants.changes import Change, changes_of
