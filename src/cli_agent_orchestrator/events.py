@@ -15,9 +15,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
+from textwrap import shorten
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.models import TerminalStatus
+
+HINT_CHARACTERS = 200
+"""Of a hint where it is only told of; the prompt has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,8 @@ class HintTaken(Event):
 
     @property
     def words(self) -> str:
-        return f"hint for {self.role or 'the next prompt'}: {self.text}"
+        text = shorten(self.text, HINT_CHARACTERS, placeholder=" …")
+        return f"hint for {self.role or 'the next prompt'}: {text}"
 
 
 @dataclass(frozen=True, slots=True)

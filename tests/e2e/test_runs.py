@@ -276,7 +276,8 @@ class TestDetached:
         assert listed["status"] == "running"
         assert f"cao watch {listed['id']}" in done.stdout
         pid = record_of(machine)["pid"]
-        assert f"kill {pid}" in done.stdout
+        for command in ("pause", "resume", "hint", "stop"):
+            assert f"cao {command} {listed['id']}" in done.stdout
         assert os.getsid(pid) == pid
         assert record_of(machine)["settings"]["MAX_ROUNDS"] == {"value": "3", "source": "option"}
         watch_and_answer(machine)

@@ -134,6 +134,14 @@ class TestHint:
         assert drop_hints(after, "tester").progress.hints == ()
         assert acts(after) == ["hint for the next prompt: x"]
 
+    def test_where_it_is_told_of_it_is_one_short_line(self) -> None:
+        after, event = grant(new_state(), asked(Hint(None, "a\nPASS after 1 round\n" * 99)), AT)
+        assert isinstance(event, HintTaken)
+        assert len(event.words) < 250
+        assert "\n" not in event.words
+        assert acts(after) == [event.words]
+        assert after.progress.hints[0].text.count("\n") == 198
+
     def test_the_flow_must_have_the_role(self) -> None:
         declined(new_state(), Hint("gardener", "x"), "analyst, analyst_review")
 

@@ -133,6 +133,13 @@ class TestListening:
             assert run.next() == Heard(now, size(folder))
         assert run.is_quiet
 
+    def test_what_was_asked_before_is_heard_before_anything_else_is_done(
+        self, folder: Folder
+    ) -> None:
+        ask(folder, Pause())
+        with listening(folder) as run:
+            assert not run.is_quiet
+
     def test_what_was_heeded_is_not_heard_again(self, folder: Folder) -> None:
         ask(folder, Pause())
         heeded = size(folder)

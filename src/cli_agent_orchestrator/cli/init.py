@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
-from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml

@@ -21,7 +21,6 @@ from cli_agent_orchestrator.cli.markdown import (
     without_places,
 )
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
@@ -45,6 +44,7 @@ from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.plain_files import Folder, folder_of
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.event_log import read_events
+from cli_agent_orchestrator.runs.file_settings import read_all_settings
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.registry import find_run
 from cli_agent_orchestrator.runs.run_record import RunRecord, one_line, read_record

@@ -1,6 +1,5 @@
 """Asks something of a run under way, and learns what the run says to it."""
 
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.file_watch import watch_file
+from cli_agent_orchestrator.file_watch import Waker, watch_file
 from cli_agent_orchestrator.layout import EVENTS_FILE
 from cli_agent_orchestrator.pipeline.asks import Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
@@ -155,9 +154,8 @@ class _Answers:
     def _events(self, seconds: float) -> Iterator[RunEvent]:
         """Yield what comes in so many seconds."""
         deadline = time.monotonic() + seconds
-        changed = threading.Event()
-        with watch_file(self._folder.path / EVENTS_FILE, lambda _: changed.set()):
+        waker = Waker()
+        with watch_file(self._folder.path / EVENTS_FILE, waker.wake):
             while (left := deadline - time.monotonic()) > 0:
                 yield from self._reader.read()
-                changed.wait(left)
-                changed.clear()
+                waker.wait(left)

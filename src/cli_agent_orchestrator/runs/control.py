@@ -15,7 +15,7 @@ from errno import ENOSPC
 from typing import Self
 
 from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.file_watch import watch_file
+from cli_agent_orchestrator.file_watch import Waker, watch_file
 from cli_agent_orchestrator.layout import CONTROL_FILE, REJECTED_FILE
 from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Wish, read_asks, to_line
 from cli_agent_orchestrator.plain_files import Folder, NotPlain
@@ -64,25 +64,26 @@ class Listener:
         self._hear = hear
         self._warn = warn
         self._said: set[str] = set()
-        self._changed = threading.Event()
+        self._waker = Waker()
         self._stopped = False
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
 
     def __enter__(self) -> Self:
+        # At once, so that what was asked before holds from the first step on.
+        self._look()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopped = True
-        self._changed.set()
+        self._waker.wake()
         self._thread.join()
 
     def _listen(self) -> None:
-        with watch_file(self._folder.path / CONTROL_FILE, lambda _: self._changed.set()):
+        with watch_file(self._folder.path / CONTROL_FILE, self._waker.wake):
             while not self._stopped:
                 self._look()
-                self._changed.wait(LOOK_SECONDS)
-                self._changed.clear()
+                self._waker.wait(LOOK_SECONDS)
 
     def _look(self) -> None:
         try:
