@@ -4,7 +4,7 @@
     ├── UsageError (ValueError)         what was asked for cannot be right
     │   ├── ConfigError                 a setting has a bad value
     │   ├── ResumeChoice                the saved run may not be the one that is meant
-    │   ├── PromptError                 the task file has not the expected form
+    │   ├── PromptError                 the task file isn't in the expected format
     │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── NotFound (LookupError)      no terminal, session or run of that name
@@ -75,7 +75,7 @@ class ConfigError(UsageError):
 
 
 class PromptError(UsageError):
-    """The task file has not the expected form."""
+    """The task file isn't in the expected format."""
 
 
 class FlowError(UsageError):

@@ -126,7 +126,7 @@ SETTINGS = (
         "AGENT_PERMISSIONS",
         Kind.CHOICE,
         "",
-        "What agents may do without asking: workspace (usual), full or ask; "
+        "What agents may do without asking: workspace (default), full or ask; "
         "a project's own cao.toml may only say ask.",
         choices=PERMISSIONS,
         word="permissions",
@@ -174,7 +174,7 @@ SETTINGS = (
         "",
         "The server; if not given, one of yours that runs, or one inside the run.",
     ),
-    Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
+    Setting("POLL_SECONDS", Kind.SECONDS, "2", "Maximum polling interval."),
     Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),
     Setting(
         "IDLE_GRACE_SECONDS",
@@ -203,7 +203,7 @@ SETTINGS = (
     Setting(
         "CONDENSE_REVIEW_FEEDBACK", Kind.FLAG, "1", "Hand on notes and evidence, not whole replies."
     ),
-    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "The most lines of notes or evidence.", 1),
+    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "Maximum lines of notes or evidence.", 1),
     Setting(
         "CONDENSE_UPSTREAM_ON_REPEAT",
         Kind.FLAG,
@@ -216,7 +216,7 @@ SETTINGS = (
         "1",
         "Hand on only the parts of a summary that the next phase needs.",
     ),
-    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "The most lines of such parts.", 1),
+    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "Maximum lines in those excerpts.", 1),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}

@@ -83,11 +83,9 @@ class TimedTransport(httpx.HTTPTransport):
     """httpx's own transport, over such connections."""
 
     def __init__(self) -> None:
+        # Not by the inherited constructor: it reads all certificates, which http does not need.
         # No proxy and no .netrc: the token goes to the server and nowhere else.
-        context = httpx.create_ssl_context(trust_env=False)
-        super().__init__(verify=context, trust_env=False)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
             max_connections=None,
             keepalive_expiry=IDLE_CONNECTION_SECONDS,
             network_backend=TimedBackend(),

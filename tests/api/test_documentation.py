@@ -4,12 +4,14 @@ import json
 import re
 from typing import Any
 
+import httpx
 import pytest
 
-from cli_agent_orchestrator.api.app import create_app
-from tests.fakes import FakeService
+from cli_agent_orchestrator.api.app import OPERATIONS as OFFERED
+from cli_agent_orchestrator.api.openapi import describe
+from cli_agent_orchestrator.api.operations import READERS, SERVED, Operation
 
-SCHEMA: dict[str, Any] = create_app(FakeService(), token=None).openapi()
+SCHEMA: dict[str, Any] = describe(OFFERED)
 OPEN = ("GET /health", "GET /identity")
 OPERATIONS = {
     f"{method.upper()} {path}": operation
@@ -72,6 +74,19 @@ def test_the_token_is_documented_where_it_is_needed(route: str) -> None:
     assert security == ([] if route in OPEN else [{"token": []}])
 
 
+@pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.handler.__name__)
+def test_a_handler_takes_what_a_request_has(operation: Operation) -> None:
+    taken = operation.handler.__annotations__.keys() - {"return"}
+    assert taken <= READERS.keys() | SERVED.keys()
+    in_path = set(re.findall(r"{(\w+)}", operation.path))
+    assert set(getattr(operation.reads.get("path"), "__struct_fields__", ())) == in_path
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert len(set(names)) == len(names)
+
+
 def test_the_token_is_a_bearer_token() -> None:
     schemes = SCHEMA["components"]["securitySchemes"]
     assert schemes == {"token": {"type": "http", "scheme": "bearer"}}
@@ -88,6 +103,10 @@ def test_both_ways_to_send_a_message_are_documented() -> None:
 
 def test_the_event_stream_is_documented_as_one() -> None:
     assert "text/event-stream" in OPERATIONS["GET /events"]["responses"]["200"]["content"]
+
+
+def test_the_document_is_served(http: httpx.Client) -> None:
+    assert http.get("/openapi.json").json() == SCHEMA
 
 
 def test_every_reference_leads_somewhere() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 import httpx_sse
+import msgspec
 import pytest
 
 from cli_agent_orchestrator.api.schemas import EventBody
@@ -36,7 +37,7 @@ def test_a_stream_begins_with_every_terminal_and_goes_on_with_changes(
         api.call(lambda: api.service.change("two", TerminalStatus.PROCESSING))
         change = next(events)
     assert change.event == "status"
-    data = EventBody.model_validate_json(change.data)
+    data = msgspec.json.decode(change.data, type=EventBody)
     assert (data.id, data.terminal_id, data.status) == (change.id, "two", "processing")
 
 

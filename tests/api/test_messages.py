@@ -130,6 +130,9 @@ def test_a_bad_idempotency_key_is_refused(api: RunningApi, http: httpx.Client, k
         b"null",
         b"{}",
         b"[" * 100_000,
+        b'{"other": ' + b"[" * 100_000,
+        b'{"message": "my secret prompt"} and more',
+        b'\xff\xfe{"message": "my secret prompt"}',
     ],
 )
 def test_a_bad_body_is_refused_without_being_quoted(

@@ -107,7 +107,12 @@ def test_a_bad_choice_is_told_with_the_good_ones(api: RunningApi, http: httpx.Cl
 
 @pytest.mark.parametrize(
     ("method", "path", "status_code"),
-    [("GET", "/no-such-route", 404), ("PATCH", "/sessions", 405), ("GET", "/sessions/", 404)],
+    [
+        ("GET", "/no-such-route", 404),
+        ("PATCH", "/sessions", 405),
+        ("GET", "/sessions/", 404),
+        ("POST", "/openapi.json", 405),
+    ],
 )
 def test_what_is_no_route_is_a_problem_too(
     http: httpx.Client, method: str, path: str, status_code: int
@@ -115,3 +120,7 @@ def test_what_is_no_route_is_a_problem_too(
     answer = http.request(method, path)
     assert answer.status_code == status_code
     assert list(answer.json()) == ["detail"]
+
+
+def test_nobody_asks_for_the_head_of_a_stream_that_does_not_end(http: httpx.Client) -> None:
+    assert http.head("/events").status_code == 405

@@ -124,6 +124,12 @@ def test_an_ended_turn_leaves_outcome_and_time_and_nobody_at_work() -> None:
     assert (picture.present, picture.reasons) == ("", ())
 
 
+def test_a_new_round_begins_with_agents_that_are_ready() -> None:
+    done: list[RunEvent] = [turn("tester"), ended("tester", "failed")]
+    assert doing(seen(OPENED, BEGAN, *done, turn("analyst")), "tester") is Doing.DONE
+    assert doing(seen(OPENED, BEGAN, *done, turn("analyst", 2)), "tester") is Doing.READY
+
+
 def test_an_agent_whose_turn_was_left_is_ready_again() -> None:
     assert doing(fold(WORKING, turn("tester"))) is Doing.READY
     assert doing(fold(WORKING, RunEnded(NOON, "RUNNING", 1, 130))) is Doing.READY

@@ -214,7 +214,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("event", "words"),
         [
-            (handoff(EventKind.RESUMED), "has the prompt already"),
+            (handoff(EventKind.RESUMED), "already has the prompt"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
             (

@@ -9,7 +9,7 @@ import pytest
 NAMES = (
     *("asyncio", "dataclasses", "json", "logging", "pathlib", "shutil", "signal", "socket"),
     *("sqlite3", "subprocess", "tempfile", "tomllib", "typing"),
-    *("click", "fastapi", "filelock", "httpx", "platformdirs", "pydantic", "rich", "uvicorn"),
+    *("click", "filelock", "httpx", "msgspec", "platformdirs", "rich", "starlette", "uvicorn"),
 )
 """What we import. What Python itself needs to find us it imports before us, from wherever it is."""
 

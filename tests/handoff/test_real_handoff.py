@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fastapi.sse import KEEPALIVE_COMMENT
 
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import HandoffRules
@@ -141,7 +140,7 @@ def test_a_turn_that_is_silent_for_many_heartbeats_is_still_on_the_stream(by_eve
     by_events.server.become(TerminalStatus.PROCESSING)
     by_events.heard(EventKind.STATUS)
     for _ in range(3):
-        by_events.server.say(KEEPALIVE_COMMENT)
+        by_events.server.say(b": ping\n\n")
     # By polling, none of this would be noticed in time.
     by_events.server.become(TerminalStatus.WAITING_USER_ANSWER)
     by_events.heard(EventKind.WAITING_FOR_PERSON)

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import RunEvent
 from cli_agent_orchestrator.models import (
     Delivery,
@@ -79,15 +80,17 @@ class Backend:
     runs: Runs | None = None
 
 
-async def backend_of(request: Request) -> Backend:
+def backend_of(request: Request) -> Backend:
     backend: Backend = request.app.state.backend
     return backend
 
 
-async def terminals_of(request: Request) -> Terminals:
-    backend: Backend = request.app.state.backend
-    return backend.terminals
+def terminals_of(request: Request) -> Terminals:
+    return backend_of(request).terminals
 
 
-Served = Annotated[Backend, Depends(backend_of)]
-Service = Annotated[Terminals, Depends(terminals_of)]
+def runs_of(request: Request) -> Runs:
+    runs = backend_of(request).runs
+    if runs is None:
+        raise UsageError("this server serves no runs")
+    return runs

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Generic, TypeVar
 
-from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -15,14 +14,24 @@ from cli_agent_orchestrator.api.schemas import event_fields
 from cli_agent_orchestrator.models import TerminalEvent
 
 HEARTBEAT_SECONDS = 15.0
+EVENT_STREAM = "text/event-stream"
+SIGN_OF_LIFE = b": ping\n\n"
 
 Happening = TypeVar("Happening")
 
 
+def sse_bytes(kind: str, number: str, data: Any) -> bytes:  # Any: JSON
+    """Return an event as it goes over the wire; JSON has no line breaks, and nor have the others.
+
+    A client that was cut off names the number of the last event it heard.
+    """
+    fields = [f"event: {kind}", f"data: {json.dumps(data, separators=(',', ':'))}"]
+    fields += [f"id: {number}"] if number else []
+    return "\n".join([*fields, "\n"]).encode()
+
+
 def event_bytes(event: TerminalEvent) -> bytes:
-    """Return an event as it goes over the wire: its kind is the name, its id the resume point."""
-    data = json.dumps(event_fields(event), separators=(",", ":"))
-    return format_sse_event(data_str=data, event=event.kind, id=event.id or None)
+    return sse_bytes(event.kind, event.id, event_fields(event))
 
 
 class EventStream(Response, Generic[Happening]):
@@ -31,7 +40,7 @@ class EventStream(Response, Generic[Happening]):
     When nothing happens a comment is sent now and then, so that both ends notice a dead connection.
     """
 
-    media_type = "text/event-stream"
+    media_type = EVENT_STREAM
 
     def __init__(
         self,
@@ -79,7 +88,7 @@ class EventStream(Response, Generic[Happening]):
                 )
                 if over.done():
                     return
-                chunk = KEEPALIVE_COMMENT
+                chunk = SIGN_OF_LIFE
                 if upcoming.done():
                     event = upcoming.result()
                     if event is None:

@@ -3,16 +3,15 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.requests import ClientDisconnect
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from cli_agent_orchestrator.api.schemas import Json, ProblemBody, reference
+from cli_agent_orchestrator.api.schemas import Json
 from cli_agent_orchestrator.errors import (
     InputRefused,
     MessageTooLarge,
@@ -50,7 +49,7 @@ LINGER_SECONDS = 3.0
 NOT_DONE = {"Retry-After": "1"}
 """Tells a client that nothing was done, and that it may ask again."""
 
-PROBLEMS = {
+PROBLEMS: Mapping[int, tuple[str, str]] = {
     400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
     401: ("The token is missing or wrong.", "a token is needed: send 'Authorization: …'"),
     403: ("A web page of another origin asked.", "requests from web pages … are refused"),
@@ -71,25 +70,6 @@ PROBLEMS = {
     504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
     503: ("tmux does not answer, or the server ends.", "tmux new-window failed: …"),
 }
-
-
-def problems(*status_codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of error answers, by status.
-
-    By reference, not by a `model`: each of those would cost a millisecond at every start.
-    """
-    return {
-        code: {
-            "description": PROBLEMS[code][0],
-            "content": {
-                "application/json": {
-                    "schema": reference(ProblemBody),
-                    "example": {"detail": PROBLEMS[code][1]},
-                }
-            },
-        }
-        for code in status_codes
-    }
 
 
 class Problem(Json):
@@ -129,25 +109,6 @@ def status_code_of(error: Exception) -> int:
     return next((STATUS_CODES[c] for c in type(error).__mro__ if c in STATUS_CODES), 500)
 
 
-def describe_validation(errors: Sequence[Any]) -> str:
-    """Return one line for people: where and what, never the value, which may be a prompt.
-
-    `query.mode: Input should be 'full', 'last' or 'screen'`
-    """
-    return "; ".join(
-        f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}".lstrip(": ")
-        for error in errors
-    )
-
-
-def add_problem_handlers(app: FastAPI) -> None:
-    """Make the app answer with the problems of this module."""
-    app.add_exception_handler(OrchestratorError, _own_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _unexpected)
-
-
 async def _own_error(request: Request, error: Exception) -> Response:
     status_code = status_code_of(error)
     where = f"{request.method} {request.url.path}"
@@ -162,9 +123,10 @@ async def _own_error(request: Request, error: Exception) -> Response:
     return kind(status_code, str(error), NOT_DONE if isinstance(error, ServerEnding) else None)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return Problem(422, describe_validation(error.errors()))
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer for what is no operation of ours, or was asked for in the wrong way."""
+    assert isinstance(error, HTTPException)
+    return Problem(error.status_code, error.detail, error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -175,3 +137,11 @@ async def _gone(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     """Answer for a fault of ours; it is raised again after that, so the log has the traceback."""
     return Problem(500, "internal error; the log of the server says more")
+
+
+PROBLEM_HANDLERS: Mapping[Any, Any] = {  # Any: what Starlette calls for
+    OrchestratorError: _own_error,
+    HTTPException: _refused,
+    ClientDisconnect: _gone,
+    Exception: _unexpected,
+}

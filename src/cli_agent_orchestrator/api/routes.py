@@ -1,20 +1,26 @@
-"""The routes: handlers of a few lines that hand everything to the terminal service."""
+"""What clients can do with sessions and terminals: handlers that hand it all to the service."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from starlette.requests import Request
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api.backend import Served, Service
-from cli_agent_orchestrator.api.events import EventStream, event_bytes
+from cli_agent_orchestrator.api.backend import Backend, Terminals
+from cli_agent_orchestrator.api.events import EVENT_STREAM, EventStream, event_bytes
 from cli_agent_orchestrator.api.hang_up import while_connected
-from cli_agent_orchestrator.api.messages import (
-    INPUT_DOCUMENTATION,
-    STEP_DOCUMENTATION,
-    read_message,
-    read_step,
+from cli_agent_orchestrator.api.messages import message_of, step_of
+from cli_agent_orchestrator.api.operations import Answer, operation
+from cli_agent_orchestrator.api.parameters import (
+    EventsHeaders,
+    IdentityQuery,
+    InputHeaders,
+    InputQuery,
+    KeyQuery,
+    NewSessionQuery,
+    NewTerminalQuery,
+    OutputQuery,
+    SessionPath,
+    TerminalPath,
 )
-from cli_agent_orchestrator.api.problems import PROBLEMS, problems
+from cli_agent_orchestrator.api.problems import PROBLEMS, Problem
 from cli_agent_orchestrator.api.schemas import (
     FEATURES,
     SERVICE_NAME,
@@ -25,315 +31,290 @@ from cli_agent_orchestrator.api.schemas import (
     FolderBody,
     HealthBody,
     IdentityBody,
+    InputBody,
     Json,
     OutputBody,
     SessionBody,
     StepAnswerBody,
+    StepBody,
     TerminalBody,
     delivery_fields,
     explanation_fields,
-    inline_schema,
     session_fields,
     step_fields,
     terminal_fields,
     terminal_list,
 )
-from cli_agent_orchestrator.identity import CHALLENGE_PATTERN, answer_challenge
-from cli_agent_orchestrator.models import NewTerminal, OutputMode, StepAnswer
-from cli_agent_orchestrator.providers.base import Permissions
+from cli_agent_orchestrator.identity import answer_challenge
+from cli_agent_orchestrator.models import NewTerminal, StepAnswer, TerminalEvent
 
-TerminalId = Annotated[str, Path(max_length=200, examples=["9f3c2a7b"])]
-SessionName = Annotated[str, Path(max_length=200, examples=["cao-shop"])]
-Provider = Annotated[str, Query(max_length=200, examples=["codex"])]
-AgentProfile = Annotated[str, Query(max_length=200, examples=["system_analyst"])]
-Folder = Annotated[
-    str | None,
-    Query(
-        max_length=4096,
-        description="Where the agent works; the server's own folder if it is not given.",
-        examples=["/home/ada/shop"],
-    ),
-]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        description="A repeated request with the same key is not typed twice.",
-        pattern="^[ -~]{1,200}$",
-        examples=["run-7/programmer/2"],
-    ),
-]
-ROLE_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 DONE = {"success": True}
 
 
-async def new_terminal(
-    provider: Provider,
-    agent_profile: AgentProfile,
-    working_directory: Folder = None,
-    permissions: Annotated[
-        Permissions | None,
-        Query(description="What the agent may do without asking; the server's own setting if not."),
-    ] = None,
-    role: Annotated[
-        str | None,
-        Query(
-            pattern=ROLE_PATTERN,
-            description="What the agent is for; its terminal is named after it.",
-            examples=["analyst_review"],
-        ),
-    ] = None,
-) -> NewTerminal:
-    return NewTerminal(provider, agent_profile, working_directory, permissions, role=role)
-
-
-New = Annotated[NewTerminal, Depends(new_terminal)]
-
-open_router = APIRouter(responses=problems(400, 403, 421))
-"""What needs no token."""
-router = APIRouter(responses=problems(400, 401, 403, 421))
-
-
-# First, because routes are tried in order and this one is asked for all the time.
-@router.get(
-    "/terminals/{terminal_id}",
-    summary="Show a terminal and its status",
-    response_model=TerminalBody,
-    responses=problems(404, 422),
+@operation(
+    "GET",
+    "/health",
+    "Tell that the server is there",
+    Answer(HealthBody),
 )
-async def get_terminal(service: Service, terminal_id: TerminalId) -> Json:
-    return Json(terminal_fields(service.terminal(terminal_id)))
-
-
-@open_router.get("/health", summary="Tell that the server is there", response_model=HealthBody)
 async def health() -> Json:
     return Json(
         {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
     )
 
 
-@open_router.get(
+@operation(
+    "GET",
     "/identity",
-    summary="Prove that the server knows its user's token",
-    response_model=IdentityBody,
-    responses=problems(422, 501),
+    "Prove that the server knows its user's token",
+    Answer(IdentityBody),
+    errors=(422, 501),
 )
-async def identity(
-    request: Request,
-    backend: Served,
-    challenge: Annotated[
-        str,
-        Query(
-            pattern=CHALLENGE_PATTERN,
-            description="A random number that was never used before.",
-            examples=["5f" * 32],
-        ),
-    ],
-) -> Json:
+async def identity(request: Request, backend: Backend, query: IdentityQuery) -> Json:
     # Where the connection was taken, not what the request says about it.
     address = request.scope["server"]
     if backend.identity is None or address is None or address[1] is None:
-        return Json({"detail": PROBLEMS[501][1]}, 501)
-    return Json({"identity": answer_challenge(backend.identity, challenge, tuple(address))})
+        return Problem(501, PROBLEMS[501][1])
+    return Json({"identity": answer_challenge(backend.identity, query.challenge, tuple(address))})
 
 
-@router.post(
+@operation(
+    "POST",
     "/sessions",
-    summary="Start an agent in a new session",
-    status_code=201,
-    response_model=TerminalBody,
-    responses=problems(422, 503),
+    "Start an agent in a new session",
+    Answer(TerminalBody, 201),
+    errors=(422, 503),
 )
-async def create_session(
-    request: Request,
-    service: Service,
-    new: New,
-    session_name: Annotated[
-        str | None, Query(max_length=200, description="Is given the prefix `cao-`.")
-    ] = None,
+async def create_session(request: Request, terminals: Terminals, query: NewSessionQuery) -> Json:
+    creation = terminals.create_session(new_terminal(query), query.session_name)
+    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
+    return Json(terminal_fields(terminal), 201)
+
+
+@operation(
+    "GET",
+    "/sessions",
+    "List the sessions",
+    Answer(list[SessionBody]),
+)
+async def list_sessions(terminals: Terminals) -> Json:
+    return Json([session_fields(session) for session in terminals.sessions()])
+
+
+@operation(
+    "GET",
+    "/sessions/{name}",
+    "Show a session with its terminals",
+    Answer(SessionBody),
+    errors=(404, 422),
+)
+async def get_session(terminals: Terminals, path: SessionPath) -> Json:
+    return Json(session_fields(terminals.session(path.name)))
+
+
+@operation(
+    "DELETE",
+    "/sessions/{name}",
+    "End a session and all agents in it",
+    Answer(DoneBody),
+    errors=(404, 422, 503),
+)
+async def delete_session(terminals: Terminals, path: SessionPath) -> Json:
+    await terminals.delete_session(path.name)
+    return Json(DONE)
+
+
+@operation(
+    "POST",
+    "/sessions/{name}/terminals",
+    "Start an agent in an existing session",
+    Answer(TerminalBody, 201),
+    errors=(404, 422, 503),
+)
+async def create_terminal(
+    request: Request, terminals: Terminals, path: SessionPath, query: NewTerminalQuery
 ) -> Json:
-    creation = service.create_session(new, session_name)
-    terminal = await while_connected(request, creation, lambda made: service.delete(made.id))
+    creation = terminals.create_terminal(path.name, new_terminal(query))
+    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
     return Json(terminal_fields(terminal), 201)
 
 
-@router.get("/sessions", summary="List the sessions", response_model=list[SessionBody])
-async def list_sessions(service: Service) -> Json:
-    return Json([session_fields(session) for session in service.sessions()])
-
-
-@router.get(
-    "/sessions/{name}",
-    summary="Show a session with its terminals",
-    response_model=SessionBody,
-    responses=problems(404, 422),
-)
-async def get_session(service: Service, name: SessionName) -> Json:
-    return Json(session_fields(service.session(name)))
-
-
-@router.delete(
-    "/sessions/{name}",
-    summary="End a session and all agents in it",
-    response_model=DoneBody,
-    responses=problems(404, 422, 503),
-)
-async def delete_session(service: Service, name: SessionName) -> Json:
-    await service.delete_session(name)
-    return Json(DONE)
-
-
-@router.post(
+@operation(
+    "GET",
     "/sessions/{name}/terminals",
-    summary="Start an agent in an existing session",
-    status_code=201,
-    response_model=TerminalBody,
-    responses=problems(404, 422, 503),
+    "List the terminals of a session",
+    Answer(list[TerminalBody]),
+    errors=(404, 422),
 )
-async def create_terminal(request: Request, service: Service, name: SessionName, new: New) -> Json:
-    creation = service.create_terminal(name, new)
-    terminal = await while_connected(request, creation, lambda made: service.delete(made.id))
-    return Json(terminal_fields(terminal), 201)
+async def list_terminals(terminals: Terminals, path: SessionPath) -> Json:
+    return Json(terminal_list(terminals.session(path.name).terminals))
 
 
-@router.get(
-    "/sessions/{name}/terminals",
-    summary="List the terminals of a session",
-    response_model=list[TerminalBody],
-    responses=problems(404, 422),
-)
-async def list_terminals(service: Service, name: SessionName) -> Json:
-    return Json(terminal_list(service.session(name).terminals))
-
-
-@router.delete(
+@operation(
+    "GET",
     "/terminals/{terminal_id}",
-    summary="End an agent and remove its terminal",
-    response_model=DoneBody,
-    responses=problems(404, 422, 503),
+    "Show a terminal and its status",
+    Answer(TerminalBody),
+    errors=(404, 422),
 )
-async def delete_terminal(service: Service, terminal_id: TerminalId) -> Json:
-    await service.delete(terminal_id)
+async def get_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    return Json(terminal_fields(terminals.terminal(path.terminal_id)))
+
+
+@operation(
+    "DELETE",
+    "/terminals/{terminal_id}",
+    "End an agent and remove its terminal",
+    Answer(DoneBody),
+    errors=(404, 422, 503),
+)
+async def delete_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    await terminals.delete(path.terminal_id)
     return Json(DONE)
 
 
-@router.post(
+@operation(
+    "POST",
     "/terminals/run-step",
-    summary="Start an agent, ask it one thing, return its answer, end it",
-    response_model=StepAnswerBody,
-    responses=problems(409, 413, 415, 422, 502, 503, 504),
-    openapi_extra=STEP_DOCUMENTATION,
+    "Start an agent, ask it one thing, return its answer, end it",
+    Answer(StepAnswerBody),
+    errors=(409, 413, 415, 422, 502, 503, 504),
 )
-async def run_step(request: Request, service: Service) -> Json:
-    step = await read_step(request)
+async def run_step(request: Request, terminals: Terminals, body: StepBody) -> Json:
+    step = step_of(body)
 
     async def take_back(answer: StepAnswer) -> None:
         if step.keep:
-            await service.delete(answer.terminal_id)
+            await terminals.delete(answer.terminal_id)
 
-    return Json(step_fields(await while_connected(request, service.run_step(step), take_back)))
+    return Json(step_fields(await while_connected(request, terminals.run_step(step), take_back)))
 
 
-@router.post(
+@operation(
+    "POST",
     "/terminals/{terminal_id}/input",
-    summary="Type a message and submit it",
-    response_model=DeliveryBody,
-    responses={
-        202: {
-            "model": DeliveryBody,
-            "description": "Typed, but there is no sign that the agent took it.",
-        },
-        **problems(404, 409, 413, 415, 422, 503),
-    },
-    openapi_extra=INPUT_DOCUMENTATION,
+    "Type a message and submit it",
+    Answer(DeliveryBody),
+    Answer(DeliveryBody, 202, "Typed, but there is no sign that the agent took it."),
+    errors=(404, 409, 413, 415, 422, 503),
 )
 async def send_input(
-    request: Request,
-    service: Service,
-    terminal_id: TerminalId,
-    message: Annotated[str | None, Query(description="The message, if there is no body.")] = None,
-    idempotency_key: IdempotencyKey = None,
+    terminals: Terminals,
+    path: TerminalPath,
+    query: InputQuery,
+    headers: InputHeaders,
+    body: InputBody | None,
 ) -> Json:
-    text = await read_message(request, message)
-    delivery = await service.send(terminal_id, text, idempotency_key)
+    message = message_of(query.message, body)
+    delivery = await terminals.send(path.terminal_id, message, headers.idempotency_key)
     return Json(delivery_fields(delivery), 200 if delivery.confirmed else 202)
 
 
-@router.post(
+@operation(
+    "POST",
     "/terminals/{terminal_id}/key",
-    summary="Press a special key",
-    response_model=DoneBody,
-    responses=problems(404, 409, 422, 503),
+    "Press a special key",
+    Answer(DoneBody),
+    errors=(404, 409, 422, 503),
 )
-async def press_key(
-    service: Service,
-    terminal_id: TerminalId,
-    key: Annotated[str, Query(max_length=50, examples=["Escape"])],
-) -> Json:
-    await service.press(terminal_id, key)
+async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -> Json:
+    await terminals.press(path.terminal_id, query.key)
     return Json(DONE)
 
 
-@router.get(
+@operation(
+    "GET",
     "/terminals/{terminal_id}/output",
-    summary="Read what the agent wrote",
-    response_model=OutputBody,
-    responses=problems(404, 422, 503),
+    "Read what the agent wrote",
+    Answer(OutputBody),
+    errors=(404, 422, 503),
 )
-async def get_output(
-    service: Service, terminal_id: TerminalId, mode: OutputMode = OutputMode.FULL
-) -> Json:
-    return Json({"output": await service.output(terminal_id, mode), "mode": mode})
+async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuery) -> Json:
+    output = await terminals.output(path.terminal_id, query.mode)
+    return Json({"output": output, "mode": query.mode})
 
 
-@router.get(
+@operation(
+    "GET",
     "/terminals/{terminal_id}/explain",
-    summary="Say why a terminal has its status",
-    response_model=ExplanationBody,
-    responses=problems(404, 422),
+    "Say why a terminal has its status",
+    Answer(ExplanationBody),
+    errors=(404, 422),
 )
-async def explain(backend: Served, terminal_id: TerminalId) -> Json:
-    explanation = backend.terminals.explain(terminal_id)
-    return Json(explanation_fields(terminal_id, explanation, backend.clock.now()))
+async def explain(backend: Backend, path: TerminalPath) -> Json:
+    explanation = backend.terminals.explain(path.terminal_id)
+    return Json(explanation_fields(path.terminal_id, explanation, backend.clock.now()))
 
 
-@router.get(
+@operation(
+    "GET",
     "/terminals/{terminal_id}/working-directory",
-    summary="Say where the agent works",
-    response_model=FolderBody,
-    responses=problems(404, 422),
+    "Say where the agent works",
+    Answer(FolderBody),
+    errors=(404, 422),
 )
-async def get_working_directory(service: Service, terminal_id: TerminalId) -> Json:
-    return Json({"working_directory": service.terminal(terminal_id).working_directory})
+async def get_working_directory(terminals: Terminals, path: TerminalPath) -> Json:
+    return Json({"working_directory": terminals.terminal(path.terminal_id).working_directory})
 
 
-@router.post(
+@operation(
+    "POST",
     "/terminals/{terminal_id}/exit",
-    summary="Ask the agent to quit",
-    response_model=DoneBody,
-    responses=problems(404, 409, 422, 503),
+    "Ask the agent to quit",
+    Answer(DoneBody),
+    errors=(404, 409, 422, 503),
 )
-async def exit_terminal(service: Service, terminal_id: TerminalId) -> Json:
-    await service.exit(terminal_id)
+async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    await terminals.exit(path.terminal_id)
     return Json(DONE)
 
 
-@router.get(
+@operation(
+    "GET",
     "/events",
-    summary="Follow what happens to the terminals",
+    "Follow what happens to the terminals",
+    Answer(
+        EventBody,
+        description="Endless; the name of an event is its `kind`, `data` holds this.",
+        media_type=EVENT_STREAM,
+    ),
+    errors=(422,),
     description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
     "missed since the event named by `Last-Event-ID`.",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "Endless; the name of an event is its `kind`, `data` holds this.",
-            "content": {"text/event-stream": {"schema": inline_schema(EventBody)}},
-        },
-        **problems(422),
-    },
 )
-async def follow_events(
-    backend: Served,
-    last_event_id: Annotated[str | None, Header(max_length=200, examples=["67c2d1f0-17"])] = None,
-) -> Response:
-    events = backend.terminals.subscribe(last_event_id)
+async def follow_events(backend: Backend, headers: EventsHeaders) -> EventStream[TerminalEvent]:
+    events = backend.terminals.subscribe(headers.last_event_id)
     return EventStream(events, backend.closing, backend.heartbeat, event_bytes)
+
+
+def new_terminal(query: NewTerminalQuery) -> NewTerminal:
+    return NewTerminal(
+        query.provider,
+        query.agent_profile,
+        query.working_directory,
+        query.permissions,
+        role=query.role,
+    )
+
+
+OPERATIONS = (
+    # First, because they are tried in order and this one is asked for all the time.
+    get_terminal,
+    health,
+    identity,
+    create_session,
+    list_sessions,
+    get_session,
+    delete_session,
+    create_terminal,
+    list_terminals,
+    delete_terminal,
+    run_step,
+    send_input,
+    press_key,
+    get_output,
+    explain,
+    get_working_directory,
+    exit_terminal,
+    follow_events,
+)

@@ -1,17 +1,16 @@
 """Request and response bodies: what they hold, and how they look in the documentation.
 
 Answers are built from our own frozen values by the `…_fields` functions, without validating them
-a second time. The models document them; a test holds both together.
+a second time. The Structs document them; a test holds both together.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
+from msgspec import Meta, Struct
 from starlette.responses import JSONResponse
 
 from cli_agent_orchestrator.models import (
@@ -33,26 +32,11 @@ SERVICE_NAME = "cli-agent-orchestrator"
 FEATURES = tuple(feature.value for feature in Feature)
 BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
 """Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
+ASK_LIMIT = 64 * 1024
+"""Bytes of what is asked of a run."""
 
 Shown = Terminal | Delivery | Evidence | TerminalEvent
 """Values whose fields are shown under their own names."""
-
-EXAMPLE_TERMINAL: JsonDict = {
-    "id": "9f3c2a7b",
-    "name": "analyst-f4f9",
-    "provider": "codex",
-    "session_name": "cao-shop",
-    "agent_profile": "system_analyst",
-    "working_directory": "/home/ada/shop",
-    "status": "idle",
-    "last_active": "2025-03-01T09:30:00.250000+00:00",
-    "alive": True,
-    "exit_code": None,
-    "action": "Bash: make test",
-    "permissions": "workspace",
-    "role": "analyst",
-    "created_at": 1740821100.5,
-}
 
 
 class Json(JSONResponse):
@@ -71,171 +55,227 @@ class Json(JSONResponse):
         ]
 
 
-class Body(BaseModel):
-    """A documented body: what it does not name is not in it."""
+Time = Annotated[float, Meta(description="Unix time.", examples=[1740821400.25])]
+Path = Annotated[str, Meta(max_length=4096)]
+Name = Annotated[str, Meta(max_length=200)]
 
-    model_config = ConfigDict(extra="forbid")
+
+class Body(Struct, forbid_unknown_fields=True):
+    """A documented answer: what it does not name is not in it."""
 
 
 class HealthBody(Body):
     status: Literal["ok"]
     service: Literal["cli-agent-orchestrator"]
-    version: str = Field(examples=["0.1.0"])
-    features: list[str] = Field(
-        description="What this server can do beyond the common routes.", examples=[list(FEATURES)]
-    )
+    version: Annotated[str, Meta(examples=["0.1.0"])]
+    features: Annotated[
+        list[str],
+        Meta(
+            description="What this server can do beyond the common routes.",
+            examples=[list(FEATURES)],
+        ),
+    ]
 
 
 class IdentityBody(Body):
-    identity: str = Field(
-        description="HMAC-SHA256 of `cao-identity CHALLENGE PORT ADDRESS` under the token; port "
-        "and IP address are those at which the server took the connection.",
-        examples=["c0" * 32],
-    )
+    identity: Annotated[
+        str,
+        Meta(
+            description="HMAC-SHA256 of `cao-identity CHALLENGE PORT ADDRESS` under the token; "
+            "port and IP address are those at which the server took the connection.",
+            examples=["c0" * 32],
+        ),
+    ]
 
 
 class TerminalBody(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TERMINAL]})
-
-    id: str
-    name: str
-    provider: str
-    session_name: str
-    agent_profile: str
-    working_directory: str
+    id: Annotated[str, Meta(examples=["9f3c2a7b"])]
+    name: Annotated[str, Meta(examples=["analyst-f4f9"])]
+    provider: Annotated[str, Meta(examples=["codex"])]
+    session_name: Annotated[str, Meta(examples=["cao-shop"])]
+    agent_profile: Annotated[str, Meta(examples=["system_analyst"])]
+    working_directory: Annotated[str, Meta(examples=["/home/ada/shop"])]
     status: TerminalStatus
-    last_active: str = Field(description="Time of the last change of status or input, in UTC.")
-    alive: bool = Field(description="False once the agent's program has ended.")
-    exit_code: int | None = Field(
-        description="How the program ended; a signal counts as 128 + its number."
-    )
-    action: str = Field(
-        description="What the agent said last that it does; empty if it did not say."
-    )
-    permissions: str | None = Field(
-        description="What it may do without asking; null if an earlier version started it."
-    )
-    role: str | None = Field(description="What it is for; null if that was not said.")
-    created_at: float | None = Field(description="When it was started, as Unix time.")
+    last_active: Annotated[
+        str,
+        Meta(
+            description="Time of the last change of status or input, in UTC.",
+            examples=["2025-03-01T09:30:00.250000+00:00"],
+        ),
+    ]
+    alive: Annotated[bool, Meta(description="False once the agent's program has ended.")]
+    exit_code: Annotated[
+        int | None,
+        Meta(description="How the program ended; a signal counts as 128 + its number."),
+    ]
+    action: Annotated[
+        str,
+        Meta(
+            description="What the agent said last that it does; empty if it did not say.",
+            examples=["Bash: make test"],
+        ),
+    ]
+    permissions: Annotated[
+        str | None,
+        Meta(
+            description="What it may do without asking; null if an earlier version started it.",
+            examples=["workspace"],
+        ),
+    ]
+    role: Annotated[
+        str | None,
+        Meta(description="What it is for; null if that was not said.", examples=["analyst"]),
+    ]
+    created_at: Annotated[
+        float | None,
+        Meta(description="When it was started, as Unix time.", examples=[1740821100.5]),
+    ]
 
 
 class SessionBody(Body):
-    name: str = Field(examples=["cao-shop"])
+    name: Annotated[str, Meta(examples=["cao-shop"])]
     terminals: list[TerminalBody]
 
 
-class InputBody(BaseModel):
+class RequestBody(Struct):
+    """What a request brings; fields that are not known are ignored."""
+
+    most_bytes: ClassVar[int] = BODY_LIMIT
+    most_text: ClassVar[int] = MESSAGE_LIMIT
+    """How much text that is: JSON may take more bytes than the text in it."""
+
+
+class InputBody(RequestBody):
     """What is typed into a terminal; fields that are not known are ignored."""
 
-    message: str = Field(examples=["Add a test for the empty cart."])
+    message: Annotated[
+        str, Meta(description="Up to 8 MiB.", examples=["Add a test for the empty cart."])
+    ]
 
 
-class StepBody(BaseModel):
+class StepBody(RequestBody):
     """An agent and what it is asked; fields that are not known are ignored."""
 
-    provider: str = Field(max_length=200, examples=["codex"])
-    agent: str = Field(max_length=200, description="The profile.", examples=["tester"])
-    prompt: str = Field(examples=["Run the tests and say what fails."])
-    working_directory: str | None = Field(default=None, max_length=4096)
-    session_name: str | None = Field(
-        default=None, max_length=200, description="Is joined if it is there, else made."
-    )
-    timeout: float = Field(
-        default=600.0, gt=0, le=86_400, description="Seconds that the agent may work."
-    )
-    teardown: bool = Field(default=True, description="End the agent when it has answered.")
+    provider: Annotated[Name, Meta(examples=["codex"])]
+    agent: Annotated[Name, Meta(description="The profile.", examples=["tester"])]
+    prompt: Annotated[str, Meta(examples=["Run the tests and say what fails."])]
+    working_directory: Path | None = None
+    session_name: Annotated[
+        Name | None, Meta(description="Is joined if it is there, else made.")
+    ] = None
+    timeout: Annotated[
+        float, Meta(gt=0, le=86_400, description="Seconds that the agent may work.")
+    ] = 600.0
+    teardown: Annotated[bool, Meta(description="End the agent when it has answered.")] = True
     permissions: Permissions | None = None
 
 
 class StepAnswerBody(Body):
     terminal_id: str
-    last_message: str = Field(examples=["All tests pass."])
+    last_message: Annotated[str, Meta(examples=["All tests pass."])]
     status: TerminalStatus
-    replayed: Literal[False] = Field(description="Answers are never taken from an earlier step.")
+    replayed: Annotated[
+        bool,
+        Meta(description="False: answers are never taken from an earlier step.", examples=[False]),
+    ]
 
 
 class DeliveryBody(Body):
-    success: bool = Field(description="The same as `confirmed`.")
-    confirmed: bool = Field(description="True after a positive sign that the agent took it.")
-    detail: str = Field(examples=["the agent started to work"])
-    enter_presses: int = Field(examples=[1])
-    removed_characters: int = Field(
-        description="How many control characters were taken out of the message.", examples=[0]
-    )
+    success: Annotated[bool, Meta(description="The same as `confirmed`.")]
+    confirmed: Annotated[
+        bool, Meta(description="True after a positive sign that the agent took it.")
+    ]
+    detail: Annotated[str, Meta(examples=["the agent started to work"])]
+    enter_presses: Annotated[int, Meta(examples=[1])]
+    removed_characters: Annotated[
+        int,
+        Meta(
+            description="How many control characters were taken out of the message.", examples=[0]
+        ),
+    ]
 
 
 class OutputBody(Body):
-    output: str = Field(examples=["All tests pass."])
+    output: Annotated[str, Meta(examples=["All tests pass."])]
     mode: OutputMode
 
 
 class FolderBody(Body):
-    working_directory: str = Field(examples=["/home/ada/shop"])
+    working_directory: Annotated[str, Meta(examples=["/home/ada/shop"])]
 
 
 class DoneBody(Body):
-    success: Literal[True]
+    success: Annotated[bool, Meta(examples=[True])]
 
 
 class EvidenceBody(Body):
-    source: str = Field(examples=["title"])
+    source: Annotated[str, Meta(examples=["title"])]
     status: TerminalStatus | None
-    detail: str = Field(examples=["⠋ shop"])
-    at: float = Field(description="Unix time.", examples=[1740821400.25])
-    age: float = Field(description="Seconds since then.", examples=[0.8])
+    detail: Annotated[str, Meta(examples=["⠋ shop"])]
+    at: Time
+    age: Annotated[float, Meta(description="Seconds since then.", examples=[0.8])]
 
 
 class ExplanationBody(Body):
     terminal_id: str
     status: TerminalStatus
-    reason: str = Field(examples=["the title shows a spinner"])
+    reason: Annotated[str, Meta(examples=["the title shows a spinner"])]
     evidence: list[EvidenceBody]
 
 
 class EventBody(Body):
     """The `data` of one event; the event's name is `kind`."""
 
-    id: str = Field(examples=["67c2d1f0-17"])
-    kind: str = Field(
-        description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]
-    )
+    id: Annotated[str, Meta(examples=["67c2d1f0-17"])]
+    kind: Annotated[
+        str,
+        Meta(description="`status`, `action`, `removed` or `snapshot`.", examples=["status"]),
+    ]
     terminal_id: str
     session_name: str
     status: TerminalStatus
     reason: str
-    at: float = Field(description="Unix time.", examples=[1740821400.25])
+    at: Time
     alive: bool
     exit_code: int | None
-    action: str = Field(examples=["Bash: make test"])
+    action: Annotated[str, Meta(examples=["Bash: make test"])]
 
 
 class RunBody(Body):
-    id: str = Field(examples=["20261115-084037-k3f9"])
-    wd: str = Field(description="Where its agents work.", examples=["/home/ada/shop"])
-    task: str = Field(description="What is to be done, on one line.")
-    flow: str = Field(examples=["loop"])
+    id: Annotated[str, Meta(examples=["20261115-084037-k3f9"])]
+    wd: Annotated[str, Meta(description="Where its agents work.", examples=["/home/ada/shop"])]
+    task: Annotated[str, Meta(description="What is to be done, on one line.")]
+    flow: Annotated[str, Meta(examples=["loop"])]
     status: Literal["running", "paused", "interrupted", "PASS", "FAIL", "stopped", "failed"]
     round: int
-    role: str = Field(description="Who works now.", examples=["programmer"])
-    started: float = Field(description="Unix time.", examples=[1740821400.25])
+    role: Annotated[str, Meta(description="Who works now.", examples=["programmer"])]
+    started: Time
     ended: float | None
-    providers: dict[str, str] = Field(description="The agent of each role.")
-    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
+    providers: Annotated[dict[str, str], Meta(description="The agent of each role.")]
+    terminals: Annotated[
+        dict[str, str], Meta(description="Ids by role, as long as the agents are there.")
+    ]
 
 
 class RunTurnBody(Body):
-    sequence: int = Field(description="Its number in the run.")
-    role: str = Field(description="Of the command of a gate its stage.", examples=["analyst"])
+    sequence: Annotated[int, Meta(description="Its number in the run.")]
+    role: Annotated[
+        str, Meta(description="Of the command of a gate its stage.", examples=["analyst"])
+    ]
     round: int
     cycle: int
-    provider: str = Field(description="Of the command of a gate `command`.", examples=["codex"])
+    provider: Annotated[
+        str, Meta(description="Of the command of a gate `command`.", examples=["codex"])
+    ]
     terminal_id: str
-    began: float = Field(description="Unix time.", examples=[1740821400.25])
+    began: Time
     ended: float | None
-    seconds: float = Field(description="How long the agent worked.")
-    outcome: str = Field(description="Empty as long as there is no reply.", examples=["approved"])
-    detail: str = Field(description="The same for people, with its reason.")
-    reviewed: bool = Field(description="Does a review follow, or is it one?")
+    seconds: Annotated[float, Meta(description="How long the agent worked.")]
+    outcome: Annotated[
+        str, Meta(description="Empty as long as there is no reply.", examples=["approved"])
+    ]
+    detail: Annotated[str, Meta(description="The same for people, with its reason.")]
+    reviewed: Annotated[bool, Meta(description="Does a review follow, or is it one?")]
 
 
 class RunTurnTextBody(RunTurnBody):
@@ -245,73 +285,69 @@ class RunTurnTextBody(RunTurnBody):
 
 class SavedSettingBody(Body):
     value: str
-    source: str = Field(examples=["option"])
+    source: Annotated[str, Meta(examples=["option"])]
 
 
 class RunDetailBody(RunBody):
-    reason: str = Field(description="Why it ended without a verdict.")
+    reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
     exit_code: int | None
     session_name: str
     settings: dict[str, SavedSettingBody]
     turns: list[RunTurnBody]
 
 
-class RunEventBody(BaseModel):
+class RunEventBody(Struct):
     """The `data` of one event of a run; more fields depend on its type."""
 
     seq: int
-    at: float = Field(description="Unix time.", examples=[1740821400.25])
-    type: str = Field(examples=["turn_began"])
+    at: Time
+    type: Annotated[str, Meta(examples=["turn_began"])]
 
 
-class NewRunBody(BaseModel):
+class NewRunBody(RequestBody):
     """A run to be started; fields that are not known are ignored."""
 
-    wd: str = Field(max_length=4096, examples=["/home/ada/shop"])
-    task: str | None = Field(default=None, description="The text of the task.")
-    task_file: str | None = Field(default=None, max_length=4096)
-    settings: dict[str, str] = Field(
-        default={}, description="By variable name.", examples=[{"MAX_ROUNDS": "3"}]
-    )
-    resume: bool | None = Field(default=None, description="As `--resume` and `--no-resume`.")
+    wd: Annotated[Path, Meta(examples=["/home/ada/shop"])]
+    task: Annotated[str | None, Meta(description="The text of the task.")] = None
+    task_file: Path | None = None
+    settings: Annotated[
+        dict[str, str], Meta(description="By variable name.", examples=[{"MAX_ROUNDS": "3"}])
+    ] = {}
+    resume: Annotated[bool | None, Meta(description="As `--resume` and `--no-resume`.")] = None
     replace_terminals: bool = False
 
 
-class HintBody(BaseModel):
+class AskBody(RequestBody):
+    """What is asked of a run: little."""
+
+    most_bytes: ClassVar[int] = ASK_LIMIT
+    most_text: ClassVar[int] = ASK_LIMIT
+
+
+class HintBody(AskBody):
     """What an agent is to be told with its next prompt."""
 
-    text: str = Field(examples=["The parser is in src/reader.py."])
-    role: str | None = Field(
-        default=None, description="Whose next prompt; else the next one.", examples=["programmer"]
-    )
+    text: Annotated[str, Meta(examples=["The parser is in src/reader.py."])]
+    role: Annotated[
+        str | None,
+        Meta(description="Whose next prompt; else the next one.", examples=["programmer"]),
+    ] = None
 
 
-class ChangeBody(BaseModel):
+class ChangeBody(AskBody):
     """A setting of a run that is to change."""
 
-    name: str = Field(examples=["max_rounds"])
-    value: str = Field(examples=["12"])
+    name: Annotated[str, Meta(examples=["max_rounds"])]
+    value: Annotated[str, Meta(examples=["12"])]
 
 
 class AskedBody(Body):
-    heard: bool = Field(description="False if the run has not heard of it yet.")
-    text: str = Field(examples=["The run pauses when the present turn has ended."])
+    heard: Annotated[bool, Meta(description="False if the run has not heard of it yet.")]
+    text: Annotated[str, Meta(examples=["The run pauses when the present turn has ended."])]
 
 
 class ProblemBody(Body):
-    detail: str = Field(description="What went wrong and what to do.")
-
-
-def inline_schema(body: type[BaseModel]) -> dict[str, Any]:  # Any: JSON schema
-    """Return the schema of a body that is documented by hand; what it refers to is elsewhere."""
-    schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return schema
-
-
-def reference(body: type[BaseModel]) -> dict[str, str]:
-    """Return what stands for the schema of a body that the document has elsewhere."""
-    return {"$ref": f"#/components/schemas/{body.__name__}"}
+    detail: Annotated[str, Meta(description="What went wrong and what to do.")]
 
 
 def _fields(value: Shown) -> dict[str, object]:

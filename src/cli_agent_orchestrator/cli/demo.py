@@ -99,7 +99,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.request import RunRequest
 
     settings = {
         "WD": str(project),

@@ -1,8 +1,12 @@
 """Imports of heavy modules, which a command puts off until it needs them."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+HTTPX_COMMAND_LINE = "httpx._main"
+"""Is imported by httpx if it can be, and imports rich and pygments; nobody here calls it."""
 
 
 @contextmanager
@@ -10,8 +14,10 @@ def importing() -> Iterator[None]:
     """Collect no garbage while modules are imported.
 
     There is none, and looking for it takes a tenth of the time. What was imported stays, so later
-    collections need not look at it either.
+    collections need not look at it either. Only for a process that is ours alone.
     """
+    # None is how Python notes that a module cannot be imported.
+    sys.modules.setdefault(HTTPX_COMMAND_LINE, None)  # type: ignore[arg-type]
     was_enabled = gc.isenabled()
     gc.disable()
     try:

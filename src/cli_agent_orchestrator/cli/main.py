@@ -19,18 +19,13 @@ from click.shell_completion import CompletionItem
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
-from cli_agent_orchestrator.errors import (
-    OrchestratorError,
-    OutputClosed,
-    UsageError,
-    suggestion,
+from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, suggestion
+from cli_agent_orchestrator.exit_codes import (
+    EXIT_CLOSED,
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    exit_code_of,
 )
-
-EXIT_USAGE = 2
-EXIT_ERROR = 3
-EXIT_INTERRUPTED = 130
-EXIT_CLOSED = 141
-"""What a shell shows for a program that was ended by SIGPIPE."""
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
@@ -137,12 +132,9 @@ def main(command: click.Command = cao) -> None:
         sys.exit(EXIT_INTERRUPTED)
     except OutputClosed:
         sys.exit(EXIT_CLOSED)
-    except UsageError as error:
-        _tell(f"cao: {error}")
-        sys.exit(EXIT_USAGE)
     except (OrchestratorError, OSError) as error:
         _tell(f"cao: {error}")
-        sys.exit(EXIT_ERROR)
+        sys.exit(exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         _tell_fault(error)
         sys.exit(EXIT_ERROR)

@@ -69,7 +69,7 @@ TONES: Mapping[str, Tone] = {
 """How outcomes are meant; others are plain."""
 
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
-    EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
+    EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
     EventKind.FILE_AWAITED: (
         "{who} is at rest without its file; {text} in {left} if it does not come",

@@ -261,6 +261,8 @@ def _ready(picture: Picture, event: RunBegan, role: str) -> Agent:
 
 def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
     picture = _rest(picture)
+    if event.round != picture.round:
+        picture = _new_round(picture)
     if isinstance(event, CheckBegan):
         known = picture.agent(event.stage) or Agent(event.stage, COMMAND, Doing.READY, event.at)
         begun = replace(known, doing=Doing.WORKING, since=event.at)
@@ -285,6 +287,15 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
         paused=None,
         final_status="",
     )
+
+
+def _new_round(picture: Picture) -> Picture:
+    """Return the picture in which what came of the round before is no news any more."""
+    agents = (
+        replace(agent, doing=Doing.READY) if agent.doing is Doing.DONE else agent
+        for agent in picture.agents
+    )
+    return replace(picture, agents=tuple(agents))
 
 
 def _follow(picture: Picture, event: HandoffEvent) -> Picture:

@@ -1,44 +1,30 @@
 """`cao run`: takes a task through the five agents until it passes."""
 
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
-from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.layout import STATE_FILE, TEMPORARY_FOLDER
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
-    FLOW_NAME_PATTERN,
-    OUT_OF_PROJECT,
-    PREFIX,
     SETTINGS,
-    SETTINGS_FILE,
     Kind,
     Setting,
-    check_path,
     expand_path,
-    find_sources,
     merge_settings,
-    name_as_given,
     read_environment,
-    read_project_settings,
-    read_settings_file,
 )
-
-if TYPE_CHECKING:
-    from cli_agent_orchestrator.runs.conductor import RunRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,8 +42,6 @@ The run {id} has begun and goes on without this terminal.
   Let it wait:       cao pause {id}    (until cao resume {id})
   End it:            cao stop {id}
   List all runs:     cao runs"""
-INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
-"""Paths that a project's own file may set only within the project."""
 
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
@@ -145,16 +129,19 @@ def start(
     replace_terminals: bool,
 ) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
-    request = build_request(given, os.environ, config_file, replace_terminals)
-    if detach:
-        _launch(given, config_file, replace_terminals, request.config, as_json)
-        return
     with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.runs.request import build_request
+
+    request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
+    config = request.config
+    if detach:
+        _launch(given, config_file, replace_terminals, config.wd, as_json)
+        return
+    with importing():
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.narration import unfinished_words
         from cli_agent_orchestrator.cli.progress import choose_view
 
-    config = request.config
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
@@ -188,78 +175,21 @@ def project_options(
     return {"WD": str(folder)}
 
 
-def build_request(
-    given: Mapping[str, str | None],
-    environ: Mapping[str, str],
-    config_file: str | None,
-    replace_terminals: bool,
-) -> "RunRequest":
-    """Return what is asked for by options, environment, task and file; raise what is wrong."""
-    with naming_as_given(given, environ, config_file or SETTINGS_FILE):
-        return _build_request(given, environ, config_file, replace_terminals)
-
-
-@contextmanager
-def naming_as_given(
-    options: Mapping[str, str | None], environ: Mapping[str, str], file: str
-) -> Iterator[None]:
-    """Name a setting that has a bad value as it was given."""
-    try:
-        yield
-    except ConfigError as error:
-        if error.variable not in BY_NAME:
-            raise
-        named = name_as_given(error.variable, options, environ, file)
-        raise ConfigError(named, error.value, error.expected) from error
-
-
-def _build_request(
-    given: Mapping[str, str | None],
-    environ: Mapping[str, str],
-    config_file: str | None,
-    replace_terminals: bool,
-) -> "RunRequest":
-    with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.discovery import name_server
-        from cli_agent_orchestrator.runs.conductor import RunRequest
-        from cli_agent_orchestrator.runs.state_file import read_task_settings
-
-    variables = read_environment(environ, bare=True)
-    file = read_file_settings(given, variables, config_file)
-    named = name_server(environ, given.get("API"), bare=True)
-    server = {"API": named.url} if named else {}
-    named_by = named.by if named else config_file or SETTINGS_FILE
-    without_task = merge_settings(given, variables, file) | server
-    of_task = read_task_settings(RunConfig.from_env(without_task, named_by))
-    settings = merge_settings(given, variables, of_task, file) | server
-    sources = find_sources(option=given, environment=variables, task=of_task, file=file)
-    if named is not None:
-        sources["API"] = "option" if given.get("API") else "environment"
-    return RunRequest(
-        config=RunConfig.from_env(settings, named_by),
-        settings=settings,
-        insisted=merge_settings(given, variables),
-        replace_terminals=replace_terminals,
-        sources=sources,
-    )
-
-
 def _launch(
     given: Mapping[str, str | None],
     config_file: str | None,
     replace_terminals: bool,
-    config: RunConfig,
+    wd: Path,
     as_json: bool,
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
-        from cli_agent_orchestrator.cli.command import detached_words
         from cli_agent_orchestrator.cli.progress import JsonView, PlainView
-        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
+        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest, run_command
 
-    launcher = Launcher(detached_words(sys.executable), os.environ)
+    launcher = Launcher(run_command(sys.executable), os.environ)
     request = LaunchRequest(given, config_file, replace_terminals)
-    view = JsonView() if as_json else PlainView(config.wd)
+    view = JsonView() if as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)
     except KeyboardInterrupt:
@@ -277,84 +207,6 @@ def report_command(config: RunConfig, here: Path) -> str:
     if config.state_file != config.wd / STATE_FILE:
         words += [BY_NAME["STATE_FILE"].option, str(config.state_file)]
     return shlex.join(words)
-
-
-def read_all_settings(
-    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
-) -> dict[str, str]:
-    """Return the settings of options, environment (`read_environment`) and file."""
-    return merge_settings(options, variables, read_file_settings(options, variables, config_file))
-
-
-def read_file_settings(
-    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
-) -> dict[str, str]:
-    """Return the settings of the file that is named, else of the project's own."""
-    if config_file is not None:
-        check_path("--config", config_file)
-        named = read_settings_file(Path(config_file))
-        if "GATE" in named:
-            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or CAO_GATE")
-        return named
-    folder = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
-    file = read_project_settings(folder)
-    check_project_file(file, folder)
-    return file
-
-
-def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
-    """Refuse settings by which a project that was merely cloned would reach out of its folder.
-
-    Nor may it allow its agents more than the user does, who may have said `ask` to the server.
-    """
-    from cli_agent_orchestrator.client import is_loopback  # heavy, and seldom needed
-
-    for name in OUT_OF_PROJECT:
-        if name in settings:
-            where = f"{name.lower()} in {SETTINGS_FILE}"
-            expected = f"nothing: say it by {BY_NAME[name].option} or {PREFIX}{name}, for one run"
-            raise ConfigError(where, settings[name], expected)
-    flow = settings.get("FLOW", "").strip()
-    if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
-        expected = "the name of a flow; a file only by --flow, CAO_FLOW or --config"
-        raise ConfigError(f"flow in {SETTINGS_FILE}", flow, expected)
-    for name in INSIDE_ONLY:
-        if name in settings:
-            where = f"{name.lower()} in {SETTINGS_FILE}"
-            # Unlike `resolve` this does not mind links that lead in a circle.
-            path = Path(os.path.realpath(folder / expand_path(where, settings[name])))
-            if not path.is_relative_to(os.path.realpath(folder)):
-                raise ConfigError(
-                    where,
-                    settings[name],
-                    f"a path in the project; elsewhere only by option, {PREFIX}{name} or --config",
-                )
-            if name == "STATE_FILE" and not _is_for_state(path, folder):
-                raise ConfigError(
-                    where,
-                    settings[name],
-                    "a .json file below .tmp; another only by option, CAO_STATE_FILE or --config",
-                )
-    permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
-    if permissions not in ("", "ask"):
-        raise ConfigError(
-            f"agent_permissions in {SETTINGS_FILE}",
-            permissions,
-            "ask; more only by --permissions, CAO_AGENT_PERMISSIONS or --config",
-        )
-    api = settings.get("API")
-    if api and not is_loopback(api):
-        raise ConfigError(
-            f"api in {SETTINGS_FILE}",
-            api,
-            "a server on this machine; others only by option or CAO_API",
-        )
-
-
-def _is_for_state(path: Path, folder: Path) -> bool:
-    """Is it a file that a project may name for its state, and none that it lives by?"""
-    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
-    return path.suffix == ".json" and path.is_relative_to(below)
 
 
 def _text(value: str | bool | None) -> str | None:

@@ -13,10 +13,10 @@ import click
 from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.exit_codes import EXIT_ERROR
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
 
-EXIT_ERROR = 3
 MOST_ROWS = 20
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))

@@ -17,7 +17,6 @@ from cli_agent_orchestrator.cli.attaching import (
     read_prefixes,
 )
 from cli_agent_orchestrator.cli.connect import connected
-from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.listing import NOT_TOLD, Listed, all_terminals, find_terminal
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.cli.runs import age
@@ -25,6 +24,7 @@ from cli_agent_orchestrator.cli.steer import stop_run
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.models import Feature, TerminalStatus
 from cli_agent_orchestrator.runs.names import find_agent, is_surely_run
 from cli_agent_orchestrator.runs.registry import (

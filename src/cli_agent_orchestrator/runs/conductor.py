@@ -32,6 +32,7 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     Warned,
 )
+from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
@@ -40,8 +41,8 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
+    choose_settings,
     find_objections,
-    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -62,6 +63,7 @@ from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
@@ -79,28 +81,12 @@ from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_
 
 logger = logging.getLogger(__name__)
 
+EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
+"""How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
 NOT_RECORDED = ("PROMPT", "RESUME")
 """The task is recorded as such; the other is about one start."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was asked for."""
-
-    config: RunConfig
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Everything that was given, by variable name."""
-    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a task or file."""
-    replace_terminals: bool = False
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment, task or file."""
-
-    def chosen_provider(self, role: str) -> str:
-        """Return the agent that was named for a role; empty if none was."""
-        return self.config.providers.get(role) or self.settings.get("PROVIDER", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +309,7 @@ class Conductor:
     def _objections(self, saved: RunState) -> tuple[str, ...]:
         """Return what speaks against going on with the saved run."""
         insisted = self._request.insisted
-        # With new agents for lost ones, these may be of another make.
+        # With new agents for lost ones, these may be of a different vendor.
         free = self._request.replace_terminals
         asked = Asked(
             task=self._given_task(),
@@ -348,7 +334,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = merge_settings(began_with, request.insisted, request.settings)
+        resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(

@@ -1,0 +1,80 @@
+"""The live view of a real run: in the terminal that watches it."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.e2e.conftest import CAO, Machine
+from tests.e2e.runs import at, prepare, rule, running, script
+
+pytestmark = pytest.mark.tmux
+
+# It asks after it has run its command, so that both can be seen for as long as it takes.
+ACTS = rule("programmer", run='[["true"]]', misbehave="{ hang = true }")
+ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
+SHOW_CURSOR = "\x1b[?25h"
+
+
+class Terminal:
+    """A terminal in which a run is watched."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._ours, theirs = os.openpty()
+        self.text = ""
+        self.program = subprocess.Popen(
+            [*CAO, "watch"],
+            env={**machine.env, "TERM": "xterm"},
+            cwd=machine.work,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+
+    def until(self, words: str) -> None:
+        """Read until something is shown."""
+        while words not in self.text:
+            self.text += os.read(self._ours, 65536).decode(errors="replace")
+
+    def rest(self) -> str:
+        """Read to the end and return what came after the program was to end."""
+        before = len(self.text)
+        try:
+            while piece := os.read(self._ours, 65536):
+                self.text += piece.decode(errors="replace")
+        except OSError:
+            pass  # how the end of a terminal is told
+        os.close(self._ours)
+        return self.text[before:]
+
+
+def test_it_shows_what_the_agent_does(machine: Machine) -> None:
+    prepare(machine, script(ACTS))
+    with running(machine, "task.md") as run:
+        run.until(at("action", "programmer"))
+        assert run.events[-1]["text"] == "run: true"
+        terminal = Terminal(machine)
+        terminal.until("run: true")
+        run.interrupt(signal.SIGINT)
+        assert terminal.program.wait(timeout=60) == 130
+        assert terminal.rest().endswith(SHOW_CURSOR)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_watching_leaves_run_and_terminal_as_they_were(
+    machine: Machine, number: signal.Signals
+) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run:
+        run.until(at("waiting_for_person", "programmer"))
+        terminal = Terminal(machine)
+        terminal.until("asks you")
+        assert "\a" not in terminal.text, "it was asked before anybody watched"
+        terminal.program.send_signal(number)
+        assert terminal.program.wait(timeout=60) == 128 + number
+        assert SHOW_CURSOR in terminal.rest()
+        assert "You have stopped watching; the run goes on." in terminal.text
+        run.interrupt(signal.SIGINT)
+        assert run.end() == 130
