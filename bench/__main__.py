@@ -26,6 +26,7 @@ from bench import (
     runs,
     sending,
     starting,
+    steering,
 )
 from bench.figures import Figure, shown
 from bench.usage import machine_facts
@@ -44,6 +45,7 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "sending": (sending.measure, "POST input, confirmed and byte-exact"),
     "handoff": (handoff.measure, "how soon a reply is accepted"),
     "runs": (runs.measure, "what a whole run adds, and what waiting costs"),
+    "steering": (steering.measure, "how soon a pause holds, and whether hints arrive"),
     "detached": (detached.measure, "ten detached runs at once on one server"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"

@@ -156,6 +156,7 @@ class FakeService:
             agent_profile=new.agent_profile,
             working_directory=new.working_directory or "/",
             permissions=new.permissions,
+            role=new.role,
         )
         self.known[terminal.id] = terminal
         return terminal

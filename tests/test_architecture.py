@@ -26,6 +26,7 @@ SHARED = {
     "plain_files",
     "layout",
     "events",
+    "exit_codes",
     "file_watch",
     "retry",
     "__init__",
@@ -40,7 +41,9 @@ ALLOWED = {
     "discovery": {"client"},
     "handoff": set(),
     "pipeline": {"handoff"},
-    "runs": {"pipeline", "handoff", "client"},
+    "runs": {"pipeline", "handoff", "client", "discovery"},
+    "hosting": {"api", "terminals", "runs", "client", "discovery", "transport"},
+    "public": {"hosting", "runs", "pipeline", "providers", "discovery", "client"},
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
@@ -55,14 +58,16 @@ ALLOWED = {
     "plain_files": set(),
     "layout": set(),
     "events": set(),
+    "exit_codes": set(),
     "file_watch": set(),
     "retry": set(),
-    "__init__": set(),
+    "__init__": {"public"},
     "__main__": {"cli"},
 }
 PURE = [
     "models.py",
     "characters.py",
+    "exit_codes.py",
     "layout.py",
     "events.py",
     "retry.py",
@@ -77,6 +82,7 @@ PURE = [
     "handoff/prompt.py",
     "handoff/file_state.py",
     "pipeline/*.py",
+    "runs/names.py",
     "cli/remarks.py",
     "cli/picture.py",
     "cli/drawing.py",
@@ -153,6 +159,8 @@ def imported_modules(module: Path) -> set[str]:
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     graph = {name: imported_modules(module) for name, module in NAMES.items()}
+    # The package offers names of modules that know its version: it imports them when asked.
+    graph[PACKAGE] = set()
     TopologicalSorter(graph).prepare()  # or an error names the circle
 
 
@@ -246,9 +254,9 @@ def test_a_pure_module_keeps_away_from_the_world(module: Path) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=module_id)
-def test_imports_stand_at_the_top_except_heavy_ones_in_the_command_line(module: Path) -> None:
-    if part_of(module) == "cli":
-        return
+def test_imports_stand_at_the_top_except_heavy_ones_of_commands(module: Path) -> None:
+    if part_of(module) == "cli" or module_id(module) == "hosting/connect.py":
+        return  # most commands find a server and need not import what runs one
     tree = parsed(module)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -309,3 +317,30 @@ def test_a_server_does_not_import_what_only_its_clients_need() -> None:
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_the_package_imports_what_it_offers_only_when_it_is_used() -> None:
+    look = (
+        "import sys; import cli_agent_orchestrator as cao; "
+        "ours = lambda: sum(name.startswith('cli_agent_orchestrator') for name in sys.modules); "
+        "before = ours(); offered = [getattr(cao, name) for name in cao.__all__]; "
+        "print(before, len(offered) == len(dir(cao)), ours() > before)"
+    )
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "1 True True"
+
+
+def test_the_package_names_what_it_offers_for_type_checkers_alone() -> None:
+    tree = parsed(SOURCE / "__init__.py")
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    # Python has this already when it runs us with -m; all else it would look for in the project.
+    assert {name for node in at_once for name in imports(node)} == {
+        "importlib",
+        "importlib.import_module",
+    }
+
+
+@pytest.mark.parametrize("module", MODULES, ids=module_id)
+def test_nobody_inside_uses_the_public_face(module: Path) -> None:
+    if part_of(module) != "__init__":
+        assert "public" not in own_parts(parsed(module))

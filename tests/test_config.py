@@ -295,5 +295,7 @@ def test_tables_of_another_form_are_refused(tables: object) -> None:
 
 def test_permissions_are_one_of_three_words() -> None:
     assert ServerConfig.from_env({"AGENT_PERMISSIONS": " Full "}).permissions == "full"
+    both = {"CAO_AGENT_PERMISSIONS": "ask", "AGENT_PERMISSIONS": "full"}
+    assert ServerConfig.from_env(both).permissions == "ask"
     with pytest.raises(ConfigError, match="one of workspace, full, ask"):
         ServerConfig.from_env({"AGENT_PERMISSIONS": "all"})

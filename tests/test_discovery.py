@@ -66,7 +66,7 @@ def announce(state: Path, url: str, pid: int | None = None) -> None:
 
 def look(environ: dict[str, str], port: int | None = None) -> Discovery:
     """Look for a server as a command does that names none; the usual port is a private one."""
-    named = name_server(environ)
+    named = name_server(environ, bare=True)
     return discover(environ, named, default_port=port or free_port())
 
 
@@ -76,7 +76,8 @@ class TestNaming:
         assert name_server(environ, "http://a:1") == Named("http://a:1", "--api")
         assert name_server(environ) == Named("http://b:1", "CAO_API")
         del environ["CAO_API"]
-        assert name_server(environ) == Named("http://c:1", "API")
+        assert name_server(environ, bare=True) == Named("http://c:1", "API")
+        assert name_server(environ) == Named("http://127.0.0.1:7", "CAO_PORT")
         environ["API"] = " "
         assert name_server(environ, "") == Named("http://127.0.0.1:7", "CAO_PORT")
 
@@ -134,8 +135,8 @@ class TestNamed:
     def test_a_strangers_is_used_and_not_sent_our_token(
         self, environ: dict[str, str], stranger: ThirdParty
     ) -> None:
-        environ["API"] = stranger.url
-        assert look(environ).found == Found(stranger.url, None, "named by API", named=True)
+        environ["CAO_API"] = stranger.url
+        assert look(environ).found == Found(stranger.url, None, "named by CAO_API", named=True)
         assert {asked.path for asked in stranger.asked} == {"/health", "/identity"}
         assert_kept_secret(stranger)
 
@@ -151,8 +152,8 @@ class TestNamed:
     def test_a_token_that_the_user_gave_goes_to_the_server_that_the_user_named(
         self, environ: dict[str, str], stranger: ThirdParty
     ) -> None:
-        environ |= {"API": stranger.url, "CAO_TOKEN": "given"}
-        assert look(environ).found == Found(stranger.url, "given", "named by API", named=True)
+        environ |= {"CAO_API": stranger.url, "CAO_TOKEN": "given"}
+        assert look(environ).found == Found(stranger.url, "given", "named by CAO_API", named=True)
 
     def test_it_does_not_go_to_one_that_only_a_saved_run_names(
         self, environ: dict[str, str], stranger: ThirdParty
@@ -183,7 +184,7 @@ class TestNamed:
         self, environ: dict[str, str], stranger: ThirdParty
     ) -> None:
         stranger.answers["/health"] = (404, b"not json")
-        environ["API"] = stranger.url
+        environ["CAO_API"] = stranger.url
         assert look(environ).found is not None
 
 
@@ -298,7 +299,7 @@ class TestStrangers:
     ) -> None:
         with relaying(ours.url) as thief:
             assert look(environ, port_of(thief)).found is None
-            environ["API"] = thief
+            environ["CAO_API"] = thief
             found = look(environ).found
             assert found is not None
             assert found.token is None

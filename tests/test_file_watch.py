@@ -1,12 +1,13 @@
 """Real files under a real watch."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator.file_watch import REPORTS_CLOSE, watch_file
+from cli_agent_orchestrator.file_watch import REPORTS_CLOSE, Waker, watch_file
 from cli_agent_orchestrator.models import FileChange
 
 LIMIT = 60
@@ -83,3 +84,26 @@ def test_a_folder_that_cannot_be_watched_is_no_disaster(
     with watch_file(tmp_path / "missing" / "reply.md", changes.put):
         assert changes.empty()
     assert "cannot be watched and will be polled" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, LIMIT])
+def test_who_was_woken_before_does_not_wait(seconds: float) -> None:
+    waker = Waker()
+    waker.wake()
+    waker.wait(seconds)
+
+
+def test_a_change_wakes_who_waits(folder: Path) -> None:
+    waker = Waker()
+    woken = threading.Event()
+
+    def wait() -> None:
+        waker.wait(LIMIT)
+        woken.set()
+
+    thread = threading.Thread(target=wait)
+    with watch_file(folder / "reply.md", waker.wake):
+        thread.start()
+        (folder / "reply.md").write_text("reply")
+        assert woken.wait(LIMIT / 2)
+    thread.join()

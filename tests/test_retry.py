@@ -62,6 +62,13 @@ def test_the_last_try_is_made_when_it_is_time_to_give_up() -> None:
     assert Retry(since=100, failures=9).next_try(395) == 400
 
 
+def test_one_may_give_up_sooner() -> None:
+    retry = Retry(since=100, failures=9, limit=20)
+    assert not retry.is_over(119.9)
+    assert retry.is_over(120)
+    assert retry.next_try(115) == 120
+
+
 def test_time_that_shall_not_count_is_left_out_but_not_the_failures() -> None:
     retry = Retry(since=100, failures=9).counted_from(380)
     assert not retry.is_over(400)

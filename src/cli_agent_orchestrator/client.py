@@ -25,6 +25,7 @@ from cli_agent_orchestrator.errors import (
     BadMessage,
     ConfigError,
     UsageError,
+    named_in_path,
 )
 from cli_agent_orchestrator.models import (
     Delivery,
@@ -119,20 +120,30 @@ class ApiClient:
         return self._features
 
     def create_session(
-        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+        self,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        session_name: str | None = None,
+        role: str | None = None,
     ) -> Answer:
         """Start an agent in a new session; the answer has `id` and `session_name`."""
-        params = self._new_terminal(agent_profile, provider)
+        params = self._new_terminal(agent_profile, provider, role)
         if session_name is not None:
             params["session_name"] = session_name
         return self._object("POST", "/sessions", STARTING, params=params)
 
     def create_terminal(
-        self, session_name: str, agent_profile: str, *, provider: str | None = None
+        self,
+        session_name: str,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        role: str | None = None,
     ) -> Answer:
         """Start an agent in a session that is there."""
         path = f"/sessions/{_segment(session_name)}/terminals"
-        params = self._new_terminal(agent_profile, provider)
+        params = self._new_terminal(agent_profile, provider, role)
         return self._object("POST", path, STARTING, params=params)
 
     def list_sessions(self) -> list[Answer]:
@@ -221,12 +232,16 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new_terminal(self, agent_profile: str, provider: str | None) -> dict[str, str]:
+    def _new_terminal(
+        self, agent_profile: str, provider: str | None, role: str | None
+    ) -> dict[str, str]:
         params = {"provider": provider or self._provider, "agent_profile": agent_profile}
         if self._working_directory is not None:
             params["working_directory"] = self._working_directory
         if self.permissions:
             params["permissions"] = self.permissions
+        if role and Feature.ROLES in self.features():
+            params["role"] = role
         return params
 
     def _message_content(self, message: str) -> dict[str, dict[str, str]]:
@@ -260,7 +275,7 @@ class ApiClient:
             raise ApiRefused("GET", "/events", 200, "the answer is no event stream") from None
         except httpx.HTTPError as error:
             if not stream.stopped:
-                raise self._unreachable("/events", error) from error
+                raise self._unreachable("GET", "/events", error) from error
 
     def _object(
         self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
@@ -283,17 +298,21 @@ class ApiClient:
             with self._http.stream(method, path, timeout=timeout, **request) as response:
                 return _read(method, path, response)
         except httpx.HTTPError as error:
-            raise self._unreachable(path, error) from error
+            raise self._unreachable(method, path, error) from error
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise UsageError(f"{method} {path[:100]}: this cannot be asked for: {error}") from None
+            kind, name, _ = named_in_path(path)
+            raise UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}") from None
 
-    def _unreachable(self, path: str, error: httpx.HTTPError) -> ApiUnreachable:
+    def _unreachable(self, method: str, path: str, error: httpx.HTTPError) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
         reason = str(error) or type(error).__name__
         if isinstance(error, NEVER_SENT):
             reason += "; is the server running? `cao server` starts one"
         return ApiUnreachable(
-            f"{self.base_url}{path}", reason, maybe_received=not isinstance(error, NEVER_SENT)
+            self.base_url,
+            reason,
+            maybe_received=not isinstance(error, NEVER_SENT),
+            request=f"{method} {path}",
         )
 
 
@@ -384,7 +403,9 @@ def _read(method: str, path: str, response: httpx.Response) -> object:
     if not response.is_success:
         detail = _text(answer.get("detail") if isinstance(answer, dict) else _beginning(body))
         if response.status_code == ENDING and "Retry-After" in response.headers:
-            raise ApiUnreachable(str(response.url), detail, maybe_received=False)
+            server = str(response.url.join("/")).rstrip("/")
+            request = f"{method} {path}"
+            raise ApiUnreachable(server, detail, maybe_received=False, request=request)
         raise ApiRefused(method, path, response.status_code, detail)
     if answer is None:
         raise ApiRefused(method, path, response.status_code, "the answer is not JSON")
@@ -420,7 +441,7 @@ def _text(detail: object) -> str:
     """Return the detail of an error for people; some servers send a list of problems."""
     if isinstance(detail, list):
         return "; ".join(str(d.get("msg", d)) if isinstance(d, dict) else str(d) for d in detail)
-    return str(detail)
+    return "" if detail is None else str(detail)
 
 
 def _status(word: object) -> TerminalStatus:

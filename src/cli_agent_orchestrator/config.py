@@ -134,6 +134,16 @@ def _text_list(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]
     return tuple(value)
 
 
+def _read_permissions(values: Mapping[str, str]) -> str:
+    """Return what agents may do without asking; the bare name counts for a server as well.
+
+    Whoever has set it to allow less would not expect that a server ignores it.
+    """
+    own = "CAO_AGENT_PERMISSIONS"
+    name = own if values.get(own, "").strip() else "AGENT_PERMISSIONS"
+    return read_choice(values, name, PERMISSIONS[0], PERMISSIONS)
+
+
 def state_folder(values: Mapping[str, str]) -> Path:
     """Return where the server keeps its store, token and event files (CAO_STATE_DIR)."""
     own = values.get("CAO_STATE_DIR")
@@ -179,7 +189,7 @@ class ServerConfig:
     port: int = DEFAULT_PORT
     """Where to listen (CAO_PORT)."""
     permissions: str = PERMISSIONS[0]
-    """What agents may do without asking if a request does not say it (AGENT_PERMISSIONS)."""
+    """What agents may do without asking if a request does not say it (CAO_AGENT_PERMISSIONS)."""
     start_seconds: float = 60
     """How long an agent may take until it can be given work (CAO_START_SECONDS)."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -200,7 +210,7 @@ class ServerConfig:
             config_dir=config_folder(environ),
             host=read_text(environ, "CAO_HOST", "127.0.0.1"),
             port=read_port(environ, DEFAULT_PORT),
-            permissions=read_choice(environ, "AGENT_PERMISSIONS", PERMISSIONS[0], PERMISSIONS),
+            permissions=_read_permissions(environ),
             start_seconds=read_seconds(environ, "CAO_START_SECONDS", 60),
             environ=dict(environ),
             user_tables=tables,

@@ -67,9 +67,12 @@ class Discovery:
     """What was there and is not used, for people."""
 
 
-def name_server(environ: Mapping[str, str], option: str | None = None) -> Named | None:
-    """Return the server that an option or the environment names."""
-    given = (("--api", option), *((name, environ.get(name)) for name in ("CAO_API", "API")))
+def name_server(
+    environ: Mapping[str, str], option: str | None = None, *, bare: bool = False
+) -> Named | None:
+    """Return the server that an option or the environment names; `API` only if `bare` counts."""
+    variables = ("CAO_API", "API") if bare else ("CAO_API",)
+    given = (("--api", option), *((name, environ.get(name)) for name in variables))
     for by, text in given:
         if text and text.strip():
             return Named(text.strip().rstrip("/"), by)

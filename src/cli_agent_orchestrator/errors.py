@@ -4,13 +4,14 @@
     ├── UsageError (ValueError)         what was asked for cannot be right
     │   ├── ConfigError                 a setting has a bad value
     │   ├── ResumeChoice                the saved run may not be the one that is meant
-    │   ├── PromptError                 the task file has not the expected form
+    │   ├── PromptError                 the task file isn't in the expected format
     │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
+    │   ├── NotFound (LookupError)      no terminal, session or run of that name
     │   ├── BadFolder                   a working directory that cannot be used
+    │   ├── NotSteerable                what was asked of a run cannot be done as it stands
     │   ├── BadMessage                  a message that cannot be typed
     │   └── MessageTooLarge             a message over the limit
-    ├── NotFound (LookupError)          no terminal or session of that name
     ├── InputRefused                    the terminal cannot take input now
     ├── StartError                      an agent could not be started
     │   └── ProgramEnded                its program ended before it could be given work
@@ -40,6 +41,15 @@ Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
+from urllib.parse import unquote
+
+NAMED = {
+    # first part of a route: what it is about, and the command that lists these
+    "terminals": ("terminal", "cao ls"),
+    "sessions": ("session", "cao ls"),
+    "runs": ("run", "cao runs"),
+}
 
 
 class OrchestratorError(Exception):
@@ -65,7 +75,7 @@ class ConfigError(UsageError):
 
 
 class PromptError(UsageError):
-    """The task file has not the expected form."""
+    """The task file isn't in the expected format."""
 
 
 class FlowError(UsageError):
@@ -90,7 +100,23 @@ class UnknownName(UsageError):
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"unknown {kind} {name!r}; there are: {', '.join(self.known) or 'none'}")
+        super().__init__(
+            f"unknown {kind} {name!r}{suggestion(name, self.known)}; "
+            f"there are: {', '.join(self.known) or 'none'}"
+        )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return what was probably meant, ready to be put behind a name; nothing if nobody knows.
+
+    >>> suggestion("claude", ["codex", "claude_code"])
+    ' (did you mean claude_code?)'
+    """
+    known = list(known)
+    word = name.strip().lower().replace("-", "_")
+    meant = [one for one in known if word and one.startswith(word)]
+    meant = meant or get_close_matches(word, known, 1)
+    return f" (did you mean {' or '.join(meant)}?)" if meant else ""
 
 
 class BadFolder(UsageError):
@@ -99,6 +125,10 @@ class BadFolder(UsageError):
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"working directory {folder!r} {reason}")
         self.folder = folder
+
+
+class NotSteerable(UsageError):
+    """What was asked of a run cannot be done as it stands: it has ended, no review is due."""
 
 
 class BadMessage(UsageError):
@@ -114,8 +144,8 @@ class MessageTooLarge(UsageError):
         self.limit = limit
 
 
-class NotFound(OrchestratorError, LookupError):
-    """There is no terminal or session of that name."""
+class NotFound(UsageError, LookupError):
+    """There is no terminal, session or run of that name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
@@ -169,7 +199,7 @@ class ServerEnding(OrchestratorError):
     """The server was told to stop before it could answer."""
 
     def __init__(self) -> None:
-        super().__init__("the server ends: ask again when it is back")
+        super().__init__("the server is stopping: try again when it is back")
 
 
 class ServerConflict(OrchestratorError):
@@ -213,10 +243,12 @@ class ApiError(OrchestratorError):
 class ApiUnreachable(ApiError):
     """The server did not answer."""
 
-    def __init__(self, url: str, reason: str, *, maybe_received: bool) -> None:
-        super().__init__(f"no answer from {url}: {reason}")
+    def __init__(self, url: str, reason: str, *, maybe_received: bool, request: str = "") -> None:
+        """Name the server's address and, for the log alone, what it was asked."""
+        super().__init__(f"no answer from the server at {url}: {reason}")
         self.url = url
         self.reason = reason
+        self.request = request
         self.maybe_received = maybe_received
         """False only if it is certain that the request never reached the server."""
 
@@ -226,16 +258,51 @@ class ApiUnreachable(ApiError):
 
 
 class ApiRefused(ApiError):
-    """The server answered with an error status."""
+    """The server answered with an error status, or with what is no answer."""
 
     def __init__(self, method: str, path: str, status_code: int, detail: str) -> None:
-        super().__init__(f"{method} {path}: {status_code}: {detail}")
+        super().__init__(refusal_words(path, status_code, detail))
         self.status_code = status_code
         self.detail = detail
+        self.request = f"{method} {path}: {status_code}: {detail}"
+        """For the log alone: what was asked, and the bare answer."""
 
     @property
     def summary(self) -> str:
         return self.detail or f"the server answered {self.status_code}"
+
+
+def refusal_words(path: str, status_code: int, detail: str) -> str:
+    """Say what a server did not do, and what can be done about it, without route and number.
+
+    >>> refusal_words("/terminals/9f3c/output", 404, "Not Found")
+    "the server has no terminal '9f3c'; `cao ls` lists what there is"
+    """
+    kind, name, listing = named_in_path(path)
+    about = f" for {kind} {name!r}" if kind and name not in detail else ""
+    said = detail.strip() or f"it says no more than error {status_code}"
+    match status_code:
+        case 404 if kind:
+            return f"the server has no {kind} {name!r}; `{listing}` lists what there is"
+        case 401:
+            return (
+                "the server wants a token, and not the one that it was given: set CAO_TOKEN to "
+                "what is in the file `token` of its state folder"
+            )
+        case code if code < 300:
+            return f"the server's answer{about} cannot be used: {said}; is it a cao server?"
+        case code if code >= 500:
+            return f"the server could not do it{about}: {said}"
+    return f"the server refused it{about}: {said}"
+
+
+def named_in_path(path: str) -> tuple[str, str, str]:
+    """Return what a route is about: its kind, its name, and the command that lists its like."""
+    _, part, *rest = f"{path}//".split("/")
+    if part not in NAMED or not rest[0]:
+        return "", "", ""
+    kind, listing = NAMED[part]
+    return kind, unquote(rest[0]), listing
 
 
 class HandoffError(OrchestratorError, RuntimeError):

@@ -15,9 +15,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
+from textwrap import shorten
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.models import TerminalStatus
+
+HINT_CHARACTERS = 200
+"""Of a hint where it is only told of; the prompt has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,93 @@ class Paused(Event):
 class Unpaused(Event):
     """The run goes on after a pause."""
 
+    ask: str = ""
+    """The id of what a person asked for; empty if nobody did."""
+
+    @property
+    def words(self) -> str:
+        return "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked(Event):
+    """A person wants the run to wait; what is under way is finished first."""
+
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return "pause after the present turn"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked(Event):
+    """A person ends the run and its agents."""
+
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return "stopped, with its agents"
+
+
+@dataclass(frozen=True, slots=True)
+class HintTaken(Event):
+    """A person has a hint for an agent; it gets it with its next prompt."""
+
+    role: str
+    """Empty for whoever is next."""
+    text: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        text = shorten(self.text, HINT_CHARACTERS, placeholder=" …")
+        return f"hint for {self.role or 'the next prompt'}: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChanged(Event):
+    """A person has changed a setting of the run; it counts from the next turn on."""
+
+    name: str
+    """Of the variable."""
+    value: str
+    before: str
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name.lower()} is {self.value} now; it was {self.before}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSkipped(Event):
+    """A person wants a review to count as approved."""
+
+    role: str
+    """The reviewer."""
+    round: int
+    cycle: int
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.role} skipped in round {self.round}, cycle {self.cycle}: it counts as approved"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskDeclined(Event):
+    """What a person asked for changes nothing."""
+
+    do: str
+    """What was asked for, as a word."""
+    text: str
+    """Why it changes nothing."""
+    ask: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Warned(Event):
@@ -253,10 +344,20 @@ RunEvent = (
     | CheckEnded
     | Paused
     | Unpaused
+    | PauseAsked
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | AskDeclined
     | Warned
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
+Steered = PauseAsked | Unpaused | StopAsked | HintTaken | SettingChanged | ReviewSkipped
+"""What a person did to a run; its report tells it."""
+Answer = Steered | AskDeclined
+"""What a run says to an ask."""
 
 TYPES: Mapping[str, type[RunEvent]] = {
     "run_opened": RunOpened,
@@ -270,6 +371,12 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "check_ended": CheckEnded,
     "paused": Paused,
     "unpaused": Unpaused,
+    "pause_asked": PauseAsked,
+    "stop_asked": StopAsked,
+    "hint_taken": HintTaken,
+    "setting_changed": SettingChanged,
+    "review_skipped": ReviewSkipped,
+    "ask_declined": AskDeclined,
     "run_warning": Warned,
     "run_ended": RunEnded,
     **{str(kind): HandoffEvent for kind in EventKind},

@@ -3,8 +3,9 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -45,6 +46,23 @@ logger = logging.getLogger(__name__)
 
 OnChange = Callable[[FileChange], None]
 WatchFile = Callable[[Path, OnChange], AbstractContextManager[None]]
+
+
+class Waker:
+    """Lets one thread wait until a watch, another thread or a signal handler wakes it."""
+
+    def __init__(self) -> None:
+        # SimpleQueue, because its put may interrupt its get.
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+
+    def wake(self, change: FileChange | None = None) -> None:
+        """End a `wait`, the present or the next one; it can be what a watch calls."""
+        self._wakes.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Return when woken, or after so many seconds."""
+        with suppress(Empty):
+            self._wakes.get(timeout=max(seconds, 0))
 
 
 class _Handler(FileSystemEventHandler):

@@ -18,6 +18,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/run.json         what the run is, and how it stands
     <state folder>/runs/<run>/events.jsonl     what has happened
     <state folder>/runs/<run>/control.jsonl    what it is asked to do
+    <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
     <state folder>/runs/<run>/run.log          what was logged
 """
 
@@ -40,7 +41,7 @@ RUNS_FOLDER = "runs"
 RECORD_FILE = "run.json"
 EVENTS_FILE = "events.jsonl"
 CONTROL_FILE = "control.jsonl"
-RUN_FILES = (RECORD_FILE, EVENTS_FILE, CONTROL_FILE, LOG_FILE)
+REJECTED_FILE = "control.rejected"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
 

@@ -33,6 +33,8 @@ class Feature(StrEnum):
     PERMISSIONS = "permissions"
     RUN_STEP = "run-step"
     RUNS = "runs"
+    ROLES = "roles"
+    """A terminal can be told the role of its agent, and is named after it."""
 
 
 class FileChange(StrEnum):
@@ -68,6 +70,8 @@ class NewTerminal:
     """What the agent may do without asking; None: what the server was started with."""
     for_step: bool = False
     """Is it to end with the one step that it is for?"""
+    role: str | None = None
+    """What the agent is for in a run; None: its profile says enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,10 @@ class TerminalFacts:
     working_directory: str
     permissions: str | None = field(default=None, kw_only=True)
     """What it may do without asking; None if an earlier version started it, which kept no note."""
+    role: str | None = field(default=None, kw_only=True)
+    """What it is for in a run; None if whoever started it did not say."""
+    created_at: float | None = field(default=None, kw_only=True)
+    """Unix time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 1.  Only a transient failure is worth another try: no answer, or one that means "not now".
 2.  The pause is a quarter of a second after the first failure, twice as long after each further
     one, and never longer than ten seconds.
-3.  After five minutes of failures in a row it is time to give up. The last try is made right then.
+3.  After five minutes of failures in a row it is time to give up, or sooner for who has less time.
+    The last try is made right then.
 """
 
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ class Retry:
     since: float
     """When the first one was made."""
     failures: int = 0
+    limit: float = GIVE_UP_SECONDS
+    """After how many seconds it is time to give up."""
 
     def after_failure(self) -> "Retry":
         """Return the row with one more failure."""
@@ -63,8 +66,8 @@ class Retry:
 
     def is_over(self, now: float) -> bool:
         """Is it time to give up?"""
-        return now >= self.since + GIVE_UP_SECONDS
+        return now >= self.since + self.limit
 
     def next_try(self, now: float, longest_pause: float = LONGEST_PAUSE_SECONDS) -> float:
         """Return when to try again: after the pause, or when it is time to give up."""
-        return min(now + min(self.pause, longest_pause), self.since + GIVE_UP_SECONDS)
+        return min(now + min(self.pause, longest_pause), self.since + self.limit)

@@ -92,7 +92,7 @@ class RunConfig:
             providers=read_role_providers(texts),
             flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
             gate=texts.get("GATE", "").strip(),
-            gate_timeout=_read_duration(texts, "GATE_TIMEOUT"),
+            gate_timeout=read_gate_timeout(texts),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
             prompt_file=(
@@ -101,8 +101,8 @@ class RunConfig:
             project_test_cmd=texts.get("PROJECT_TEST_CMD", "").strip(),
             resume=read_bool(texts, "RESUME", False) if "RESUME" in texts else None,
             cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
-            rules=_read_rules(texts),
-            handoff=_read_handoff(texts),
+            rules=read_rules(texts),
+            handoff=read_handoff(texts),
             settings={
                 name: canonical(name, texts.get(name, BY_NAME[name].default)) or ""
                 for name in KEPT_NAMES
@@ -139,7 +139,8 @@ class RunConfig:
         return tuple(lines)
 
 
-def _read_rules(texts: Mapping[str, str]) -> LoopRules:
+def read_rules(texts: Mapping[str, str]) -> LoopRules:
+    """Return what decides where a reply leads to, from settings by variable name."""
     return LoopRules(
         limits=Limits(
             max_rounds=_read_count(texts, "MAX_ROUNDS"),
@@ -161,7 +162,8 @@ def _read_rules(texts: Mapping[str, str]) -> LoopRules:
     )
 
 
-def _read_handoff(texts: Mapping[str, str]) -> HandoffRules:
+def read_handoff(texts: Mapping[str, str]) -> HandoffRules:
+    """Return how long replies are waited for, from settings by variable name."""
     return HandoffRules(
         poll_seconds=_read_duration(texts, "POLL_SECONDS"),
         response_timeout=_read_duration(texts, "RESPONSE_TIMEOUT"),
@@ -169,6 +171,11 @@ def _read_handoff(texts: Mapping[str, str]) -> HandoffRules:
         strict=_read_flag(texts, "STRICT_FILE_HANDOFF"),
         max_reminders=_read_count(texts, "MAX_FILE_REMINDERS"),
     )
+
+
+def read_gate_timeout(texts: Mapping[str, str]) -> float:
+    """Return how long the command of a gate may take."""
+    return _read_duration(texts, "GATE_TIMEOUT")
 
 
 def _read_flag(texts: Mapping[str, str], name: str) -> bool:

@@ -29,7 +29,15 @@ from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
 
 SETTINGS_FILE = "cao.toml"
+PREFIX = "CAO_"
+"""Before the name of a setting in the environment; `cao run` also reads the bare names."""
 LARGEST_SETTINGS = 1024 * 1024
+
+AGENTS = (
+    *("codex", "claude_code", "kiro_cli", "q_cli", "gemini_cli", "copilot_cli", "opencode"),
+    "scripted",
+)
+"""The agents that a server of ours knows; `providers/` has the table itself."""
 
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 """What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
@@ -52,7 +60,7 @@ class Setting:
     """One setting of a run."""
 
     name: str
-    """The environment variable."""
+    """The environment variable, without the prefix that it may have there."""
     kind: Kind
     default: str
     """As text; empty if there is none, or if it depends on other settings."""
@@ -71,6 +79,11 @@ class Setting:
         return self.name.lower()
 
     @property
+    def variable(self) -> str:
+        """Name the setting as the environment does."""
+        return f"{PREFIX}{self.name}"
+
+    @property
     def option(self) -> str:
         """Name the setting as the command line does."""
         return "--" + (self.word or self.key.replace("_", "-"))
@@ -82,7 +95,12 @@ SETTINGS = (
     ),
     Setting("PROMPT", Kind.TEXT, "", "The task itself, as text."),
     Setting("WD", Kind.PATH, "", "The project's folder (the current folder if not given)."),
-    Setting("PROVIDER", Kind.TEXT, "codex", "The agent for all roles that name no other."),
+    Setting(
+        "PROVIDER",
+        Kind.TEXT,
+        "codex",
+        f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
+    ),
     Setting("ANALYST_PROVIDER", Kind.TEXT, "", "The agent of the analyst."),
     Setting("ANALYST_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the analyst."),
     Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),
@@ -108,7 +126,7 @@ SETTINGS = (
         "AGENT_PERMISSIONS",
         Kind.CHOICE,
         "",
-        "What agents may do without asking: workspace (usual), full or ask; "
+        "What agents may do without asking: workspace (default), full or ask; "
         "a project's own cao.toml may only say ask.",
         choices=PERMISSIONS,
         word="permissions",
@@ -154,9 +172,9 @@ SETTINGS = (
         "API",
         Kind.URL,
         "",
-        "The server; if not given, one of yours that runs, or one inside the run. CAO_API wins.",
+        "The server; if not given, one of yours that runs, or one inside the run.",
     ),
-    Setting("POLL_SECONDS", Kind.SECONDS, "2", "The longest time between two looks at an agent."),
+    Setting("POLL_SECONDS", Kind.SECONDS, "2", "Maximum polling interval."),
     Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),
     Setting(
         "IDLE_GRACE_SECONDS",
@@ -185,7 +203,7 @@ SETTINGS = (
     Setting(
         "CONDENSE_REVIEW_FEEDBACK", Kind.FLAG, "1", "Hand on notes and evidence, not whole replies."
     ),
-    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "The most lines of notes or evidence.", 1),
+    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "Maximum lines of notes or evidence.", 1),
     Setting(
         "CONDENSE_UPSTREAM_ON_REPEAT",
         Kind.FLAG,
@@ -198,7 +216,7 @@ SETTINGS = (
         "1",
         "Hand on only the parts of a summary that the next phase needs.",
     ),
-    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "The most lines of such parts.", 1),
+    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "Maximum lines in those excerpts.", 1),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}
@@ -210,6 +228,10 @@ ROLE_SETTINGS = (*(name for name in BY_NAME if name.endswith(PROVIDER_SUFFIX)), 
 NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVIDER", "FLOW")
 KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
 """What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
+
+UNCHANGEABLE = ("GATE", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD", "CLEANUP_ON_EXIT")
+CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
+"""What may change while a run goes on; the others have been told to agents, or may do harm."""
 
 LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
@@ -266,6 +288,27 @@ def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
         for name in merge_settings(*above):
             sources.setdefault(name, word)
     return sources
+
+
+def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str]:
+    """Return the settings that the environment names, by their bare names.
+
+    `CAO_MAX_ROUNDS` wins over `MAX_ROUNDS`, which is read only if `bare` names are.
+    """
+    prefixed = {name: environ.get(f"{PREFIX}{name}") for name in BY_NAME}
+    return merge_settings(prefixed, environ if bare else {})
+
+
+def name_as_given(
+    name: str, options: Mapping[str, str | None], environ: Mapping[str, str], file: str
+) -> str:
+    """Name a setting as whoever gave it did: `--max-rounds`, `CAO_MAX_ROUNDS`, or in a file."""
+    if (options.get(name) or "").strip():
+        return BY_NAME[name].option
+    for variable in (f"{PREFIX}{name}", name):
+        if environ.get(variable, "").strip():
+            return variable
+    return f"{BY_NAME[name].key} in {file}"
 
 
 def given(level: Mapping[str, str | None]) -> dict[str, str]:
@@ -422,6 +465,30 @@ def canonical(name: str, text: str) -> str | None:
     except ConfigError:
         return None
     return values[name]
+
+
+def read_change(key: str, text: str) -> tuple[str, str]:
+    """Return the variable and the value of a setting that is to change in a run under way.
+
+    `("max-rounds", "012")` becomes `("MAX_ROUNDS", "12")`.
+    """
+    name = key.strip().upper().replace("-", "_").removeprefix("CAO_")
+    if name not in CHANGEABLE_NAMES:
+        known = ", ".join(one.lower() for one in CHANGEABLE_NAMES)
+        raise UsageError(f"{key.strip()!r} cannot be changed in a run; these can: {known}")
+    value = canonical(name, text)
+    if value is None or not text.strip():
+        raise ConfigError(name.lower(), text, _expected(BY_NAME[name]))
+    return name, value
+
+
+def _expected(setting: Setting) -> str:
+    match setting.kind:
+        case Kind.FLAG:
+            return "1 or 0"
+        case Kind.COUNT:
+            return f"a whole number of at least {setting.minimum}"
+    return "a number of seconds"
 
 
 def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:

@@ -40,6 +40,9 @@ ROUTES = [
     "GET /runs/{run}",
     "GET /runs/{run}/turns/{sequence}",
     "GET /runs/{run}/events",
+    "POST /runs/{run}/hint",
+    "POST /runs/{run}/set",
+    "POST /runs/{run}/{do}",
 ]
 
 

@@ -132,7 +132,7 @@ def test_a_server_that_ends_says_so_to_whom_it_lets_wait(
         asking.join()
     [answer] = answers
     assert answer.status_code == 503
-    assert "the server ends" in answer.json()["detail"]
+    assert "the server is stopping" in answer.json()["detail"]
     assert ("Retry-After" in answer.headers) == undone
     assert service.given_up
     assert not any(record.exc_info for record in caplog.records)

@@ -18,7 +18,9 @@ def test_health_names_service_version_and_features(http: httpx.Client) -> None:
         "status": "ok",
         "service": "cli-agent-orchestrator",
         "version": __version__,
-        "features": ["input-body", "events", "explain", "permissions", "run-step", "runs"],
+        "features": [
+            *("input-body", "events", "explain", "permissions", "run-step", "runs", "roles")
+        ],
     }
 
 
@@ -52,6 +54,23 @@ def test_permissions_travel_with_the_request(
     answer = http.post(path, params=params)
     assert answer.json()["permissions"] == "full"
     assert api.service.created == [NewTerminal("codex", "tester", None, "full")]
+
+
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
+def test_a_role_travels_with_the_request(api: RunningApi, http: httpx.Client, path: str) -> None:
+    api.service.add(session_name="cao-shop")
+    params = {"provider": "codex", "agent_profile": "peer_system_analyst", "role": "analyst_review"}
+    assert http.post(path, params=params).json()["role"] == "analyst_review"
+    assert [new.role for new in api.service.created] == ["analyst_review"]
+
+
+@pytest.mark.parametrize("role", ["", "a b", "x:y", "a.b", "é", "x" * 65, "a\n"])
+def test_a_role_that_could_not_name_a_window_is_refused(
+    api: RunningApi, http: httpx.Client, role: str
+) -> None:
+    params = {"provider": "codex", "agent_profile": "tester", "role": role}
+    assert http.post("/sessions", params=params).status_code == 422
+    assert api.service.created == []
 
 
 def test_permissions_that_do_not_exist_are_refused(api: RunningApi, http: httpx.Client) -> None:
@@ -165,6 +184,8 @@ def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) ->
         "exit_code": 137,
         "action": "",
         "permissions": None,
+        "role": None,
+        "created_at": None,
     }
 
 

@@ -1,29 +1,53 @@
 """The routes of runs: what the run folders hold, and how runs are started."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
 
 from cli_agent_orchestrator.api.app import create_app, serve_runs
-from cli_agent_orchestrator.api.schemas import RunBody, RunDetailBody, RunTurnTextBody
+from cli_agent_orchestrator.api.schemas import (
+    AskedBody,
+    RunBody,
+    RunDetailBody,
+    RunTurnTextBody,
+)
 from cli_agent_orchestrator.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
+    AskDeclined,
+    HintTaken,
     OnRunEvent,
+    PauseAsked,
+    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
+    SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
+    Unpaused,
     tell_nobody,
 )
-from cli_agent_orchestrator.layout import archive_folder, run_folder
+from cli_agent_orchestrator.layout import CONTROL_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Unpause,
+    Wish,
+)
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.launch import Launched, Launcher, LaunchRequest
 from cli_agent_orchestrator.runs.run_record import (
@@ -258,6 +282,147 @@ class TestStart:
         object.__setattr__(rig.launcher, "problem", problem)
         answer = http.post("/runs", json={"wd": str(rig.project), "task": "x"})
         assert (answer.status_code, answer.json()["detail"]) == (code, str(problem))
+
+
+class Answering:
+    """A run that lives and answers every ask in the same way."""
+
+    def __init__(self, rig: Rig, answer: Callable[[Ask], RunEvent]) -> None:
+        self._rig = rig
+        self._answer = answer
+        self.wishes: list[Wish] = []
+        self._listener = Listener(rig.folder, 0, self._hear, self._warn)
+
+    def __enter__(self) -> Self:
+        self._held = ExitStack()
+        self._held.enter_context(self._rig.folder.locked())
+        self._held.enter_context(self._listener)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def _hear(self, heard: Heard) -> None:
+        assert heard.ask is not None
+        self.wishes.append(heard.ask.wish)
+        self._rig.happen(self._answer(heard.ask))
+
+    def _warn(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+class TestSteer:
+    @pytest.mark.parametrize(
+        ("do", "body", "expected"),
+        [
+            ("pause", None, (Pause(), lambda ask: PauseAsked(NOON, ask.id))),
+            ("resume", None, (Unpause(), lambda ask: Unpaused(NOON, ask.id))),
+            ("skip", None, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            (
+                "hint",
+                {"text": "Mind the tabs.", "role": None},
+                (
+                    Hint(None, "Mind the tabs."),
+                    lambda ask: HintTaken(NOON, "", "Mind the tabs.", ask.id),
+                ),
+            ),
+            (
+                "set",
+                {"name": "max_rounds", "value": "12"},
+                (
+                    Set("max_rounds", "12"),
+                    lambda ask: SettingChanged(NOON, "MAX_ROUNDS", "12", "8", ask.id),
+                ),
+            ),
+        ],
+    )
+    def test_a_run_hears_what_is_asked(
+        self,
+        rig: Rig,
+        http: httpx.Client,
+        do: str,
+        body: object,
+        expected: tuple[Wish, Callable[[Ask], RunEvent]],
+    ) -> None:
+        wish, answer = expected
+        with Answering(rig, answer) as run:
+            told = http.post(f"/runs/{RUN}/{do}", json=body)
+        assert told.status_code == 200, told.text
+        AskedBody.model_validate(told.json())
+        assert run.wishes == [wish]
+
+    def test_a_stop_is_over_when_the_run_is(self, rig: Rig, http: httpx.Client) -> None:
+        def end(ask: Ask) -> RunEvent:
+            rig.happen(StopAsked(NOON, ask.id))
+            return RunEnded(NOON, "RUNNING", 1, 130)
+
+        with Answering(rig, end):
+            told = http.post(f"/runs/{RUN}/stop")
+        assert (told.status_code, told.json()["heard"]) == (200, True)
+        assert "stopped and saved" in told.json()["text"]
+
+    def test_what_the_run_declines_is_a_conflict(self, rig: Rig, http: httpx.Client) -> None:
+        with Answering(rig, lambda ask: AskDeclined(NOON, "skip", "no review", ask.id)):
+            told = http.post(f"/runs/{RUN}/skip")
+        assert (told.status_code, told.json()["detail"]) == (409, "no review")
+
+    def test_what_is_not_heard_in_time_is_queued(self, rig: Rig, http: httpx.Client) -> None:
+        with rig.folder.locked():
+            told = http.post(f"/runs/{RUN}/pause")
+        assert (told.status_code, told.json()["heard"]) == (202, False)
+
+    @pytest.mark.parametrize("do", ["pause", "stop", "skip", "resume", "hint", "set"])
+    def test_an_ended_run_says_how_it_ended(self, rig: Rig, http: httpx.Client, do: str) -> None:
+        rig.happen(*EVENTS)
+        body = {"text": "x", "name": "max_rounds", "value": "3"}
+        told = http.post(f"/runs/{RUN}/{do}", json=body)
+        assert told.status_code == 409
+        assert "has ended with PASS" in told.json()["detail"]
+        assert rig.folder.status(CONTROL_FILE) is None
+
+    def test_a_killed_run_is_resumed_as_a_process_of_its_own(
+        self, rig: Rig, http: httpx.Client
+    ) -> None:
+        assert http.post(f"/runs/{RUN}/resume").status_code == 409
+        state = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+        Path(rig.record.state_file).write_text(json.dumps(state), encoding="utf-8")
+        assert http.post(f"/runs/{RUN}/resume").status_code == 200
+        ((request, folder),) = rig.launcher.asked
+        assert folder == rig.project
+        assert request.options == {
+            "WD": str(rig.project),
+            "STATE_FILE": rig.record.state_file,
+            "RESUME": "1",
+        }
+
+    @pytest.mark.parametrize(
+        ("path", "body", "code"),
+        [
+            ("zzzz/pause", None, 404),
+            (f"{RUN}/dance", None, 422),
+            (f"{RUN}/hint", {}, 422),
+            (f"{RUN}/hint", {"text": 5}, 422),
+            (f"{RUN}/hint", {"text": " "}, 400),
+            (f"{RUN}/hint", {"text": "x" * 9000}, 400),
+            (f"{RUN}/hint", {"text": "x" * 70_000}, 413),
+            (f"{RUN}/hint", {"text": "x", "role": "cook"}, 400),
+            (f"{RUN}/set", {"name": "max_rounds", "value": "none"}, 400),
+            (f"{RUN}/set", {"name": "gate", "value": "rm"}, 400),
+            (f"{RUN}/set", {"name": "max_rounds", "value": 3}, 422),
+        ],
+    )
+    def test_what_cannot_be_is_refused_and_not_written(
+        self, rig: Rig, http: httpx.Client, path: str, body: object, code: int
+    ) -> None:
+        rig.happen(EVENTS[0])
+        with rig.folder.locked():
+            told = http.post(f"/runs/{path}", json=body)
+        assert told.status_code == code, told.text
+        assert rig.folder.status(CONTROL_FILE) is None
+
+    def test_a_token_is_needed(self, http: httpx.Client) -> None:
+        told = http.post(f"/runs/{RUN}/stop", headers={"Authorization": ""})
+        assert told.status_code == 401
 
 
 def test_folders_of_runs_are_private(rig: Rig) -> None:

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli.init import init, project_above, read_marks
-from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.runs.file_settings import read_all_settings
 from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")

@@ -214,7 +214,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("event", "words"),
         [
-            (handoff(EventKind.RESUMED), "has the prompt already"),
+            (handoff(EventKind.RESUMED), "already has the prompt"),
             (handoff(EventKind.REMINDED, "reminder 1 of 1"), "reminder 1 of 1"),
             (handoff(EventKind.WARNING, "odd bytes"), "odd bytes"),
             (
@@ -232,6 +232,10 @@ class TestWords:
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
                 "cao stop --session cao-1",
             ),
+            (
+                RunEnded(NOON, FinalStatus.RUNNING, 1, 130, "signal", session_left="cao-1"),
+                ". Its agents stay: `cao ls` lists them, `cao stop --session cao-1` ends them",
+            ),
         ],
     )
     def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
@@ -245,11 +249,25 @@ class TestWords:
         assert told(event) == "PASS after 2 rounds"
 
     @pytest.mark.parametrize(
+        ("tester", "words"),
+        [("scripted", "DRY RUN: PASS after 2 rounds"), ("codex", "PASS after 2 rounds")],
+    )
+    def test_a_run_with_the_built_in_agent_is_a_dry_run(self, tester: str, words: str) -> None:
+        narration = Narration(Path("/p"))
+        narration.tell(replace(RUN_BEGAN, providers={"analyst": "codex", "tester": tester}))
+        line = narration.tell(RunEnded(NOON, FinalStatus.PASS, 2, 0))
+        assert line is not None
+        assert line.text == words
+
+    @pytest.mark.parametrize(
         ("resume", "words"),
         [
-            (None, "The same command goes on with it"),
-            (True, "The same command goes on with it"),
-            (False, "The same command with --resume instead of --no-resume goes on with it"),
+            (None, "Run the same command again to resume"),
+            (True, "Run the same command again to resume"),
+            (
+                False,
+                "Run the same command again, with --resume instead of --no-resume, to resume",
+            ),
         ],
     )
     def test_a_run_that_was_stopped_names_the_command_that_really_goes_on(

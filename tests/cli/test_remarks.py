@@ -63,7 +63,7 @@ def test_a_single_version_that_was_tried_stands_for_its_series(
 
 
 def test_a_version_that_cannot_be_read_may_be_any() -> None:
-    assert said(()) == "perhaps none that was tried (0.101.0 to 0.166.2)"
+    assert said(()) == "version unknown; tested: 0.101.0 to 0.166.2"
     assert version_words(()) == "version unknown"
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from markdown_it import MarkdownIt
 
+from cli_agent_orchestrator.cli.markdown import without_places
 from cli_agent_orchestrator.cli.report import report, report_of_record
 from cli_agent_orchestrator.errors import RunError, StateError
 from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.run_record import RunRecord
-from cli_agent_orchestrator.runs.turns import turns_of
-from tests.pipeline.samples import FAIL
+from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
 
 
@@ -40,7 +41,7 @@ def test_a_passed_run_has_verdict_timeline_and_evidence(rig: Rig) -> None:
     assert "- Task: Make the parser accept empty lines." in page
     assert "| 1 | 2 | analyst_review | codex |" in page
     assert "009-tester.md" in page
-    assert "> - exit code 0" in page
+    assert "\n- exit code 0\n" in page
     assert "## Last notes of programmer_review" in page
 
 
@@ -69,7 +70,8 @@ def test_a_run_in_its_second_round_shows_the_evidence_of_the_first(rig: Rig) -> 
         rig.run(rig.begin())
     page = printed(rig.folder, "--state-file", str(rig.state_file.path)).output
     assert page.startswith("# Not finished: round 2, cycle 1, programmer is due\n")
-    assert "> - exit code 1" in page
+    assert "\n- exit code 1\n" in page
+    assert "- Round 1, tester: FAIL: exit code 1" in page
     assert "cao run" in page
 
 
@@ -82,7 +84,8 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     run_to_the_end(rig)
     page = printed(rig.folder).output
     assert "## Still open after the last cycle (programmer_review, round 1)" in page
-    assert "> - still a | problem" in page
+    assert "\n- still a | problem\n" in page
+    assert "- Round 1, cycle 1, programmer_review: REVISE: still a \\| problem" in page
 
 
 def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) 
     rig.state_file.save_state(state)
     done = printed(tmp_path, "--state-file", str(rig.state_file.path))
     assert done.exit_code == 0
-    assert "Timeline" not in done.output
+    assert "turns" not in done.output
 
 
 def test_what_agents_wrote_cannot_control_the_terminal(rig: Rig) -> None:
@@ -101,6 +104,91 @@ def test_what_agents_wrote_cannot_control_the_terminal(rig: Rig) -> None:
     page = printed(rig.folder).output
     assert "]0;title" in page
     assert "\x1b" not in page
+
+
+NASTY = (
+    "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "
+    "www.evil.org http://evil.org a|b ~~no~~ &lt; @ada </details> | # heading"
+)
+NASTY_LINES = f"{NASTY}\n\n# Heading\n\n````\n</details>\n```\n{NASTY}\n> quote\n- [ ] box\n---\n"
+
+
+def markup_of(page: str) -> set[str]:
+    """Return what becomes of a page when it is shown, but for the texts."""
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    blocks = parser.parse(page)
+    tokens = [*blocks, *(child for block in blocks for child in block.children or ())]
+    return {token.type for token in tokens} - {"text", "softbreak", "inline"}
+
+
+@pytest.mark.parametrize("role", ["tester", "programmer_review"])
+def test_nothing_that_an_agent_wrote_becomes_markup(rig: Rig, role: str) -> None:
+    run_to_the_end(rig)
+    plain = printed(rig.folder).output
+    (rig.folder / "other").mkdir()
+    other = Rig(rig.folder / "other")
+    verdict = "RESULT: PASS\nEVIDENCE:\n" if role == "tester" else approval(role)
+    other.server.answer = lambda asked: (
+        f"{verdict}\n{NASTY_LINES}" if asked.role == role else agree(asked)
+    )
+    run_to_the_end(other)
+    page = printed(other.folder).output
+    assert NASTY in page
+    assert markup_of(page) == markup_of(plain)
+
+
+def test_the_reason_of_a_setback_is_no_markup(rig: Rig) -> None:
+    rig.server.answer = lambda asked: (
+        f"REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- {NASTY}"
+        if asked.role == "analyst_review"
+        else agree(asked)
+    )
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    reasons = page.partition("## Why more was to be done\n\n")[2].partition("\n\n")[0]
+    assert reasons.count("analyst_review: REVISE") == 3
+    allowed = {"bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"}
+    assert markup_of(reasons) <= allowed | {"paragraph_open", "paragraph_close", "text_special"}
+
+
+def test_no_path_of_the_machine_is_told(rig: Rig) -> None:
+    rig.server.answer = lambda asked: (
+        f"RESULT: PASS\nEVIDENCE:\n- {rig.folder}/test_a.py and {rig.folder}: fine"
+        if asked.role == "tester"
+        else agree(asked)
+    )
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert str(rig.folder) not in page
+    assert "- test_a.py and .: fine" in page
+    assert f"- Folder: {rig.folder.name}" in page
+    assert f"- State: {STATE_FILE}" in page
+
+
+def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    _, found, rest = page.partition("<details>\n<summary>All 9 turns</summary>\n\n")
+    assert found
+    assert rest.startswith("| round | cycle | role | agent | time | outcome | reply |")
+    assert rest.rstrip().endswith("</details>")
+    assert "- Agents: analyst: codex, analyst_review: codex, " in page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/ada/shop/a.py", "a.py"),
+        ("in /home/ada/shop, and", "in ., and"),
+        ("/home/ada/shop.old", "~/shop.old"),
+        ("/home/ada/shop2/a", "~/shop2/a"),
+        ("/home/ada/other, /home/ada", "~/other, ~"),
+        ("/mnt/home/ada/shop/a", "/mnt/home/ada/shop/a"),
+        ("/home/adam", "/home/adam"),
+    ],
+)
+def test_a_path_begins_in_the_project_or_at_home(text: str, shown: str) -> None:
+    assert without_places(text, "/home/ada/shop", Path("/home/ada")) == shown
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:
@@ -148,7 +236,7 @@ def test_a_run_of_any_flow_can_be_reported_on_from_its_events(
     rig.flow, rig.gate = packaged_flow(flow), "echo 3 passed"
     archive = rig.run(rig.begin()).progress.archive
     record = RunRecord("20261115-084037-k3f9", str(rig.folder), "", archive, "", "", 0.0)
-    found = report_of_record(record, turns_of(rig.events))
+    found = report_of_record(record, rig.events)
     assert list(found.notes) == reviewers
     assert evidence in found.evidence
     replies = [turn.reply for turn in found.turns]

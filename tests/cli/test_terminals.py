@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import replace
@@ -15,8 +16,17 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli import terminals
 from cli_agent_orchestrator.cli.listing import read_terminal
-from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    NotFound,
+    NotSteerable,
+    OrchestratorError,
+    UsageError,
+)
+from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.models import Delivery, OutputMode
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.run_record import RunRecord, write_record
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService
@@ -91,6 +101,66 @@ def shell(ours: RunningApi, tmp_path: Path) -> Shell:
 def add(service: FakeService, name: str, folder: Path | str, session: str = "cao-shop") -> None:
     terminal = service.add(name, session)
     service.known[name] = replace(terminal, working_directory=str(folder), permissions="workspace")
+
+
+def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
+    """Write the record of a run that has agents; nobody is at work on it unless it is locked."""
+    place = run_folder(folder / "state", f"20261115-084037-{tail}")
+    record = RunRecord(
+        id=place.parts[-1],
+        wd=str(folder),
+        state_file=str(folder / "state.json"),
+        archive=place.parts[-1],
+        task="",
+        task_line="",
+        started=1.0,
+        terminals=terminals,
+    )
+    write_record(place, record)
+    return place
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["tester", "k3f9/tester", "1111", "11111111"])
+    def test_an_agent_is_found_by_role_or_id(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path, name: str
+    ) -> None:
+        add(ours.service, "11111111", tmp_path)
+        add(ours.service, "22222222", tmp_path)
+        write_run(tmp_path, "k3f9", tester="11111111")
+        done = shell.run("stop", name)
+        assert done.exit_code == 0, done.output
+        assert ours.service.ended == ["11111111"]
+
+    def test_an_agent_that_is_gone_is_named(self, shell: Shell, tmp_path: Path) -> None:
+        write_run(tmp_path, "k3f9", tester="11111111")
+        done = shell.run("output", "tester")
+        assert isinstance(done.exception, NotFound)
+        assert "terminal of tester" in str(done.exception)
+
+    def test_what_could_be_a_run_or_a_terminal_ends_nothing(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        add(ours.service, "beef1234", tmp_path)
+        with write_run(tmp_path, "beef").locked():
+            done = shell.run("stop", "beef")
+        assert isinstance(done.exception, UsageError)
+        assert "20261115-084037-beef or the terminal beef1234" in str(done.exception)
+        assert ours.service.ended == []
+
+    @pytest.mark.parametrize("name", ["beef", "20261115-084037-beef", "20261115-0"])
+    def test_a_run_is_meant_where_no_terminal_is(
+        self, shell: Shell, tmp_path: Path, name: str
+    ) -> None:
+        write_run(tmp_path, "beef")
+        done = shell.run("stop", name)
+        assert isinstance(done.exception, NotSteerable)
+        assert "its process is gone" in str(done.exception)
+
+    def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
+        done = shell.run("stop")
+        assert isinstance(done.exception, UsageError)
+        assert "no run is running; name a terminal" in str(done.exception)
 
 
 class TestStop:
@@ -186,6 +256,46 @@ def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None
     assert lines[1].split()[-2] == "ask"
 
 
+def test_ls_names_an_agent_by_its_role_and_its_run(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+    ours.service.known["11111111"] = replace(
+        ours.service.known["11111111"], role="analyst_review", created_at=time.time() - 130
+    )
+    head, row = (line.split() for line in shell.run("ls").output.splitlines())
+    assert head == ["ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER"]
+    told = "11111111 analyst_review 20261115-084037-k3f9 codex idle 2 min workspace /home/ada/shop"
+    assert row == told.split()
+
+
+def test_a_terminal_is_found_by_its_role(ours: RunningApi, shell: Shell) -> None:
+    for name, role in (("11111111", "analyst"), ("22222222", "analyst_review")):
+        add(ours.service, name, "/home/ada/shop")
+        ours.service.known[name] = replace(ours.service.known[name], role=role)
+    ours.service.outputs[OutputMode.LAST] = "APPROVED"
+    assert shell.run("output", "analyst_review").output == "APPROVED\n"
+    assert shell.run("stop", "analyst").output == "Ended 11111111 (analyst)\n"
+
+
+def test_a_role_of_two_runs_is_to_be_named_by_its_id(ours: RunningApi, shell: Shell) -> None:
+    for name, run in (("11111111", "20261115-084037-k3f9"), ("22222222", "20261116-090000-abcd")):
+        add(ours.service, name, "/home/ada/shop", f"cao-{run}")
+        ours.service.known[name] = replace(ours.service.known[name], role="tester")
+    done = shell.run("output", "tester")
+    assert isinstance(done.exception, UsageError)
+    assert "11111111 (tester of 20261115-084037-k3f9)" in str(done.exception)
+
+
+def test_the_agents_of_a_run_are_ended_by_its_id(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+    assert shell.run("stop", "--session", "20261115-084037-k3f9").exit_code == 0
+    assert ours.service.ended == ["11111111"]
+
+
+@pytest.mark.parametrize("created", [10**400, float("inf"), "now", None, [1]])
+def test_a_time_that_is_none_has_no_age(created: object) -> None:
+    assert read_terminal({"id": "11111111", "created_at": created}).created is None
+
+
 def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     done = shell.start("attach", "1111")
@@ -194,6 +304,20 @@ def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shel
         "cao: attach needs a terminal, for input and output; "
         "`cao output 11111111 --screen` prints what it shows\n"
     )
+
+
+def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    for words in (("output", "x"), ("send", "x", "y"), ("explain", "x"), ("stop", "x")):
+        done = shell.start(*words)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
+
+
+def test_a_message_that_is_taken_is_said_to_be_worked_on(ours: RunningApi, shell: Shell) -> None:
+    add(ours.service, "11111111", "/home/ada/shop")
+    ours.service.delivery = Delivery(True, "UserPromptSubmit")
+    assert shell.run("send", "1111", "hello").output == "Sent; the agent is working on it\n"
 
 
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
@@ -286,8 +410,8 @@ class TestForeign:
         done = guest.run("ls")
         assert done.exit_code == 0, done.exception
         rows = [line.split() for line in done.output.splitlines()]
-        assert rows[1] == ["0badcafe", "cao-theirs", "tester-1", "-", "idle", "-", "-"]
-        assert rows[2] == ["-", "cao-theirs", "-", "-", "-", "-", "-"]
+        assert rows[1] == ["0badcafe", "tester-1", "cao-theirs", "-", "idle", "-", "-", "-"]
+        assert rows[2] == ["-", "-", "cao-theirs", "-", "-", "-", "-", "-"]
         assert len(rows) == 4
 
     def test_ls_asks_for_the_folder_where_that_is_a_route(
@@ -365,6 +489,14 @@ class TestForeign:
         listing = guest.run("ls")
         assert isinstance(listing.exception, OrchestratorError)
         assert "cannot list its terminals" in str(listing.exception)
+
+    def test_a_terminal_that_is_not_there_is_bad_usage_without_a_list_too(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        del theirs.answers["/sessions"]
+        done = guest.start("output", "nonesuch")
+        assert done.returncode == 2
+        assert done.stderr.endswith("cao: the server has no terminal with the id 'nonesuch'\n")
 
     def test_attach_says_that_it_is_not_told_where(self, guest: Shell, theirs: ThirdParty) -> None:
         del theirs.answers["/sessions"]

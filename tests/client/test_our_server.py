@@ -49,6 +49,12 @@ def test_a_terminal_joins_a_session(server: RunningApi, client: ApiClient) -> No
     assert [s["name"] for s in client.list_sessions()] == [name]
 
 
+def test_a_terminal_is_told_the_role_of_its_agent(server: RunningApi, client: ApiClient) -> None:
+    name = client.create_session("system_analyst", role="analyst")["session_name"]
+    client.create_terminal(name, "peer_system_analyst", role="analyst_review")
+    assert [new.role for new in server.service.created] == ["analyst", "analyst_review"]
+
+
 def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     message = "é\n" * (MESSAGE_LIMIT // 3)
@@ -108,7 +114,7 @@ def test_keys_and_endings_reach_the_service(server: RunningApi, client: ApiClien
 def test_a_wrong_token_is_refused(server: RunningApi) -> None:
     with (
         ApiClient(server.url, token="wrong") as stranger,
-        pytest.raises(ApiRefused, match="token is wrong") as caught,
+        pytest.raises(ApiRefused, match="set CAO_TOKEN") as caught,
     ):
         stranger.list_sessions()
     assert caught.value.status_code == 401

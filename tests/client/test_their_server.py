@@ -36,6 +36,14 @@ def test_a_session_is_asked_for_in_the_query(theirs: ThirdParty, guest: ApiClien
     }
 
 
+def test_a_server_that_knows_no_roles_is_told_none(theirs: ThirdParty, guest: ApiClient) -> None:
+    guest.create_session("tester", role="tester")
+    guest.create_terminal("cao-theirs", "tester", role="tester")
+    asked = [one for one in theirs.asked if one.method == "POST"]
+    assert len(asked) == 2
+    assert not any("role" in one.query for one in asked)
+
+
 def test_a_message_goes_into_the_query(theirs: ThirdParty, guest: ApiClient) -> None:
     """Scenario: Send input to terminal"""
     delivery = guest.send_input("0badcafe", "fix it & go\n100 %")

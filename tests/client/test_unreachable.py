@@ -24,7 +24,8 @@ def test_a_refused_connection_was_not_received() -> None:
     ):
         client.get_terminal("a1b2c3d4")
     assert not caught.value.maybe_received
-    assert caught.value.url == f"http://127.0.0.1:{port}/terminals/a1b2c3d4"
+    assert caught.value.url == f"http://127.0.0.1:{port}"
+    assert caught.value.request == "GET /terminals/a1b2c3d4"
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ class Machine:
                     break
             else:
                 raise AssertionError(f"the server did not start:\n{printed}")
-            self.env["API"] = found[1]
+            self.env["CAO_API"] = found[1]
             yield Server(process, found[1])
         finally:
             if process.poll() is None:

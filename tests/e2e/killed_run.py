@@ -9,11 +9,11 @@ import signal
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator.cli.serve import own_server
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.hosting.server import own_server
 from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing

@@ -86,7 +86,7 @@ def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
                 break
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.endswith("The demo was stopped. The same command begins it anew\n")
+    assert said.endswith("The demo was stopped. Run the same command again to start over\n")
     assert "saved" not in said
     assert not tmux_answers(visitor)
 
@@ -122,7 +122,7 @@ def test_the_demo_tells_a_command_that_reports_on_its_run(visitor: Machine) -> N
     assert lines.index("The run on one page:") == lines.index(command) - 1
     page = type_in(visitor, command)
     assert page.returncode == 0, page.stderr
-    assert page.stdout.startswith("# PASS after 2 rounds")
+    assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
 
 
 def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:

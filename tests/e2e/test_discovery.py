@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli_agent_orchestrator.cli.connect import connected
-from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.cli.listing import all_terminals
+from cli_agent_orchestrator.hosting.connect import client_for
+from cli_agent_orchestrator.hosting.link import server_for
 from cli_agent_orchestrator.run_config import RunConfig
 from tests.api.running import RunningApi, running_api
 from tests.e2e.conftest import Machine
@@ -87,12 +87,15 @@ def announce_again(machine: Machine, url: str) -> None:
 
 
 def test_another_users_agents_at_the_usual_port_are_not_even_seen(
-    machine: Machine, lets_all_in: RunningApi, capsys: pytest.CaptureFixture[str]
+    machine: Machine, lets_all_in: RunningApi
 ) -> None:
-    with connected(naming_no_port(machine), default_port=lets_all_in.port) as client:
+    remarks: list[str] = []
+    environ = naming_no_port(machine)
+    with client_for(environ, None, remarks.append, default_port=lets_all_in.port) as client:
         assert all_terminals(client) == []
         assert client.base_url != lets_all_in.url
-    assert "does not prove that it knows your token" in capsys.readouterr().err
+    (remark,) = remarks
+    assert "does not prove that it knows your token" in remark
     assert list(lets_all_in.service.known) == ["0badcafe"]
 
 
@@ -108,8 +111,8 @@ def test_a_run_does_not_use_it_either(machine: Machine, lets_all_in: RunningApi)
 
 def test_our_own_server_without_token_is_found_by_its_state_folder(machine: Machine) -> None:
     with machine.server("--no-auth") as server:
-        del machine.env["API"]
-        with connected(machine.env, default_port=free_port()) as client:
+        del machine.env["CAO_API"]
+        with client_for(machine.env, None, print, default_port=free_port()) as client:
             assert client.base_url == server.url
         assert (machine.home / "state" / "token").stat().st_mode & 0o777 == 0o600
 
@@ -137,7 +140,7 @@ def test_a_run_says_which_server_was_named_and_by_what(
     done = machine.cao("run")
     assert f"Server: {recorder.url} (named by CAO_API)" in done.stdout
     assert "no more agents" in done.stderr
-    del machine.env["CAO_API"], machine.env["API"]
+    del machine.env["CAO_API"], machine.env["CAO_API"]
     (machine.work / "cao.toml").write_text(f'api = "{recorder.url}"\n', encoding="utf-8")
     before = len(recorder.asked)
     done = machine.cao("run")

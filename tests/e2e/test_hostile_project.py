@@ -171,7 +171,7 @@ def test_a_task_elsewhere_may_be_a_link(ready: Machine) -> None:
     (ready.home / "mine.md").symlink_to(ready.home / "outside" / "victim")
     done = ready.cao("run", str(ready.home / "mine.md"))
     assert done.returncode == 2
-    assert "has not the expected form" in done.stderr
+    assert "isn't in the expected format" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["mine.md", "mine.toml"])

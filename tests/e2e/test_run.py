@@ -106,6 +106,8 @@ class TestSignals:
             assert run.end() == 130
         assert state_of(machine)["final_status"] == "RUNNING"
         assert state_of(machine)["progress"]["in_flight"]["role"] == "programmer"
+        (ended,) = run.told("run_ended")
+        assert ended["session_left"] == state_of(machine)["session_name"]
         done = machine.cao("run")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "goes on" in done.stdout
@@ -118,7 +120,7 @@ class TestSignals:
         command = ("run", "task.md", "--no-resume")
         stopped = machine.cao(*command)
         assert stopped.returncode == 3, stopped.stdout + stopped.stderr
-        assert "with --resume instead of --no-resume goes on with it" in stopped.stdout
+        assert "again, with --resume instead of --no-resume, to resume" in stopped.stdout
         done = machine.cao(*command[:-1], "--resume")
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -265,7 +267,7 @@ class TestPeopleAndServers:
     ) -> None:
         prepare(machine, script(rule("programmer", seconds="2")))
         with machine.server() as server:
-            del machine.env["API"]
+            del machine.env["CAO_API"]
             with running(machine, "task.md") as run:
                 run.until(at("dispatched", "programmer"))
                 server.kill()
@@ -282,7 +284,7 @@ class TestPeopleAndServers:
         other.mkdir()
         words = (str(machine.work / "task.md"), "--wd", str(other))
         with machine.server() as server:
-            del machine.env["API"]
+            del machine.env["CAO_API"]
             with running(machine, "task.md") as one, running(machine, *words) as two:
                 for run in (one, two):
                     run.until(at("dispatched", "programmer"))

@@ -179,7 +179,7 @@ class TestList:
         assert "Make the parser accept empty lines." in lines[1]
         assert " .  " in lines[1]
         assert str(other) in lines[2]
-        assert "PASS" in lines[2]
+        assert "PASS (DRY RUN)" in lines[2]
 
     def test_there_may_be_none(self, machine: Machine) -> None:
         assert "No runs yet" in machine.cao("runs").stdout
@@ -196,7 +196,7 @@ class TestWatch:
         watched = machine.cao("watch")
         assert watched.returncode == 0, watched.stderr
         assert "Round 1, cycle 1, programmer: summary received" in watched.stdout
-        assert "PASS after 1 round" in watched.stdout.splitlines()[-1]
+        assert "DRY RUN: PASS after 1 round" in watched.stdout.splitlines()[-1]
         again = machine.cao("watch", run_folder_of(machine).name[-4:], "--json")
         assert [json.loads(line) for line in again.stdout.splitlines()] == run.events
 
@@ -276,7 +276,8 @@ class TestDetached:
         assert listed["status"] == "running"
         assert f"cao watch {listed['id']}" in done.stdout
         pid = record_of(machine)["pid"]
-        assert f"kill {pid}" in done.stdout
+        for command in ("pause", "resume", "hint", "stop"):
+            assert f"cao {command} {listed['id']}" in done.stdout
         assert os.getsid(pid) == pid
         assert record_of(machine)["settings"]["MAX_ROUNDS"] == {"value": "3", "source": "option"}
         watch_and_answer(machine)
@@ -320,7 +321,7 @@ class TestReport:
         done = machine.cao("report", first)
         assert done.returncode == 0, done.stderr
         assert done.stdout == own.stdout
-        assert "# PASS after 1 round" in done.stdout
+        assert "# DRY RUN: PASS after 1 round" in done.stdout
         assert "accept empty lines" in done.stdout
         assert "accept blank lines" in machine.cao("report").stdout
 
@@ -396,7 +397,7 @@ class TestServed:
                 assert again.status_code == 409
                 assert "another run works in" in again.json()["detail"]
             server.kill()
-        del machine.env["API"]
+        del machine.env["CAO_API"]
         watch_and_answer(machine)
         (listed,) = runs_of(machine)
         assert (listed["id"], listed["status"]) == (run["id"], "PASS")

@@ -140,7 +140,7 @@ def test_a_server_told_to_stop_ends_its_steps_and_says_so(machine: Machine) -> N
         with waiting_for_a_step(machine, server.url) as told:
             server.process.terminate()
         assert server.process.wait(60) == 0
-        assert [line[:20] for line in told] == ["503 the server ends:"]
+        assert [line[:27] for line in told] == ["503 the server is stopping:"]
         assert server.process.stdout is not None
         log = server.process.stdout.read()
         assert "Traceback" not in log
@@ -268,7 +268,7 @@ def test_commands_find_agents_again_when_no_server_runs(machine: Machine) -> Non
             agent_profile="tester",
             working_directory=str(machine.work),
         )
-    del machine.env["API"]
+    del machine.env["CAO_API"]
     listed = machine.cao("ls")
     assert terminal["id"] in listed.stdout, listed.stderr
     assert machine.cao("stop", "--all").returncode == 0
@@ -304,6 +304,8 @@ def test_attach_shows_the_agent_in_a_real_tmux(machine: Machine) -> None:
         machine.tmux("new-session", "-d", "-s", "person", *size, *environ, *attach)
         person = ["-t", "=person:"]
         wait_until(lambda: "scripted ❯" in machine.tmux("capture-pane", "-p", *person))
+        hint = "Leave with Ctrl-b Ctrl-b d"
+        wait_until(lambda: hint in machine.tmux("capture-pane", "-p", *person))
         machine.tmux("send-keys", *person, "typed by a person", "Enter")
         own = f"{server.url}/terminals/{terminal['id']}"
         wait_until(lambda: call("GET", own)["status"] == "completed")

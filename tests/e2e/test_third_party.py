@@ -140,7 +140,7 @@ def prepared(machine: Machine) -> Machine:
 
 def test_variables_alone_and_their_server_are_enough_for_a_pass(prepared: Machine) -> None:
     with their_server() as theirs:
-        prepared.env["API"] = theirs.url
+        prepared.env["CAO_API"] = theirs.url
         done = prepared.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr
     assert state_of(prepared)["api"] == theirs.url
@@ -155,7 +155,7 @@ def test_variables_alone_and_their_server_are_enough_for_a_pass(prepared: Machin
 
 def test_a_server_that_knows_no_permissions_is_said_to_know_none(prepared: Machine) -> None:
     with their_server() as theirs:
-        prepared.env["API"] = theirs.url
+        prepared.env["CAO_API"] = theirs.url
         done = prepared.cao("run", "--permissions", "ask")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"the server at {theirs.url} does not take --permissions" in done.stdout
@@ -164,7 +164,7 @@ def test_a_server_that_knows_no_permissions_is_said_to_know_none(prepared: Machi
 def test_without_a_file_the_run_stops_and_the_next_one_goes_on(prepared: Machine) -> None:
     prepared.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0", "CLEANUP_ON_EXIT": "0"}
     with their_server() as theirs:
-        prepared.env["API"] = theirs.url
+        prepared.env["CAO_API"] = theirs.url
         theirs.mute = "programmer"
         stopped = prepared.cao("run")
         assert stopped.returncode == 3
@@ -172,7 +172,7 @@ def test_without_a_file_the_run_stops_and_the_next_one_goes_on(prepared: Machine
         (programmer,) = [a for a in theirs.agents.values() if a.role == "programmer"]
         write_reply(programmer)
         theirs.mute = ""
-        del prepared.env["API"]
+        del prepared.env["CAO_API"]
         done = prepared.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(len(agent.prompts) == 1 for agent in theirs.agents.values())
@@ -181,7 +181,7 @@ def test_without_a_file_the_run_stops_and_the_next_one_goes_on(prepared: Machine
 def test_their_output_has_to_do_if_the_handoff_is_not_strict(prepared: Machine) -> None:
     prepared.env |= {"IDLE_GRACE_SECONDS": "0.5", "STRICT_FILE_HANDOFF": "no"}
     with their_server() as theirs:
-        prepared.env["API"] = theirs.url
+        prepared.env["CAO_API"] = theirs.url
         theirs.mute = "tester"
         done = prepared.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr

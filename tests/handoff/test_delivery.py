@@ -212,6 +212,6 @@ def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
 
 def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:
     post.agents.refusals = [UNKNOWN_TERMINAL]
-    with pytest.raises(ApiRefused, match="404"):
+    with pytest.raises(ApiRefused, match="no terminal"):
         post.sender.deliver(MESSAGE, knows_keys=True)
     assert post.pauses == []

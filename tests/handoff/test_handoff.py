@@ -195,7 +195,7 @@ class TestServerAway:
         stage.status(0, PROCESSING)
         gone = ApiRefused("GET", "/terminals", 404, "no terminal")
         stage.mailbox.at(5, lambda: setattr(stage.agents, "down", gone))
-        with pytest.raises(ApiRefused, match="404"):
+        with pytest.raises(ApiRefused, match="no terminal"):
             wait(stage)
         assert stage.elapsed <= 5 + RULES.poll_seconds
 

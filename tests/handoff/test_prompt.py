@@ -1,10 +1,20 @@
-"""What is done first when a turn is taken up: every situation there is."""
+"""The words around a prompt, and what is done first when its turn is taken up."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.handoff.prompt import AGAIN, FirstStep, Sent, Situation, first_step
+from cli_agent_orchestrator.handoff.prompt import (
+    AGAIN,
+    Envelope,
+    FirstStep,
+    ReplySource,
+    Sent,
+    Situation,
+    first_step,
+    reminder_for,
+)
 from cli_agent_orchestrator.models import TerminalStatus
 
 ALL = [
@@ -53,3 +63,20 @@ def test_what_failed_is_asked_again_unless_somebody_made_it_go_on(seen: Situatio
 def test_who_is_asked_again_is_told_that_nothing_is_to_be_done_twice() -> None:
     assert "may have had this message before" in AGAIN
     assert AGAIN.endswith("do nothing twice.\n\n")
+
+
+def test_the_usual_reminder_quotes_the_path_for_a_shell() -> None:
+    text = reminder_for(Path("/it's here/analyst_summary.md"))
+    assert text.startswith("Your reply to the task above has not arrived")
+    assert "\nRESPONSE FILE INSTRUCTION\nDo not start the task again." in text
+    assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
+    assert text.endswith("\n<your complete final response>\nCAO_RESPONSE_END\n")
+
+
+def test_the_words_that_are_saved_stay_the_same() -> None:
+    assert [*Sent] == ["no", "maybe", "yes", "failed"]
+    assert [*ReplySource] == ["file", "output", "archive"]
+
+
+def test_a_new_prompt_was_never_sent_and_has_the_usual_reminder() -> None:
+    assert Envelope("id", 1) == Envelope("id", 1, since=0.0, sent=Sent.NO, reminder="")

@@ -169,11 +169,6 @@ class TestReminders:
         send(stage, Envelope("turn-1", 1, reminder="ROUND: 1\nplease"))
         assert stage.agents.sent[1].message == "ROUND: 1\nplease"
 
-    def test_the_usual_words_quote_the_path_for_a_shell(self) -> None:
-        text = reminder_for(Path("/it's here/analyst_summary.md"))
-        assert "\nRESPONSE FILE INSTRUCTION\n" in text
-        assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
-
 
 class TestResuming:
     def test_a_prompt_that_was_sent_is_not_sent_again(self, stage: Stage) -> None:

@@ -34,8 +34,11 @@ CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
+    "pipeline/asks.py": "pipeline/test_asks.py",
     "pipeline/condense.py": "pipeline/test_condense.py",
-    "pipeline/machine.py": "pipeline/test_machine.py pipeline/test_flows_in_machine.py",
+    "pipeline/machine.py": (
+        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
+    ),
     "pipeline/prompts.py": "pipeline/test_prompts.py pipeline/test_golden_prompts.py",
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
@@ -45,7 +48,9 @@ TESTS = {
     "pipeline/flow_file.py": "pipeline/test_flow_file.py",
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
+    "pipeline/steering.py": "pipeline/test_steering.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
+    "pipeline/front_matter.py": "pipeline/test_front_matter.py",
     "pipeline/task.py": "pipeline/test_task.py",
     "handoff/file_state.py": "handoff/test_file_state.py",
     "handoff/prompt.py": "handoff/test_prompt.py",
@@ -77,7 +82,13 @@ TESTS = {
     "events.py": "test_events.py",
     "layout.py": "test_layout.py",
     "retry.py": "test_retry.py",
+    "cli/drawing.py": "cli/test_drawing.py",
+    "cli/picture.py": "cli/test_picture.py",
+    "runs/names.py": "runs/test_names.py",
+    "providers/actions.py": "providers/test_actions.py",
+    "providers/codex_actions.py": "providers/test_actions.py",
     "cli/printable.py": "cli/test_printable.py",
+    "cli/proposals.py": "cli/test_proposals.py",
     "cli/remarks.py": "cli/test_remarks.py",
 }
 NOT_TRIED = {

@@ -9,8 +9,8 @@ from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
+    choose_settings,
     find_objections,
-    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
@@ -146,7 +146,7 @@ class TestObjections:
 class TestSettings:
     def test_a_run_goes_on_with_what_it_began_with(self) -> None:
         began = RunConfig.from_env({"MAX_ROUNDS": "4", "PROJECT_TEST_CMD": "make check"})
-        resumed = merge_settings(began.settings, {}, {})
+        resumed = choose_settings(began.settings, {}, {})
         assert resumed.settings == began.settings
         assert resumed.remarks == ()
 
@@ -162,14 +162,14 @@ class TestSettings:
             case _:
                 value = "5"
         given = {name: value}
-        resumed = merge_settings(before, given, given)
+        resumed = choose_settings(before, given, given)
         assert resumed.settings[name] == value
         (remark,) = resumed.remarks
         assert name in remark
         assert "the run began with" in remark
 
     def test_one_in_a_settings_file_does_not_win_and_is_said(self) -> None:
-        resumed = merge_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
+        resumed = choose_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
         assert resumed.settings["MAX_ROUNDS"] == "4"
         (remark,) = resumed.remarks
         assert "max_rounds is 8 in the task or the settings file" in remark
@@ -185,17 +185,17 @@ class TestSettings:
         ],
     )
     def test_the_same_in_other_words_is_no_news(self, name: str, before: str, now: str) -> None:
-        resumed = merge_settings({name: before}, {name: now}, {name: now})
+        resumed = choose_settings({name: before}, {name: now}, {name: now})
         assert resumed.settings[name] == before
         assert resumed.remarks == ()
 
     def test_a_state_without_settings_takes_those_of_now(self) -> None:
-        resumed = merge_settings({}, {"MAX_ROUNDS": "2"}, {"MAX_ROUNDS": "2", "POLL_SECONDS": "1"})
+        resumed = choose_settings({}, {"MAX_ROUNDS": "2"}, {"MAX_ROUNDS": "2", "POLL_SECONDS": "1"})
         assert resumed.settings == {"MAX_ROUNDS": "2", "POLL_SECONDS": "1"}
         assert resumed.remarks == ()
 
     def test_a_damaged_value_is_as_good_as_none(self) -> None:
-        resumed = merge_settings({"MAX_ROUNDS": "many"}, {}, {})
+        resumed = choose_settings({"MAX_ROUNDS": "many"}, {}, {})
         assert resumed.settings == {}
 
     def test_neither_task_nor_server_nor_secrets_are_among_them(self) -> None:

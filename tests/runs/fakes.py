@@ -82,21 +82,31 @@ class FakeServer:
     sessions: list[str] = field(default_factory=list)
 
     def create_session(
-        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+        self,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        session_name: str | None = None,
+        role: str | None = None,
     ) -> dict[str, Any]:
         # As the real one does.
         name = session_name or str(len(self.sessions) + 1)
         name = name if name.startswith("cao-") else f"cao-{name}"
-        created = self._create(name, agent_profile, provider)
+        created = self._create(name, agent_profile, provider, role)
         self.sessions.append(name)
         return created
 
     def create_terminal(
-        self, session_name: str, agent_profile: str, *, provider: str | None = None
+        self,
+        session_name: str,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        role: str | None = None,
     ) -> dict[str, Any]:
         if session_name not in self.sessions:
             raise ApiRefused("POST", f"/sessions/{session_name}/terminals", 404, "no session")
-        return self._create(session_name, agent_profile, provider)
+        return self._create(session_name, agent_profile, provider, role)
 
     def get_terminal(self, terminal_id: str) -> dict[str, Any]:
         self._answer()
@@ -162,7 +172,9 @@ class FakeServer:
     def prompts_to(self, role: str) -> list[str]:
         return [asked.message for asked in self.asked if asked.role == role]
 
-    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+    def _create(
+        self, session: str, profile: str, provider: str | None, role: str | None
+    ) -> dict[str, Any]:
         self._answer()
         if profile in self.refused:
             raise self.refused[profile]
@@ -174,6 +186,7 @@ class FakeServer:
             "session_name": session,
             "agent_profile": profile,
             "provider": provider,
+            "role": role,
         }
         return self.terminals[terminal_id]
 

@@ -51,14 +51,16 @@ class SlowServer(FakeServer):
             self.deleted.set()
         super().delete_session(session_name)
 
-    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+    def _create(
+        self, session: str, profile: str, provider: str | None, role: str | None
+    ) -> dict[str, Any]:
         if profile == self.slow:
             self.slow_session = session
             self.is_slow.set()
             assert self.deleted.wait(60)
             self.ended_starts.append(profile)
             raise ApiRefused("POST", "/sessions", 422, "its session was deleted meanwhile")
-        return super()._create(session, profile, provider)
+        return super()._create(session, profile, provider, role)
 
 
 @dataclass
@@ -69,11 +71,13 @@ class EndingServer(FakeServer):
     away: set[str] = field(default_factory=set)
     """Who has been asked for in vain."""
 
-    def _create(self, session: str, profile: str, provider: str | None) -> dict[str, Any]:
+    def _create(
+        self, session: str, profile: str, provider: str | None, role: str | None
+    ) -> dict[str, Any]:
         if profile not in self.away:
             self.away.add(profile)
             raise self.error
-        return super()._create(session, profile, provider)
+        return super()._create(session, profile, provider, role)
 
 
 @pytest.fixture
@@ -119,6 +123,11 @@ class TestNewRun:
         }
         assert state.final_status is FinalStatus.RUNNING
         assert state.prompt == TASK_TEXT
+
+    def test_each_terminal_is_told_its_role(self, rig: Rig) -> None:
+        state = rig.begin()
+        named = {terminal["role"]: name for name, terminal in rig.server.terminals.items()}
+        assert named == state.terminals
 
     def test_each_role_can_have_an_agent_of_its_own(self, rig: Rig) -> None:
         state = rig.begin(PROVIDER="claude_code", ANALYST_REVIEW_PROVIDER="kiro_cli")
@@ -191,7 +200,7 @@ class TestNewRun:
     def test_a_server_that_tells_no_session_leaves_no_agent(self, rig: Rig) -> None:
         class Mute(FakeServer):
             def create_session(self, *_: object, **__: object) -> dict[str, str]:
-                self._create("cao-1", "system_analyst", "codex")
+                self._create("cao-1", "system_analyst", "codex", None)
                 return {"id": "system_analyst-1"}
 
         server = Mute()

@@ -19,24 +19,39 @@ from cli_agent_orchestrator.errors import (
     Stopped,
 )
 from cli_agent_orchestrator.events import (
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
     Paused,
+    ReviewSkipped,
     RunEvent,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
 )
 from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
 from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+)
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator.runs.runner import StoppedByPerson
 from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
@@ -57,6 +72,11 @@ def rig(tmp_path: Path) -> Rig:
 
 class Killed(BaseException):
     """Stands for the sudden end of the process: nobody catches it."""
+
+
+def asked(wish: Wish, upto: int) -> Heard:
+    """Return a wish as it is read from the control file."""
+    return Heard(Ask(f"ask-{upto}", 0.0, wish), upto)
 
 
 def kill_at(chosen: Callable[[RunEvent], bool]) -> Callable[[RunEvent], None]:
@@ -673,12 +693,12 @@ class TestPauses:
         def hear(event: RunEvent) -> None:
             rig.events.append(event)
             if isinstance(event, TurnBegan) and event.sequence == 1:
-                runner.pause()
-                runner.pause()
+                runner.hear(asked(Pause(), 10))
+                runner.hear(asked(Pause(), 20))
             if isinstance(event, Paused):
                 asked_when_paused.append(len(rig.server.asked))
                 assert rig.saved().progress.paused
-                runner.unpause()
+                runner.hear(asked(Unpause(), 30))
 
         with rig.runner(state, hear) as runner:
             final = runner.run(state)
@@ -695,12 +715,138 @@ class TestPauses:
                 runner.stop()
 
         with rig.runner(state, hear) as runner:
-            runner.pause()
+            runner.hear(asked(Pause(), 10))
             with pytest.raises(Stopped):
                 runner.run(state)
         assert rig.server.asked == []
         assert rig.saved().progress.paused
         assert rig.run(unpause(rig.saved())).final_status is FinalStatus.PASS
+
+
+class TestAsks:
+    def test_a_hint_is_in_the_next_prompt_of_its_role_and_in_no_other(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Hint("programmer", "Mind the tabs."), 10))
+            runner.run(state)
+        told = [one.role for one in rig.server.asked if "HINT FROM A PERSON" in one.message]
+        assert told == ["programmer"]
+        assert rig.saved().progress.hints == ()
+        assert rig.saved().progress.heard == 10
+        assert [act.text for act in rig.saved().progress.acts] == [
+            "hint for programmer: Mind the tabs."
+        ]
+
+    def test_a_hint_without_a_role_is_in_the_next_prompt(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, TurnEnded) and event.sequence == 1:
+                runner.hear(asked(Hint(None, "Mind the tabs."), 10))
+
+        with rig.runner(state, hear) as runner:
+            runner.run(state)
+        told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
+        assert told == ["analyst_review"]
+        assert rig.saved().progress.hints == ()
+        prompt = rig.archived(rig.saved())["002-analyst_review-prompt.md"]
+        assert "=== HINT FROM A PERSON ===\nMind the tabs.\n=== end of HINT" in prompt
+
+    def test_a_killed_run_tells_the_hint_once(self, rig: Rig) -> None:
+        state = rig.begin()
+        ended = kill_at(lambda event: isinstance(event, TurnBegan) and event.role == "programmer")
+        with rig.runner(state, ended) as runner:
+            runner.hear(asked(Hint("programmer", "Mind the tabs."), 10))
+            with pytest.raises(Killed):
+                runner.run(state)
+        rig.run(rig.saved())
+        told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
+        assert told == ["programmer"]
+
+    def test_a_review_that_is_waited_for_can_be_skipped(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def answer(one: Asked) -> str | None:
+            if one.role != "analyst_review":
+                return agree(one)
+            runner.hear(asked(Skip(), 10))
+            return None
+
+        rig.server.answer = answer
+        with rig.runner(state) as runner:
+            final = runner.run(state)
+        assert final.final_status is FinalStatus.PASS
+        assert [role for role, _ in rig.server.turns()][:3] == [
+            "analyst", "analyst_review", "programmer",
+        ]  # fmt: skip
+        skipped = [event for event in rig.events if isinstance(event, ReviewSkipped)]
+        assert [(event.role, event.cycle) for event in skipped] == [("analyst_review", 1)]
+        ended = [event for event in rig.events if isinstance(event, TurnEnded)]
+        assert (ended[1].outcome, ended[1].archive) == ("skipped", "")
+        journal = Journal(rig.files(final).kept).read()
+        assert journal[1].outcome == "skipped by a person; it counts as approved"
+
+    def test_without_a_review_that_is_said(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Skip(), 10))
+            runner.run(state)
+        (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
+        assert declined.text == "no review is under way or due"
+        assert [role for role, _ in rig.server.turns()] == NINE_TURNS
+
+    def test_a_setting_counts_from_the_next_turn_on_and_is_saved(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Set("min-review-cycles-before-approval", "1"), 10))
+            runner.run(state)
+        assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
+        assert rig.saved().progress.settings["MIN_REVIEW_CYCLES_BEFORE_APPROVAL"] == "1"
+
+    def test_a_setting_that_cannot_change_is_refused_with_those_that_can(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(asked(Set("gate", "rm -r x"), 10))
+            runner.run(state)
+        (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
+        assert "max_rounds" in declined.text
+
+    def test_a_stop_ends_the_run_where_it_is(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def answer(one: Asked) -> str | None:
+            if one.role != "programmer":
+                return agree(one)
+            runner.hear(asked(Stop(), 10))
+            return None
+
+        rig.server.answer = answer
+        with rig.runner(state) as runner, pytest.raises(StoppedByPerson):
+            runner.run(state)
+        saved = rig.saved()
+        assert saved.progress.heard == 10
+        assert saved.progress.in_flight is not None
+        assert [type(event) for event in rig.events][-1] is StopAsked
+
+    def test_a_stop_ends_a_pause(self, rig: Rig) -> None:
+        state = rig.begin()
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, Paused):
+                runner.hear(asked(Stop(), 20))
+
+        with rig.runner(state, hear) as runner:
+            runner.hear(asked(Pause(), 10))
+            with pytest.raises(StoppedByPerson):
+                runner.run(state)
+        assert rig.server.asked == []
+
+    def test_what_is_no_ask_is_passed_over_for_good(self, rig: Rig) -> None:
+        state = rig.begin()
+        with rig.runner(state) as runner:
+            runner.hear(Heard(None, 77))
+            runner.run(state)
+        assert rig.saved().progress.heard == 77
 
 
 class TestKeeping:

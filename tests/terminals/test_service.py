@@ -88,6 +88,18 @@ async def test_an_agent_is_started_takes_a_message_and_answers(
     assert sha256(message.encode()).hexdigest() in answer
 
 
+async def test_a_window_is_named_after_the_role_of_its_agent(
+    service: TerminalService, ground: Ground
+) -> None:
+    asked = replace(new(ground, "peer_system_analyst"), role="analyst_review")
+    terminal = await service.create_session(asked, "named")
+    assert re.fullmatch("analyst_review-[0-9a-f]{4}", terminal.name)
+    assert terminal.role == "analyst_review"
+    assert terminal.created_at
+    windows = ground.tmux("list-windows", "-t", "cao-named", "-F", "#{window_name}")
+    assert windows.split() == [terminal.name]
+
+
 async def test_several_agents_are_started_at_once(service: TerminalService, ground: Ground) -> None:
     first = await service.create_session(new(ground), "many")
     rest = await asyncio.gather(

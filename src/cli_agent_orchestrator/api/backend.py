@@ -61,6 +61,7 @@ class Runs(Protocol):
     def start(
         self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
     ) -> Mapping[str, Any]: ...
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,16 +61,18 @@ def check_size(message: str) -> str:
     return message
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(
+    request: Request, limit: int = BODY_LIMIT, message_limit: int = MESSAGE_LIMIT
+) -> bytes:
     """Return the whole body, or give up as soon as it is known to be too large."""
     announced = request.headers.get("content-length", "0")
-    if int(announced) > BODY_LIMIT:
-        raise MessageTooLarge(int(announced), MESSAGE_LIMIT)
+    if int(announced) > limit:
+        raise MessageTooLarge(int(announced), message_limit)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > BODY_LIMIT:
-            raise MessageTooLarge(len(body), MESSAGE_LIMIT)
+        if len(body) > limit:
+            raise MessageTooLarge(len(body), message_limit)
     return bytes(body)
 
 

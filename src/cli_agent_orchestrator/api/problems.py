@@ -17,6 +17,7 @@ from cli_agent_orchestrator.errors import (
     InputRefused,
     MessageTooLarge,
     NotFound,
+    NotSteerable,
     OrchestratorError,
     RunError,
     ServerEnding,
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 STATUS_CODES: Mapping[type[Exception], int] = {
     UsageError: 400,
+    NotSteerable: 409,
     NotFound: 404,
     InputRefused: 409,
     RunError: 409,
@@ -54,7 +56,7 @@ PROBLEMS = {
     403: ("A web page of another origin asked.", "requests from web pages … are refused"),
     404: ("There is no such terminal, session or run.", "no terminal '9f3c'; there are: none"),
     409: (
-        "The terminal cannot take input now, or the run cannot start.",
+        "The terminal cannot take input now, or the run cannot start or do it.",
         "terminal 9f3c cannot take input: …",
     ),
     413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),

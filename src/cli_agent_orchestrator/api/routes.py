@@ -62,6 +62,7 @@ IdempotencyKey = Annotated[
         examples=["run-7/programmer/2"],
     ),
 ]
+ROLE_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 DONE = {"success": True}
 
 
@@ -73,8 +74,16 @@ async def new_terminal(
         Permissions | None,
         Query(description="What the agent may do without asking; the server's own setting if not."),
     ] = None,
+    role: Annotated[
+        str | None,
+        Query(
+            pattern=ROLE_PATTERN,
+            description="What the agent is for; its terminal is named after it.",
+            examples=["analyst_review"],
+        ),
+    ] = None,
 ) -> NewTerminal:
-    return NewTerminal(provider, agent_profile, working_directory, permissions)
+    return NewTerminal(provider, agent_profile, working_directory, permissions, role=role)
 
 
 New = Annotated[NewTerminal, Depends(new_terminal)]

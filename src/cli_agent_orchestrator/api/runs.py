@@ -6,16 +6,20 @@ import json
 import logging
 import threading
 from collections.abc import AsyncGenerator
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from fastapi.sse import format_sse_event
+from pydantic import BaseModel
 
 from cli_agent_orchestrator.api.backend import Following, Runs, Served
 from cli_agent_orchestrator.api.events import EventStream
 from cli_agent_orchestrator.api.messages import check_size, parse, read_body
 from cli_agent_orchestrator.api.problems import problems
 from cli_agent_orchestrator.api.schemas import (
+    AskedBody,
+    ChangeBody,
+    HintBody,
     Json,
     NewRunBody,
     RunBody,
@@ -38,13 +42,22 @@ RunId = Annotated[
         examples=["20261115-084037-k3f9"],
     ),
 ]
-NEW_RUN_DOCUMENTATION = {
-    "requestBody": {
-        "description": "Where, what, and by which settings.",
-        "required": True,
-        "content": {"application/json": {"schema": inline_schema(NewRunBody)}},
+Verb = Literal["pause", "resume", "stop", "skip"]
+ASK_LIMIT = 64 * 1024
+"""Bytes of what is asked of a run."""
+# Any: what OpenAPI says of an answer
+QUEUED: dict[str, Any] = {"description": "Written down; the run has not heard of it yet."}
+
+
+def documented(what: str, body: type[BaseModel]) -> dict[str, Any]:
+    """Return what OpenAPI says of a body that is read by hand."""
+    return {
+        "requestBody": {
+            "description": what,
+            "required": True,
+            "content": {"application/json": {"schema": inline_schema(body)}},
+        }
     }
-}
 
 
 async def runs_of(backend: Served) -> Runs:
@@ -67,7 +80,7 @@ async def list_runs(runs: Service) -> Json:
     status_code=201,
     response_model=RunBody,
     responses=problems(409, 413, 415, 422),
-    openapi_extra=NEW_RUN_DOCUMENTATION,
+    openapi_extra=documented("Where, what, and by which settings.", NewRunBody),
 )
 async def start_run(request: Request, runs: Service) -> Json:
     body = parse(request, await read_body(request), NewRunBody)
@@ -92,6 +105,48 @@ async def start_run(request: Request, runs: Service) -> Json:
 )
 async def get_run(runs: Service, run: RunId) -> Json:
     return Json(await asyncio.to_thread(runs.get, run))
+
+
+@router.post(
+    "/runs/{run}/hint",
+    summary="Tell an agent something with its next prompt",
+    response_model=AskedBody,
+    responses={202: QUEUED, **problems(404, 409, 413, 415, 422)},
+    openapi_extra=documented("What, and to whom.", HintBody),
+)
+async def hint(request: Request, runs: Service, run: RunId) -> Json:
+    body = parse(request, await read_body(request, ASK_LIMIT, ASK_LIMIT), HintBody)
+    return await steered(runs, run, "hint", role=body.role, text=body.text)
+
+
+@router.post(
+    "/runs/{run}/set",
+    summary="Let a run go on by another value of a setting",
+    response_model=AskedBody,
+    responses={202: QUEUED, **problems(404, 409, 413, 415, 422)},
+    openapi_extra=documented("Which setting, and its value.", ChangeBody),
+)
+async def change_setting(request: Request, runs: Service, run: RunId) -> Json:
+    body = parse(request, await read_body(request, ASK_LIMIT, ASK_LIMIT), ChangeBody)
+    return await steered(runs, run, "set", name=body.name, value=body.value)
+
+
+@router.post(
+    "/runs/{run}/{do}",
+    summary="Pause a run after the present turn, resume it, stop it, skip its review",
+    description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
+    "its own. `stop` ends its agents too.",
+    response_model=AskedBody,
+    responses={202: QUEUED, **problems(404, 409, 422)},
+)
+async def steer(runs: Service, run: RunId, do: Verb) -> Json:
+    return await steered(runs, run, do)
+
+
+async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
+    """Answer 200 if the run does it, 202 if it has not heard of it yet."""
+    asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
+    return Json(asked, 200 if asked["heard"] else 202)
 
 
 @router.get(

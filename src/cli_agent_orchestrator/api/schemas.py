@@ -39,7 +39,7 @@ Shown = Terminal | Delivery | Evidence | TerminalEvent
 
 EXAMPLE_TERMINAL: JsonDict = {
     "id": "9f3c2a7b",
-    "name": "system_analyst-1",
+    "name": "analyst-f4f9",
     "provider": "codex",
     "session_name": "cao-shop",
     "agent_profile": "system_analyst",
@@ -50,6 +50,8 @@ EXAMPLE_TERMINAL: JsonDict = {
     "exit_code": None,
     "action": "Bash: make test",
     "permissions": "workspace",
+    "role": "analyst",
+    "created_at": 1740821100.5,
 }
 
 
@@ -113,6 +115,8 @@ class TerminalBody(Body):
     permissions: str | None = Field(
         description="What it may do without asking; null if an earlier version started it."
     )
+    role: str | None = Field(description="What it is for; null if that was not said.")
+    created_at: float | None = Field(description="When it was started, as Unix time.")
 
 
 class SessionBody(Body):
@@ -216,6 +220,7 @@ class RunBody(Body):
     started: float = Field(description="Unix time.", examples=[1740821400.25])
     ended: float | None
     providers: dict[str, str] = Field(description="The agent of each role.")
+    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
 
 
 class RunTurnBody(Body):
@@ -247,7 +252,6 @@ class RunDetailBody(RunBody):
     reason: str = Field(description="Why it ended without a verdict.")
     exit_code: int | None
     session_name: str
-    terminals: dict[str, str] = Field(description="Ids by role, as long as the agents are there.")
     settings: dict[str, SavedSettingBody]
     turns: list[RunTurnBody]
 
@@ -271,6 +275,27 @@ class NewRunBody(BaseModel):
     )
     resume: bool | None = Field(default=None, description="As `--resume` and `--no-resume`.")
     replace_terminals: bool = False
+
+
+class HintBody(BaseModel):
+    """What an agent is to be told with its next prompt."""
+
+    text: str = Field(examples=["The parser is in src/reader.py."])
+    role: str | None = Field(
+        default=None, description="Whose next prompt; else the next one.", examples=["programmer"]
+    )
+
+
+class ChangeBody(BaseModel):
+    """A setting of a run that is to change."""
+
+    name: str = Field(examples=["max_rounds"])
+    value: str = Field(examples=["12"])
+
+
+class AskedBody(Body):
+    heard: bool = Field(description="False if the run has not heard of it yet.")
+    text: str = Field(examples=["The run pauses when the present turn has ended."])
 
 
 class ProblemBody(Body):

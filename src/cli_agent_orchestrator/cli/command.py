@@ -5,15 +5,6 @@ import shutil
 from pathlib import Path
 
 MODULE = "cli_agent_orchestrator"
-DETACHED_MODULE = f"{MODULE}.cli.detached"
-
-
-def detached_words(python: str) -> tuple[str, ...]:
-    """Return what starts the process of a run that is apart from any terminal.
-
-    `-P`: it is started in the project, whose modules are not ours.
-    """
-    return (python, "-P", "-m", DETACHED_MODULE)
 
 
 def own_command(script: str, python: str, path: str | None) -> str:

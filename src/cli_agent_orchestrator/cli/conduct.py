@@ -6,25 +6,25 @@ from contextlib import AbstractContextManager, suppress
 
 import click
 
+from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.interrupts import Interrupts
-from cli_agent_orchestrator.cli.link import server_for
 from cli_agent_orchestrator.config import config_folder, state_folder
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
-from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped
+from cli_agent_orchestrator.exit_codes import EXIT_CLOSED, EXIT_ERROR, exit_code_of
+from cli_agent_orchestrator.hosting.link import server_for
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import (
+    EXIT_CODES,
     NOT_BEGUN,
     Conductor,
     Link,
-    RunRequest,
     Surroundings,
 )
 from cli_agent_orchestrator.runs.flows import Flows
+from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.view import View
 
-EXIT_CODES = {FinalStatus.PASS: 0, FinalStatus.FAIL: 1}
-EXIT_USAGE, EXIT_ERROR, EXIT_CLOSED = 2, 3, 141
 STOPPED = "stopped by a signal"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 
@@ -35,7 +35,7 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
     def connect(
         config: RunConfig, on_warning: Callable[[str], None]
     ) -> AbstractContextManager[Link]:
-        return server_for(config, environ, on_warning)
+        return server_for(config, environ, on_warning, importing=importing)
 
     with Interrupts() as interrupts, view:
         given = Surroundings(
@@ -54,12 +54,11 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
 def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
     try:
         state = conductor.run()
-    except Stopped:
-        _end(conductor, interrupts.exit_code, STOPPED)
+    except Stopped as stopped:
+        _end(conductor, interrupts.exit_code, STOPPED if interrupts.noted else str(stopped))
         return interrupts.exit_code
     except OrchestratorError as error:
-        usage = isinstance(error, UsageError)
-        _end(conductor, EXIT_USAGE if usage else EXIT_ERROR, str(error))
+        _end(conductor, exit_code_of(error), str(error))
         raise
     except BrokenPipeError:
         _end(conductor, EXIT_CLOSED, "nobody reads its output any more")

@@ -69,7 +69,7 @@ When you have filled in task.md, let five Codex agents work on it (--provider ch
   {cao} run task.md
 """
 
-STOPPED = "The demo was stopped. The same command begins it anew"
+STOPPED = "The demo was stopped. Run the same command again to start over"
 
 
 @click.command()
@@ -99,7 +99,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import choose_view
-        from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.request import RunRequest
 
     settings = {
         "WD": str(project),

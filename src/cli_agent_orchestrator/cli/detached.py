@@ -6,10 +6,11 @@ import sys
 from contextlib import suppress
 from typing import Any, Self
 
-from cli_agent_orchestrator.cli.conduct import EXIT_ERROR, EXIT_USAGE, conduct
-from cli_agent_orchestrator.cli.run import build_request
-from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+from cli_agent_orchestrator.cli.conduct import conduct
+from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, to_line
+from cli_agent_orchestrator.exit_codes import exit_code_of
+from cli_agent_orchestrator.runs.request import build_request
 
 
 class StartView:
@@ -49,11 +50,14 @@ def main() -> None:
     _let_go()
     try:
         request = build_request(
-            wanted["options"], os.environ, wanted["config_file"], wanted["replace_terminals"]
+            wanted["options"],
+            os.environ,
+            wanted["config_file"],
+            replace_terminals=wanted["replace_terminals"],
         )
         sys.exit(conduct(request, view))
     except OrchestratorError as error:
-        code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
+        code = exit_code_of(error)
         view.write(json.dumps({"error": str(error), "exit_code": code}))
         view.close()
         sys.exit(code)

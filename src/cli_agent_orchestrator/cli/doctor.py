@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
-from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.remarks import (
     Program,
@@ -28,6 +27,7 @@ from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator.discovery import discover, name_server
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
+from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.versions import find_version

@@ -82,7 +82,7 @@ def try_flow(found: Flow, of: Path) -> int:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.progress import PlainView
-        from cli_agent_orchestrator.runs.conductor import RunRequest
+        from cli_agent_orchestrator.runs.request import RunRequest
 
     with tempfile.TemporaryDirectory(prefix="cao-flow-") as name:
         folder = Path(name)

@@ -10,7 +10,7 @@ def importing() -> Iterator[None]:
     """Collect no garbage while modules are imported.
 
     There is none, and looking for it takes a tenth of the time. What was imported stays, so later
-    collections need not look at it either.
+    collections need not look at it either. Only for a process that is ours alone.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.command import own_command
-from cli_agent_orchestrator.cli.environment import read_server_config
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml
@@ -25,14 +25,14 @@ LARGEST_MARK = 1024 * 1024
 QUESTION = f"Set this in {SETTINGS_FILE}?"
 TASK_TEMPLATE = f"""\
 Write the task below the two headings, then start it with: cao run {TASK_FILE}
-What stands up here is for you; no agent sees it.
+Text above the first heading is for you; no agent sees it.
 
 Below the first heading: what is to be done, and what you know about the project. Which files
 matter, what must not change, what done means. Analyst, programmer and reviewers work from it.
 
-Below the second heading: what the tester does, step by step, and what must come out of it. Say it
-such that PASS and FAIL cannot be confused. Only the tester gets it as a task. Without this heading
-the tester sees to it that the project's tests pass and the change does what was asked.
+Below the second heading: what the tester does, step by step, and what must come out of it. Make
+PASS and FAIL unambiguous. Only the tester gets it as a task. Without this heading the tester sees
+to it that the project's tests pass and the change does what was asked.
 
 {TASK_HEADING}
 

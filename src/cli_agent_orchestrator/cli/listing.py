@@ -4,6 +4,7 @@ A server of another kind tells less, or names it otherwise. What is missing is a
 common route has it, and is shown as `-` if there is none.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.client import Answer, ApiClient
 from cli_agent_orchestrator.errors import ApiRefused, NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.runs.run_id import run_of_session
 
 NOT_TOLD = "-"
+NO_SUCH_THING = 404
 NO_SUCH_ROUTE = (404, 405, 501)
 
 
@@ -28,12 +31,18 @@ class Listed:
     status: str
     permissions: str
     folder: str
+    role: str
+    """What the agent is for; the terminal's name if the server does not tell."""
+    run: str
+    """The run it belongs to; its session if it is none of a run."""
+    created: float | None
+    """Unix time of its start."""
     raw: Answer = field(repr=False)
     """What the server told."""
 
     @property
     def label(self) -> str:
-        return f"{self.id} ({self.name})"
+        return f"{self.id} ({self.role})"
 
     def works_in(self, folder: Path) -> bool:
         """Does the agent work in a folder, or below it?"""
@@ -49,14 +58,18 @@ class Listed:
 
 def read_terminal(raw: Mapping[str, Any]) -> Listed:
     """Return a terminal as a server tells it."""
+    session = _word(raw, "session_name", "tmux_session")
     return Listed(
         id=_word(raw, "id"),
         name=_word(raw, "name", "tmux_window"),
-        session=_word(raw, "session_name", "tmux_session"),
+        session=session,
         provider=_word(raw, "provider"),
         status=_status_words(raw),
         permissions=_word(raw, "permissions"),
         folder=_word(raw, "working_directory"),
+        role=_word(raw, "role", "name", "tmux_window"),
+        run=run_of_session(session) or session,
+        created=_time(raw.get("created_at")),
         raw=dict(raw),
     )
 
@@ -72,19 +85,29 @@ def all_terminals(client: ApiClient) -> list[Listed]:
 
 
 def find_terminal(client: ApiClient, wanted: str) -> Listed:
-    """Return the one terminal with that id, the beginning of it, or that name."""
+    """Return the one terminal with that id, the beginning of it, or that role or name."""
     terminals = _listed(client)
     if terminals is None:
-        return read_terminal({"id": wanted, **client.get_terminal(wanted)})
+        return _asked_for(client, wanted)
     named = [t for t in terminals if t.id != NOT_TOLD]
-    exact = [t for t in named if wanted in (t.id, t.name)]
+    exact = [t for t in named if wanted in (t.id, t.name, t.role)]
     found = exact or [t for t in named if t.id.startswith(wanted)]
     if not found:
         raise NotFound("terminal", wanted, [t.label for t in named])
     if len(found) > 1:
-        names = ", ".join(t.id for t in found)
-        raise OrchestratorError(f"{wanted!r} could be any of {names}; write more of the id")
+        names = ", ".join(f"{t.id} ({t.role} of {t.run})" for t in found)
+        raise UsageError(f"{wanted!r} could be any of {names}; name it by its id")
     return found[0]
+
+
+def _asked_for(client: ApiClient, wanted: str) -> Listed:
+    """Return the terminal with that id, of a server that cannot list what it has."""
+    try:
+        return read_terminal({"id": wanted, **client.get_terminal(wanted)})
+    except ApiRefused as error:
+        if error.status_code == NO_SUCH_THING:
+            raise UsageError(f"the server has no terminal with the id {wanted!r}") from error
+        raise
 
 
 def _listed(client: ApiClient) -> list[Listed] | None:
@@ -143,6 +166,14 @@ def _session_name(session: object) -> str:
 def _word(raw: Mapping[str, Any], *names: str) -> str:
     value = next((raw[name] for name in names if raw.get(name) not in (None, "")), NOT_TOLD)
     return one_line(str(value))
+
+
+def _time(value: object) -> float | None:
+    try:
+        at = float(value) if isinstance(value, int | float) else math.inf
+    except OverflowError:
+        return None
+    return at if math.isfinite(at) else None
 
 
 def _status_words(raw: Mapping[str, Any]) -> str:

@@ -19,13 +19,13 @@ from click.shell_completion import CompletionItem
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
-from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, UsageError
-
-EXIT_USAGE = 2
-EXIT_ERROR = 3
-EXIT_INTERRUPTED = 130
-EXIT_CLOSED = 141
-"""What a shell shows for a program that was ended by SIGPIPE."""
+from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, suggestion
+from cli_agent_orchestrator.exit_codes import (
+    EXIT_CLOSED,
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    exit_code_of,
+)
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
@@ -35,15 +35,20 @@ COMMANDS = {
     "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
     "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
     "watch": ("runs:watch", "Follow a run as it goes on."),
+    "pause": ("steer:pause", "Let a run wait after its present turn."),
+    "resume": ("steer:resume", "Let a run go on after a pause, a stop or a crash."),
+    "hint": ("steer:hint", "Tell an agent something with its next prompt."),
+    "set": ("steer:change", "Change a setting of a run under way."),
+    "skip": ("steer:skip", "Count the review under way as approved."),
     "report": ("report:report", "Print a run on one page."),
     "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
-    "ls": ("terminals:ls", "List sessions and terminals with their status."),
+    "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
     "send": ("terminals:send", "Send a message to an agent, confirmed."),
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
-    "stop": ("terminals:stop", "End terminals or a whole session."),
+    "stop": ("terminals:stop", "End a run, terminals or a whole session."),
     "explain": ("terminals:explain", "Say why a terminal has the status it has."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
 }
@@ -82,6 +87,16 @@ class LazyCommands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; what is none may be a mistyped one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
+            raise click.UsageError(text, error.ctx) from error
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names without importing what they stand for."""
         found = [
@@ -117,12 +132,9 @@ def main(command: click.Command = cao) -> None:
         sys.exit(EXIT_INTERRUPTED)
     except OutputClosed:
         sys.exit(EXIT_CLOSED)
-    except UsageError as error:
-        _tell(f"cao: {error}")
-        sys.exit(EXIT_USAGE)
     except (OrchestratorError, OSError) as error:
         _tell(f"cao: {error}")
-        sys.exit(EXIT_ERROR)
+        sys.exit(exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         _tell_fault(error)
         sys.exit(EXIT_ERROR)

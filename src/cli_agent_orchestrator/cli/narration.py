@@ -5,20 +5,27 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.timeline import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
     HandoffEvent,
+    HintTaken,
+    PauseAsked,
     Paused,
+    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
+    StopAsked,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -27,6 +34,10 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
+
+Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+"""What people ask for."""
 
 
 class Tone(Enum):
@@ -58,7 +69,7 @@ TONES: Mapping[str, Tone] = {
 """How outcomes are meant; others are plain."""
 
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
-    EventKind.RESUMED: ("{who} has the prompt already and is waited for", Tone.QUIET),
+    EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
     EventKind.FILE_AWAITED: (
         "{who} is at rest without its file; {text} in {left} if it does not come",
@@ -74,8 +85,8 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 
 def unfinished_words(resume: bool | None) -> str:
     """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = " with --resume instead of --no-resume" if resume is False else ""
-    return f"The run is saved. The same command{changed} goes on with it"
+    changed = ", with --resume instead of --no-resume," if resume is False else ""
+    return f"The run is saved. Run the same command again{changed} to resume"
 
 
 UNFINISHED = unfinished_words(None)
@@ -101,6 +112,7 @@ class Narration:
         self._delayed = False
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
+        self._dry = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -138,6 +150,7 @@ class Narration:
         return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
+        self._dry = is_dry(event.providers.values())
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
@@ -179,12 +192,23 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            return Line(self._unfinished if event.round else "The run did not begin", Tone.ALERT)
+            saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         more = f" ({self._report} says more)" if self._report else ""
         stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        return Line(f"{event.final_status} after {rounds}{more}{left}", tone)
+        dry = f"{DRY_RUN}: " if self._dry else ""
+        return Line(f"{dry}{event.final_status} after {rounds}{more}{left}", tone)
+
+    def _agents_left(self, session: str) -> str:
+        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
+        if not session:
+            return ""
+        cao = f"{self._attach_prefix}cao"
+        return (
+            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
+        )
 
     def _short(self, path: str) -> str:
         full = Path(path)
@@ -204,8 +228,12 @@ def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     return f"Round {step.round}{cycle}, {step.role}"
 
 
-def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -> Line:
+def _step_line(event: Step | Personal) -> Line:
     match event:
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+            return Line(f"By a person: {event.words}", Tone.ALERT)
+        case AskDeclined():
+            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
@@ -213,9 +241,9 @@ def _step_line(event: TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused) -
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case TurnEnded() | CheckEnded():
-            kept = f"{duration(event.seconds)}, {Path(event.archive).name}"
+            kept = f", {Path(event.archive).name}" if event.archive else ""
             why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
-            text = f"{place(event)}: {event.detail}{why}  [{kept}]"
+            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

@@ -61,7 +61,7 @@ def remarks_on_version(
     oldest, newest = min(tried), max(tried)
     span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))
     if not version:
-        yield Remark(f"perhaps none that was tried ({span})", SIGNAL_ADVICE)
+        yield Remark(f"version unknown; tested: {span}", SIGNAL_ADVICE)
     elif version[:2] == newest[:2]:
         return
     elif version > newest:

@@ -2,41 +2,60 @@
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator.cli.markdown import (
+    escape,
+    fenced,
+    folded,
+    shown_folder,
+    without_places,
+)
 from cli_agent_orchestrator.cli.printable import printable
-from cli_agent_orchestrator.cli.run import read_all_settings
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.events import RunEvent, Steered
 from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
-from cli_agent_orchestrator.pipeline.condense import extract_review_notes, extract_test_evidence
+from cli_agent_orchestrator.pipeline.condense import (
+    extract_review_notes,
+    extract_test_evidence,
+    first_point,
+)
 from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
 from cli_agent_orchestrator.pipeline.state import (
     FinalStatus,
+    PersonalAct,
     RunState,
     find_half_character,
     from_json,
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.plain_files import folder_of
+from cli_agent_orchestrator.plain_files import Folder, folder_of
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.event_log import read_events
+from cli_agent_orchestrator.runs.file_settings import read_all_settings
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.registry import find_run
 from cli_agent_orchestrator.runs.run_record import RunRecord, one_line, read_record
 from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
-from cli_agent_orchestrator.runs.turns import RunTurn, read_turn, turns_of
+from cli_agent_orchestrator.runs.turns import RunTurn, read_reply, read_turn, turns_of
+from cli_agent_orchestrator.settings import read_environment
 
 EXCERPT_LINES = 30
+NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped"
+"""Outcomes after which the run went on as it should."""
+SKIPPED = "skipped"
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
@@ -67,17 +86,21 @@ class Report:
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
+    acts: Sequence[PersonalAct]
+    """What people did to it: hints, skips, changed settings, pauses."""
+    setbacks: dict[str, str] = field(default_factory=dict)
+    """By turn: the first thing that a review or test which led to more work had to say."""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
 
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; WD]")
-@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [STATE_FILE]")
+@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
+@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def report(run: str | None, as_json: bool, **options: str | None) -> None:
-    """Print a run on one page of Markdown: verdict, timeline, evidence, notes, files.
+    """Print a run on one page of Markdown: outcome, reasons, evidence, notes, all turns.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
     the last run of this folder.
@@ -87,12 +110,13 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
         found = report_of_run(run)
     else:
-        config = RunConfig.from_env(read_all_settings(options, os.environ, None))
+        variables = read_environment(os.environ, bare=False)
+        config = RunConfig.from_env(read_all_settings(options, variables, None))
         found = build_report(read_state(config.state_file, config.wd), Places.of(config))
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
-        click.echo(printable(markdown(found)))
+        click.echo(printable(markdown(found, Path.home())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +143,16 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             return replace(build_report(saved, places), reason=record.reason)
-    return report_of_record(record, turns_of(read_events(folder)))
+    return report_of_record(record, read_events(folder))
 
 
-def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
+def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
     """Return the report of a run from its own folder and its archive."""
+    turns = turns_of(events)
     last = {turn.role: turn for turn in turns if turn.outcome}
     texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
+    entries = [_journal_entry(turn) for turn in turns if turn.outcome]
+    kept = archive_folder(Path(record.wd), record.archive)
     tests = [turn for turn in last.values() if turn.outcome in TESTED]
     tested = max(tests, key=lambda turn: turn.sequence, default=None)
     open_turn = next((turn for turn in turns if not turn.outcome), None)
@@ -133,14 +160,14 @@ def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
         status=FinalStatus(record.status) if record.status.is_verdict else FinalStatus.RUNNING,
         wd=record.wd,
         state_file=record.state_file,
-        archive=str(archive_folder(Path(record.wd), record.archive).path),
+        archive=str(kept.path),
         task=record.task_line,
         session_name=record.session_name,
         agents=dict(record.providers),
         terminals=dict(record.terminals),
         round=record.round,
         due=f"round {open_turn.round}, {open_turn.role}" if open_turn else "its next turn",
-        turns=[_journal_entry(turn) for turn in turns if turn.outcome],
+        turns=entries,
         evidence=extract_test_evidence(texts[tested.role] if tested else "", EXCERPT_LINES),
         notes={
             role: extract_review_notes(texts[role], EXCERPT_LINES)
@@ -148,6 +175,8 @@ def report_of_record(record: RunRecord, turns: Sequence[RunTurn]) -> Report:
             if turn.outcome in REVIEWED and texts[role]
         },
         open_notes={},
+        setbacks=find_setbacks(entries, kept),
+        acts=[PersonalAct(event.at, event.words) for event in events if isinstance(event, Steered)],
         reason=record.reason,
     )
 
@@ -163,7 +192,7 @@ def _journal_entry(turn: RunTurn) -> TurnRecord:
         ended=turn.ended or turn.began,
         worked=turn.seconds,
         outcome=turn.detail,
-        reply=turn.reply_name,
+        reply="" if turn.outcome == SKIPPED else turn.reply_name,
         source="",
         reviewed=turn.reviewed,
     )
@@ -187,10 +216,11 @@ def read_state(path: Path, wd: Path) -> RunState:
 
 def build_report(state: RunState, places: Places) -> Report:
     """Join the state of a run with what its archive tells."""
-    archive, turns = None, []
+    archive, turns, setbacks = None, [], {}
     if state.progress.archive:
         kept = archive_folder(places.wd, state.progress.archive)
         archive, turns = kept.path, Journal(kept).read()
+        setbacks = find_setbacks(turns, kept)
     tested = _last_test(state) or _last_feedback(state)
     return Report(
         status=state.final_status,
@@ -216,70 +246,119 @@ def build_report(state: RunState, places: Places) -> Report:
             f"{opened.role}, round {opened.round}": opened.notes.text
             for opened in state.progress.open_notes
         },
+        setbacks=setbacks,
+        acts=state.progress.acts,
     )
+
+
+def find_setbacks(turns: Sequence[TurnRecord], kept: Folder) -> dict[str, str]:
+    """Return what each review and test that led to more work said first, by its turn."""
+    found = {}
+    for turn in turns:
+        if not re.match(NO_SETBACK_PATTERN, turn.outcome):
+            reply = read_reply(kept, turn.sequence, turn.role) or ""
+            extract = extract_review_notes if turn.reviewed else extract_test_evidence
+            found[_place(turn)] = first_point(extract(reply, EXCERPT_LINES)) or turn.outcome
+    return found
+
+
+def _place(turn: TurnRecord) -> str:
+    cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
+    return f"Round {turn.round}{cycle}, {turn.role}: {turn.outcome.split(';')[0]}"
 
 
 def fields_of(found: Report) -> dict[str, Any]:
     """Return a report for programs."""
     fields = {name: getattr(found, name) for name in Report.__slots__}
-    return {**fields, "turns": [asdict(turn) for turn in found.turns]}
+    turns, acts = map(asdict, found.turns), map(asdict, found.acts)
+    return {**fields, "turns": list(turns), "acts": list(acts)}
 
 
-def markdown(found: Report) -> str:
-    """Return a report for people."""
-    parts = [f"# {_title(found)}", "\n".join(_facts(found))]
-    if found.turns:
-        parts += ["## Timeline", _table(found.turns)]
+def markdown(found: Report, home: Path) -> str:
+    """Return a report for people, also for those who have never seen the machine it is from."""
+    found = for_others(found, home)
+    parts = [f"# {_title(found)}", "\n".join(_facts(found, home))]
+    if found.setbacks:
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
+        parts += ["## Why more was to be done", "\n".join(lines)]
+    if found.acts:
+        lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
+        parts += ["## What people did", "\n".join(lines)]
     if found.evidence:
-        parts += ["## What the tester found", _quote(found.evidence)]
+        parts += ["## What the tester found", fenced(found.evidence)]
     for role, notes in found.notes.items():
-        parts += [f"## Last notes of {role}", _quote(notes)]
+        parts += [f"## Last notes of {escape(role)}", fenced(notes)]
     for where, notes in found.open_notes.items():
-        parts += [f"## Still open after the last cycle ({where})", _quote(notes)]
+        parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
+    if found.turns:
+        title = f"All {len(found.turns)} turns"
+        parts.append(folded(title, _table(found.turns)))
     return "\n\n".join(parts)
+
+
+def for_others(found: Report, home: Path) -> Report:
+    """Return a report in which no path begins outside of the project or the home folder."""
+
+    def short(text: str) -> str:
+        return without_places(text, found.wd, home)
+
+    def each(texts: Mapping[str, str]) -> dict[str, str]:
+        return {name: short(text) for name, text in texts.items()}
+
+    return replace(
+        found,
+        task=short(found.task),
+        archive=short(found.archive),
+        state_file=short(found.state_file),
+        evidence=short(found.evidence),
+        reason=short(found.reason),
+        notes=each(found.notes),
+        open_notes=each(found.open_notes),
+        setbacks=each(found.setbacks),
+        turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
+        acts=[replace(act, text=short(act.text)) for act in found.acts],
+    )
 
 
 def _title(found: Report) -> str:
     rounds = f"{found.round} round{'' if found.round == 1 else 's'}"
     match found.status:
         case FinalStatus.RUNNING:
-            return f"Not finished: {found.due} is due"
+            return f"Not finished: {escape(found.due)} is due"
         case _:
-            return f"{found.status} after {rounds}"
+            dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
+            return f"{dry}{found.status} after {rounds}"
 
 
-def _facts(found: Report) -> list[str]:
-    kinds = sorted(set(found.agents.values()))
-    each = (f"{role}: {agent}" for role, agent in found.agents.items())
-    agents = kinds[0] if len(kinds) == 1 else ", ".join(each)
-    lines = [f"- Task: {found.task}", f"- Folder: {found.wd}", f"- Agents: {agents}"]
+def _facts(found: Report, home: Path) -> list[str]:
+    agents = ", ".join(f"{role}: {agent}" for role, agent in found.agents.items())
+    lines = [
+        f"- Task: {escape(found.task)}",
+        f"- Folder: {escape(shown_folder(found.wd, home))}",
+        f"- Agents: {escape(agents)}",
+    ]
     if found.turns:
         began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)
         working = sum(turn.worked for turn in found.turns)
         lines.append(
-            f"- Time: {_when(began)} to {_when(ended)}, {len(found.turns)} turns, "
-            f"agents worked {duration(working)}"
+            f"- Time: {duration(ended - began)}, {_when(began)} to {_when(ended)}; "
+            f"{len(found.turns)} turns, agents worked {duration(working)}"
         )
     if found.reason:
-        lines.append(f"- Stopped: {' '.join(found.reason.split())}")
+        lines.append(f"- Stopped: {escape(found.reason)}")
     if found.archive:
-        lines.append(f"- Prompts and replies: {found.archive}")
-    lines.append(f"- State: {found.state_file}")
+        lines.append(f"- Prompts and replies: {escape(found.archive)}")
+    lines.append(f"- State: {escape(found.state_file)}")
     if found.status is FinalStatus.RUNNING:
-        lines.append("- To go on: `cao run` in the folder")
+        lines.append("- To resume: `cao run` in the folder")
     return lines
 
 
 def _table(turns: Sequence[TurnRecord]) -> str:
-    rows = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
-    rows += [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
-    )
-
-
-def _quote(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    rows = [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
+    lines = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
+    lines += [tuple(map(escape, row)) for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 
 def _when(at: float) -> str:

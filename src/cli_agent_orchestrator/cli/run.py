@@ -1,40 +1,30 @@
 """`cao run`: takes a task through the five agents until it passes."""
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
-from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.layout import STATE_FILE, TEMPORARY_FOLDER
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.pipeline.task import task_of_line
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.settings import (
     BY_NAME,
-    FLOW_NAME_PATTERN,
-    OUT_OF_PROJECT,
     SETTINGS,
-    SETTINGS_FILE,
     Kind,
     Setting,
-    check_path,
     expand_path,
-    find_sources,
     merge_settings,
-    read_project_settings,
-    read_settings_file,
+    read_environment,
 )
-
-if TYPE_CHECKING:
-    from cli_agent_orchestrator.runs.conductor import RunRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,15 +38,15 @@ METAVARS = {
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
   See what it does:  cao watch {id}
-  List all runs:     cao runs
-  Stop it:           kill {pid}    (`cao run` in its folder resumes it)"""
-INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
-"""Paths that a project's own file may set only within the project."""
+  Tell its agents:   cao hint {id} "TEXT"
+  Let it wait:       cao pause {id}    (until cao resume {id})
+  End it:            cao stop {id}
+  List all runs:     cao runs"""
 
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    text = f"{setting.help}  [{_default(setting)}{setting.name}]"
+    text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
     if setting.kind is Kind.CHOICE:
         return click.option(
             setting.option, setting.name, metavar="|".join(setting.choices), help=text
@@ -113,12 +103,12 @@ def run(
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets), at
-    the top of the task or in cao.toml; the first of these wins. A run that was interrupted is
-    resumed by itself.
+    Every setting can be given as an option, as an environment variable (the name in brackets, also
+    without CAO_), at the top of the task or in cao.toml; the first of these wins. A run that was
+    interrupted is resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does.
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -127,16 +117,31 @@ def run(
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
         given |= project_options(given, os.environ)
-    request = build_request(given, os.environ, config_file, replace_terminals)
-    if detach:
-        _launch(given, config_file, replace_terminals, request.config, as_json)
-        return
+    start(given, config_file, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+
+
+def start(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    *,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+) -> None:
+    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator.runs.request import build_request
+
+    request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
+    config = request.config
+    if detach:
+        _launch(given, config_file, replace_terminals, config.wd, as_json)
+        return
+    with importing():
         from cli_agent_orchestrator.cli.conduct import conduct
         from cli_agent_orchestrator.cli.narration import unfinished_words
         from cli_agent_orchestrator.cli.progress import choose_view
 
-    config = request.config
     report = report_command(config, Path.cwd())
     view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
     sys.exit(conduct(request, view))
@@ -160,7 +165,8 @@ def project_options(
     options: Mapping[str, str | None], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the folder above that a run is meant for which says nothing of it, and tell it."""
-    if any(name in merge_settings(options, environ) for name in NAMED_BY):
+    named = merge_settings(options, read_environment(environ, bare=True))
+    if any(name in named for name in NAMED_BY):
         return {}
     folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
     if folder is None:
@@ -169,60 +175,28 @@ def project_options(
     return {"WD": str(folder)}
 
 
-def build_request(
-    given: Mapping[str, str | None],
-    environ: Mapping[str, str],
-    config_file: str | None,
-    replace_terminals: bool,
-) -> "RunRequest":
-    """Return what is asked for by options, environment, task and file; raise what is wrong."""
-    with importing():  # heavy, unlike --help
-        from cli_agent_orchestrator.discovery import name_server
-        from cli_agent_orchestrator.runs.conductor import RunRequest
-        from cli_agent_orchestrator.runs.state_file import read_task_settings
-
-    file = read_file_settings(given, environ, config_file)
-    named = name_server(environ, given.get("API"))
-    server = {"API": named.url} if named else {}
-    named_by = named.by if named else config_file or SETTINGS_FILE
-    without_task = merge_settings(given, environ, file) | server
-    of_task = read_task_settings(RunConfig.from_env(without_task, named_by))
-    settings = merge_settings(given, environ, of_task, file) | server
-    sources = find_sources(option=given, environment=environ, task=of_task, file=file)
-    if named is not None:
-        sources["API"] = "option" if given.get("API") else "environment"
-    return RunRequest(
-        config=RunConfig.from_env(settings, named_by),
-        settings=settings,
-        insisted=merge_settings(given, environ),
-        replace_terminals=replace_terminals,
-        sources=sources,
-    )
-
-
 def _launch(
     given: Mapping[str, str | None],
     config_file: str | None,
     replace_terminals: bool,
-    config: RunConfig,
+    wd: Path,
     as_json: bool,
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
-        from cli_agent_orchestrator.cli.command import detached_words
         from cli_agent_orchestrator.cli.progress import JsonView, PlainView
-        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
+        from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest, run_command
 
-    launcher = Launcher(detached_words(sys.executable), os.environ)
+    launcher = Launcher(run_command(sys.executable), os.environ)
     request = LaunchRequest(given, config_file, replace_terminals)
-    view = JsonView() if as_json else PlainView(config.wd)
+    view = JsonView() if as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)
     except KeyboardInterrupt:
         click.echo("cao: stopped before the run had begun", err=True)
         raise
     if not as_json:
-        click.echo(DETACHED.format(id=launched.run, pid=launched.pid))
+        click.echo(DETACHED.format(id=launched.run))
 
 
 def report_command(config: RunConfig, here: Path) -> str:
@@ -233,82 +207,6 @@ def report_command(config: RunConfig, here: Path) -> str:
     if config.state_file != config.wd / STATE_FILE:
         words += [BY_NAME["STATE_FILE"].option, str(config.state_file)]
     return shlex.join(words)
-
-
-def read_all_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
-) -> dict[str, str]:
-    """Return the settings of options, environment and file."""
-    return merge_settings(options, environ, read_file_settings(options, environ, config_file))
-
-
-def read_file_settings(
-    options: Mapping[str, str | None], environ: Mapping[str, str], config_file: str | None
-) -> dict[str, str]:
-    """Return the settings of the file that is named, else of the project's own."""
-    if config_file is not None:
-        check_path("--config", config_file)
-        named = read_settings_file(Path(config_file))
-        if "GATE" in named:
-            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or GATE")
-        return named
-    folder = expand_path("WD", merge_settings(options, environ).get("WD") or ".")
-    file = read_project_settings(folder)
-    check_project_file(file, folder)
-    return file
-
-
-def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
-    """Refuse settings by which a project that was merely cloned would reach out of its folder.
-
-    Nor may it allow its agents more than the user does, who may have said `ask` to the server.
-    """
-    from cli_agent_orchestrator.client import is_loopback  # heavy, and seldom needed
-
-    for name in OUT_OF_PROJECT:
-        if name in settings:
-            where = f"{name.lower()} in {SETTINGS_FILE}"
-            expected = f"nothing: it is said by {BY_NAME[name].option} or {name}, for one run"
-            raise ConfigError(where, settings[name], expected)
-    flow = settings.get("FLOW", "").strip()
-    if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
-        expected = "the name of a flow; a file only by --flow, FLOW or --config"
-        raise ConfigError(f"flow in {SETTINGS_FILE}", flow, expected)
-    for name in INSIDE_ONLY:
-        if name in settings:
-            where = f"{name.lower()} in {SETTINGS_FILE}"
-            # Unlike `resolve` this does not mind links that lead in a circle.
-            path = Path(os.path.realpath(folder / expand_path(where, settings[name])))
-            if not path.is_relative_to(os.path.realpath(folder)):
-                raise ConfigError(
-                    where,
-                    settings[name],
-                    f"a path in the project; elsewhere only by option, {name} or --config",
-                )
-            if name == "STATE_FILE" and not _is_for_state(path, folder):
-                raise ConfigError(
-                    where,
-                    settings[name],
-                    "a .json file below .tmp; another only by option, STATE_FILE or --config",
-                )
-    permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
-    if permissions not in ("", "ask"):
-        raise ConfigError(
-            f"agent_permissions in {SETTINGS_FILE}",
-            permissions,
-            "ask; more only by --permissions, AGENT_PERMISSIONS or --config",
-        )
-    api = settings.get("API")
-    if api and not is_loopback(api):
-        raise ConfigError(
-            f"api in {SETTINGS_FILE}", api, "a server on this machine; others only by option or API"
-        )
-
-
-def _is_for_state(path: Path, folder: Path) -> bool:
-    """Is it a file that a project may name for its state, and none that it lives by?"""
-    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
-    return path.suffix == ".json" and path.is_relative_to(below)
 
 
 def _text(value: str | bool | None) -> str | None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
-from cli_agent_orchestrator.cli.printable import one_line, printable
+from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.exit_codes import EXIT_ERROR
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.runs.registry import RunSummary, find_run, list_runs
 
-EXIT_ERROR = 3
 MOST_ROWS = 20
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
@@ -23,7 +24,7 @@ LEFT = """\
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
-Resume it with `cao run` in {wd}"""
+Resume it with: cao resume {id}"""
 
 
 @click.command()
@@ -34,10 +35,10 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
-    paused       it waits to be resumed
-    interrupted  its process was killed; `cao run` in its folder resumes it
-    PASS, FAIL   it has ended with this verdict
-    stopped      a person stopped it (Ctrl-C); `cao run` in its folder resumes it
+    paused       it waits until `cao resume`
+    interrupted  its process was killed; `cao resume` resumes it
+    PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
+    stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     failed       an error stopped it; `cao report ID` says more
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
@@ -69,9 +70,10 @@ def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     folder = "." if run.wd == str(here) else one_line(run.wd) or "-"
     started = age(now - run.started) if run.started else "-"
+    dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        str(run.status),
+        f"{run.status}{dry}",
         str(run.round or "-"),
         started,
         folder,
@@ -117,5 +119,5 @@ def watch(run: str | None, as_json: bool) -> None:
         sys.exit(interrupts.exit_code)
     if isinstance(last, RunEnded):
         sys.exit(last.exit_code)
-    click.echo(printable(KILLED.format(wd=found.wd)), err=True)
+    click.echo(KILLED.format(id=found.id), err=True)
     sys.exit(EXIT_ERROR)

@@ -7,7 +7,7 @@ from cli_agent_orchestrator.runs.journal import TurnRecord
 
 LEAST_WIDTH = 20
 """Of the last column, however narrow the terminal."""
-HEADINGS = ("round", "cycle", "role", "agent", "time", "what came of it")
+HEADINGS = ("round", "cycle", "role", "agent", "time", "outcome")
 
 
 def duration(seconds: float) -> str:

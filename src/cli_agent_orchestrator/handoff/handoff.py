@@ -19,6 +19,7 @@ from cli_agent_orchestrator.handoff.mailbox import (
     QueueMailbox,
     StatusStream,
     StoppableMailbox,
+    heed_nothing,
 )
 from cli_agent_orchestrator.handoff.prompt import (
     AGAIN,
@@ -89,6 +90,8 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     mailbox: Mailbox = field(default_factory=QueueMailbox)
     watch: WatchFile = watch_file
+    heed: Callable[[], None] = heed_nothing
+    """Called at every look while something is waited for; what it raises ends the wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Handoff:
     """Takes turns with agents, one at a time.
 
     Use it as a context manager, or call `close` when done: it may hold a status stream open.
-    Everything but `stop` is called from one thread, and `on_event` is called in that thread.
+    Everything but `stop` and `wake` is called from one thread, and `on_event` in that thread.
     """
 
     def __init__(
@@ -119,11 +122,12 @@ class Handoff:
         world = world or World()
         self._agents = agents
         self._files = files
-        self._rules = rules
+        self.rules = rules
+        """May be changed between two turns."""
         self._on_event = on_event
         self._clock = world.clock
         self._watch_file = world.watch
-        self._mailbox = StoppableMailbox(world.mailbox, world.clock)
+        self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.heed)
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
 
@@ -151,6 +155,10 @@ class Handoff:
         """
         self._mailbox.stop()
 
+    def wake(self) -> None:
+        """Let the present wait heed what people ask for; any thread may call it."""
+        self._mailbox.wake()
+
     def send_and_wait(
         self,
         terminal_id: str,
@@ -175,7 +183,7 @@ class Handoff:
         with self._watch(TurnAgent(terminal_id, role)) as watch:
             turn = _Turn(watch, message, envelope, save_sent)
             certain = self._send(turn)
-            for number in range(1, self._rules.max_reminders + 1):
+            for number in range(1, self.rules.max_reminders + 1):
                 watch.if_missing = "it is reminded" if certain else "it is asked again"
                 try:
                     return self._wait(watch, envelope.sequence)
@@ -207,7 +215,7 @@ class Handoff:
 
     def _wait_for_end(self, watch: TurnWatch) -> TurnEnd:
         """Look and ask `wait.py`, until that says that the turn is over."""
-        wait = Wait.begin(self._clock.monotonic(), self._rules, watch.old_error)
+        wait = Wait.begin(self._clock.monotonic(), self.rules, watch.old_error)
         by = wait.began
         awaited = False
         while True:
@@ -215,30 +223,30 @@ class Handoff:
             # Of a server that does not answer at all, that is reported.
             if seen.status is not None:
                 self._report_stream(watch)
-            wait, action = advance(wait, seen, self._rules)
+            wait, action = advance(wait, seen, self.rules)
             if not isinstance(action, KeepWaiting):
                 return action
             if action.warning:
                 watch.reporter.warn(action.warning)
-            left = file_missing_in(wait, self._rules)
+            left = file_missing_in(wait, self.rules)
             if left is not None and not awaited:
                 self._report_missing(watch, left)
             awaited = left is not None
             by = action.by
 
     def _report_missing(self, watch: TurnWatch, seconds: float) -> None:
-        consequence = watch.if_missing if self._rules.strict else "its last output is taken"
+        consequence = watch.if_missing if self.rules.strict else "its last output is taken"
         watch.reporter.on_missing_file(seconds, consequence)
 
     def _report_stream(self, watch: TurnWatch) -> None:
-        if self._stream and (news := self._stream.take_news(self._rules.poll_seconds)):
+        if self._stream and (news := self._stream.take_news(self.rules.poll_seconds)):
             watch.reporter.report(*news)
 
     @contextmanager
     def _watch(self, agent: TurnAgent) -> Iterator[TurnWatch]:
         """Watch a turn of an agent while the context lasts."""
         self._files.ensure_response_dir()
-        unchanged = _unchanged_seconds(self._rules)
+        unchanged = _unchanged_seconds(self.rules)
         view = TurnView(agent, self._agents, self._files, self._clock, unchanged)
         reporter = TurnReporter(agent, self._on_event, self._clock)
         watch = TurnWatch(view, reporter, self._mailbox, self._clock)
@@ -315,7 +323,7 @@ class Handoff:
         self._files.ensure_response_dir()
         # A key of its own each time: a resumed turn may have to remind in the same words again.
         self._deliver(turn.watch, text, f"{turn.envelope.id}-reminder-{uuid.uuid4().hex}")
-        count = f"reminder {number} of {self._rules.max_reminders}"
+        count = f"reminder {number} of {self.rules.max_reminders}"
         turn.watch.reporter.report(EventKind.REMINDED, count)
 
     def _deliver(self, watch: TurnWatch, message: str, key: str) -> DeliveryResult:

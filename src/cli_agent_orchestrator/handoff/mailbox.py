@@ -90,11 +90,19 @@ class QueueMailbox:
             return None
 
 
+def heed_nothing() -> None:
+    """Do nothing about what people ask for meanwhile."""
+
+
 class StoppableMailbox:
     """A mailbox that is listened to until a stop is asked for."""
 
-    def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
+    def __init__(
+        self, mailbox: Mailbox, clock: Clock, heed: Callable[[], None] = heed_nothing
+    ) -> None:
+        """`heed` is called at every look; what it raises ends the wait."""
         self.post = mailbox.post
+        self._heed = heed
         self._mailbox = mailbox
         self._clock = clock
         self._stopping = False
@@ -104,11 +112,15 @@ class StoppableMailbox:
         self._stopping = True
         self._mailbox.post(WakeSignal())
 
+    def wake(self) -> None:
+        """Let a present `listen` heed what people ask for."""
+        self._mailbox.post(WakeSignal())
+
     def listen(self, until: float) -> Signal | None:
         """Return the next signal, or None if none has come by a certain time."""
-        self.check_stop()
+        self._attend()
         signal = self._mailbox.wait(until - self._clock.monotonic())
-        self.check_stop()
+        self._attend()
         return signal
 
     def forget(self) -> None:
@@ -120,6 +132,10 @@ class StoppableMailbox:
         """Raise `Stopped` if a stop was asked for."""
         if self._stopping:
             raise Stopped("the handoff was stopped")
+
+    def _attend(self) -> None:
+        self.check_stop()
+        self._heed()
 
 
 class EventSource(Protocol):

@@ -17,6 +17,8 @@ The rules:
 4. A stage that lacks what the work before it should have left falls back to that one.
 5. A round or cycle beyond its limit, from a state saved under other settings, is finished first.
 6. A pause holds the run before its next step; a turn that is in flight is finished first.
+7. A review that a person skips ends its stage as an approval would, without notes.
+8. A hint is kept until the next prompt of its role; without a role it is for the next prompt.
 """
 
 from dataclasses import dataclass, replace
@@ -38,12 +40,22 @@ from cli_agent_orchestrator.pipeline.review import (
     judge_review,
     judge_test,
 )
-from cli_agent_orchestrator.pipeline.state import FinalStatus, OpenNotes, RunState, Turn
+from cli_agent_orchestrator.pipeline.state import (
+    FinalStatus,
+    KeptHint,
+    OpenNotes,
+    PersonalAct,
+    RunState,
+    Turn,
+)
 
 EMPTY_REPLY = "(The reply was empty.)"
 MOST_LINES_READ = 50
 """Further down nobody looks for the point of a reply."""
 NO_RESULT = "The tester's verdict is missing: "
+MOST_HINTS = 20
+"""So many may wait to be told."""
+MOST_ACTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,14 @@ class Approved:
 
     def __str__(self) -> str:
         return str(self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A person did not want to wait for a review; it ends its phase."""
+
+    def __str__(self) -> str:
+        return "skipped by a person; it counts as approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +173,17 @@ class RoundsUsedUp:
         return f"{self.verdict}; all {self.rounds} rounds are used up"
 
 
-Outcome = Delivered | Approved | SentBack | CyclesUsedUp | Passed | Cleared | Failed | RoundsUsedUp
+Outcome = (
+    Delivered
+    | Approved
+    | Skipped
+    | SentBack
+    | CyclesUsedUp
+    | Passed
+    | Cleared
+    | Failed
+    | RoundsUsedUp
+)
 
 
 def next_step(state: RunState) -> Step:
@@ -179,6 +209,51 @@ def pause(state: RunState) -> RunState:
 def unpause(state: RunState) -> RunState:
     """Return the state in which the run goes on."""
     return replace(state, progress=replace(state.progress, paused=False))
+
+
+def due_review(state: RunState) -> Turn | None:
+    """Return the review that is under way or due, None if something else is."""
+    due = due_step(state)
+    if isinstance(due, Turn) and due.role == state.flow.stage_of(due.role).reviewer:
+        return due
+    return None
+
+
+def skip_review(state: RunState, review: Turn) -> RunState:
+    """Return the state after a review that a person skipped; the review must be due."""
+    if due_review(state) != review:
+        raise ValueError(f"{review} is not due")
+    state = _settle(state)
+    state = replace(state, progress=replace(state.progress, in_flight=None))
+    return _follow(state, Skipped())
+
+
+def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:
+    """Return the state in which a hint waits to be told, or why it cannot."""
+    known = [one.name for one in state.flow.roles]
+    if role is not None and role not in known:
+        return f"the flow {state.flow.name} has no role {role!r}; there are: {', '.join(known)}"
+    if len(state.progress.hints) >= MOST_HINTS:
+        return f"{MOST_HINTS} hints are waiting for their prompts already"
+    hints = (*state.progress.hints, KeptHint(role or "", text))
+    return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
+    """Return the hints that the next prompt has if it is for this role."""
+    return tuple(hint for hint in state.progress.hints if hint.role in ("", role))
+
+
+def drop_hints(state: RunState, role: str) -> RunState:
+    """Return the state after a role was told its hints."""
+    hints = tuple(hint for hint in state.progress.hints if hint.role not in ("", role))
+    return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def note_act(state: RunState, at: float, text: str) -> RunState:
+    """Return the state that remembers what a person did."""
+    acts = (*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:]
+    return replace(state, progress=replace(state.progress, acts=acts))
 
 
 def record_reply(

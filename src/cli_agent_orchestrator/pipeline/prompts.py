@@ -25,6 +25,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_implementation,
 )
 from cli_agent_orchestrator.pipeline.flow import Amount, Block, Repeat, Source
+from cli_agent_orchestrator.pipeline.machine import hints_for
 from cli_agent_orchestrator.pipeline.packaged import response_file_template
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
 from cli_agent_orchestrator.pipeline.state import RunState, Turn
@@ -33,6 +34,7 @@ from cli_agent_orchestrator.pipeline.task import Task
 EXPLORE_REFERENCE = "(Same as initial turn -- refer to your conversation history.)"
 UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your conversation history.)"
 RESPONSE_END = "CAO_RESPONSE_END"
+HINT_TITLE = "HINT FROM A PERSON"
 # "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
@@ -64,6 +66,7 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
         if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
     ]
+    context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]
     instruction = response_file_instruction(briefing.response_folder / role.response_file)
     return Template(role.template).substitute(
         round=turn.round,

@@ -113,7 +113,7 @@ class Resumed:
     """What the user should know about that, a line each."""
 
 
-def merge_settings(
+def choose_settings(
     saved: Mapping[str, str], insisted: Mapping[str, str], given: Mapping[str, str]
 ) -> Resumed:
     """Return the settings of a saved run, those given anew by option or variable in place of its.

@@ -91,6 +91,24 @@ class OpenNotes:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptHint:
+    """What a person wants an agent to be told with its next prompt."""
+
+    role: str
+    """Empty for whoever is next."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalAct:
+    """Something that a person did to the run, in words."""
+
+    at: float
+    """Unix time."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What an exact resume needs beyond the shell script's state."""
 
@@ -112,6 +130,12 @@ class Progress:
     """The settings it goes by, by variable name."""
     paused: bool = False
     """Has a person asked it to pause?"""
+    heard: int = 0
+    """How much of the control file has been heeded, in bytes."""
+    hints: tuple[KeptHint, ...] = ()
+    """Those that are still to be told."""
+    acts: tuple[PersonalAct, ...] = ()
+    """What people did to the run, for its report; the last ones."""
 
 
 def _loop() -> Flow:
@@ -205,6 +229,9 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
         },
         "settings": dict(progress.settings),
         "paused": progress.paused,
+        "heard": progress.heard,
+        "hints": [{"role": hint.role, "text": hint.text} for hint in progress.hints],
+        "acts": [{"at": act.at, "text": act.text} for act in progress.acts],
         "archived_outputs": {
             role: output.archive for role, output in state.outputs.items() if output.archive
         },
@@ -393,6 +420,17 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
             if name in KEPT_NAMES and isinstance(text, str)
         },
         paused=data.get("paused") is True,
+        heard=_count(data, "heard", 0),
+        hints=tuple(
+            KeptHint(_role(item, flow), text)
+            for item in _items(data, "hints")
+            if isinstance(item, dict) and (text := _text(item, "text"))
+        ),
+        acts=tuple(
+            PersonalAct(_seconds(item, "at"), text)
+            for item in _items(data, "acts")
+            if isinstance(item, dict) and (text := _text(item, "text"))
+        ),
     )
 
 

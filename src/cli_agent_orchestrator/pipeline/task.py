@@ -210,6 +210,6 @@ def _body(lines: Sequence[str], header: str) -> str:
 
 def _problem(reason: str) -> PromptError:
     return PromptError(
-        f"the task has not the expected form: {reason}. Expected:\n\n{EXPECTED_FORM}\n"
+        f"the task file isn't in the expected format: {reason}. Expected:\n\n{EXPECTED_FORM}\n"
         f"or, in Markdown:\n\n{MARKDOWN_FORM}"
     )

@@ -19,6 +19,7 @@ from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.run_id import session_name_of
 from cli_agent_orchestrator.runs.starting import (
     Agent,
     Answer,
@@ -27,7 +28,6 @@ from cli_agent_orchestrator.runs.starting import (
     exit_quietly,
     is_gone,
     new_session_name,
-    session_name_of,
     start_in_new_session,
     start_in_session,
 )

@@ -1,5 +1,6 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,6 +14,8 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
+    ApiUnreachable,
+    OrchestratorError,
     PromptError,
     ResumeError,
     Stopped,
@@ -29,6 +32,7 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     Warned,
 )
+from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
@@ -37,8 +41,8 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
     Asked,
     GivenTask,
+    choose_settings,
     find_objections,
-    merge_settings,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -53,11 +57,13 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
+from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
@@ -66,35 +72,21 @@ from cli_agent_orchestrator.runs.run_record import (
     one_line,
     without_secrets,
 )
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
 
+logger = logging.getLogger(__name__)
+
+EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
+"""How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
 NOT_RECORDED = ("PROMPT", "RESUME")
 """The task is recorded as such; the other is about one start."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was asked for."""
-
-    config: RunConfig
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Everything that was given, by variable name."""
-    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a task or file."""
-    replace_terminals: bool = False
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment, task or file."""
-
-    def chosen_provider(self, role: str) -> str:
-        """Return the agent that was named for a role; empty if none was."""
-        return self.config.providers.get(role) or self.settings.get("PROVIDER", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +148,8 @@ class Conductor:
         self.is_saved = False
         self._recorder = Recorder(given.state_folder, self._clock)
         self._is_open = False
+        self._opened = 0.0
+        self._agents_ended = False
         self._early: list[str] = []
         """What is to be said as soon as the run has an id."""
 
@@ -170,7 +164,11 @@ class Conductor:
         files = response_files(self._config.wd, NO_ARCHIVE)
         files.ensure_response_dir()
         self._state_file.check()
-        with run_lock(files.temporary, self._clock), logging_to(files.temporary):
+        with (
+            run_lock(files.temporary, self._clock),
+            logging_to(files.temporary),
+            logging_refusals(),
+        ):
             saved = self._state_file.load_state()
             against = self._objections(saved) if saved is not None else ()
             if should_auto_resume(saved, self._config.resume, against):
@@ -192,7 +190,7 @@ class Conductor:
             exit_code=exit_code,
             reason=reason,
             session_left=""
-            if self._state is None or self._config.cleanup_on_exit
+            if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
         )
         self._tell(ended)
@@ -269,8 +267,16 @@ class Conductor:
             if self._config.cleanup_on_exit:
                 stack.callback(lambda: exit_terminals(client, state))
             self._interrupts.when_noted(runner.stop)
+            folder = self._recorder.folder
+            if folder is not None:
+                heard = state.progress.heard
+                stack.enter_context(Listener(folder, heard, runner.hear, self._warn))
             try:
                 return runner.run(state)
+            except StoppedByPerson:
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise
             finally:
                 self._state = runner.state
 
@@ -294,14 +300,16 @@ class Conductor:
         files = response_files(config.wd, state.progress.archive, state.flow)
         briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
         gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
-        plan = Plan(briefing, config.rules, config.handoff, gate if config.gate else None)
+        plan = Plan(
+            briefing, config.rules, config.handoff, gate if config.gate else None, self._opened
+        )
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 
     def _objections(self, saved: RunState) -> tuple[str, ...]:
         """Return what speaks against going on with the saved run."""
         insisted = self._request.insisted
-        # With new agents for lost ones, these may be of another make.
+        # With new agents for lost ones, these may be of a different vendor.
         free = self._request.replace_terminals
         asked = Asked(
             task=self._given_task(),
@@ -326,7 +334,7 @@ class Conductor:
         request = self._request
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
-        resumed = merge_settings(began_with, request.insisted, request.settings)
+        resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
         self._config = RunConfig.from_env(
@@ -433,6 +441,7 @@ class Conductor:
         )
         run_id = self._recorder.start(record, resumed=resumed)
         self._is_open = True
+        self._opened = record.started
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 
@@ -453,6 +462,21 @@ class Conductor:
         self._recorder.tell(event, self._view.tell)
         for trouble in self._recorder.pop_troubles():
             self._warn(trouble)
+
+
+@contextmanager
+def logging_refusals() -> Iterator[None]:
+    """Log which request it was that stops a run: people are told what it means instead."""
+    try:
+        yield
+    except OrchestratorError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ApiRefused | ApiUnreachable):
+                logger.warning("the request that stopped the run: %s", cause.request)
+                break
+            cause = cause.__cause__
+        raise
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:

@@ -8,14 +8,12 @@ away when the log is next opened to be gone on with.
 import json
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from errno import ENOSPC
-from queue import Empty, SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator.events import RunEnded, RunEvent, from_line, to_line
-from cli_agent_orchestrator.file_watch import watch_file
+from cli_agent_orchestrator.file_watch import Waker, watch_file
 from cli_agent_orchestrator.layout import EVENTS_FILE
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.run_record import read_record
@@ -102,18 +100,18 @@ class Follower:
     def __init__(self, folder: Folder, after: int = 0) -> None:
         self._folder = folder
         self._after = after
-        self._wakes: SimpleQueue[object] = SimpleQueue()
+        self._waker = Waker()
         self._stopped = False
 
     def stop(self) -> None:
         """End it; any thread may call this."""
         self._stopped = True
-        self._wakes.put(None)
+        self._waker.wake()
 
     def __iter__(self) -> Iterator[RunEvent]:
         reader = EventReader(self._folder, self._after)
         last: RunEvent | None = None
-        with watch_file(self._folder.path / EVENTS_FILE, self._wakes.put):
+        with watch_file(self._folder.path / EVENTS_FILE, self._waker.wake):
             while not self._stopped:
                 # Asked first: whatever is written before the end is read after this.
                 alive = self._folder.is_locked()
@@ -122,8 +120,7 @@ class Follower:
                     yield event
                 if not alive or (isinstance(last, RunEnded) and self._is_over()):
                     return
-                with suppress(Empty):
-                    self._wakes.get(timeout=LOOK_SECONDS)
+                self._waker.wait(LOOK_SECONDS)
 
     def _is_over(self) -> bool:
         """Has it ended for good? A run that was resumed has ended before."""

@@ -14,12 +14,14 @@ from cli_agent_orchestrator.pipeline.machine import (
     Passed,
     RoundsUsedUp,
     SentBack,
+    Skipped,
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch
 
 OUTCOME_WORDS: Mapping[type[Outcome], str] = {
     Delivered: "delivered",
     Approved: "approved",
+    Skipped: "skipped",
     SentBack: "sent_back",
     CyclesUsedUp: "cycles_used_up",
     Passed: "passed",

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import IO
 
 from cli_agent_orchestrator.errors import Stopped
+from cli_agent_orchestrator.handoff.mailbox import heed_nothing
 from cli_agent_orchestrator.pipeline.check import CheckResult
 
 SECRETS = ("CAO_TOKEN",)
@@ -43,12 +45,15 @@ class Wake(Enum):
 
     ENDED = auto()
     STOPPED = auto()
+    ASKED = auto()
+    """A person asks for something; it is heeded, and the wait goes on."""
 
 
 class Gate:
     """Runs one command at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, heed: Callable[[], None] = heed_nothing) -> None:
+        self._heed = heed
         self._stopped = False
         self._wakes: SimpleQueue[Wake] = SimpleQueue()
 
@@ -56,6 +61,10 @@ class Gate:
         """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
         self._stopped = True
         self._wakes.put(Wake.STOPPED)
+
+    def wake(self) -> None:
+        """Let the present wait heed what people ask for; any thread may call it."""
+        self._wakes.put(Wake.ASKED)
 
     def run(self, gate: GateCommand) -> CheckResult:
         """Return what became of a command; raise `Stopped` after `stop`."""
@@ -89,8 +98,13 @@ class Gate:
 
     def _next_wake(self, seconds: float) -> Wake | None:
         """Return why the wait is over, None if the time is."""
+        deadline = time.monotonic() + seconds
         try:
-            return self._wakes.get(timeout=seconds)
+            while True:
+                self._heed()
+                wake = self._wakes.get(timeout=max(0.0, deadline - time.monotonic()))
+                if wake is not Wake.ASKED:
+                    return wake
         except Empty:
             return None
 

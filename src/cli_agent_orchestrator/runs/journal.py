@@ -15,6 +15,8 @@ from cli_agent_orchestrator.plain_files import Folder
 
 COMMAND = "command"
 """What a gate has where a turn has its agent, and where its reply came from."""
+PERSON = "person"
+"""Where there is no reply, as a person did not want to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,9 @@ class TurnRecord:
     outcome: str
     """What the reply led to, in words."""
     reply: str
-    """The file's name in the archive."""
+    """The file's name in the archive; empty if there is none."""
     source: str
-    """Where the reply came from: file, output, archive, or the command of a gate."""
+    """Where the reply came from: file, output, archive, person, or the command of a gate."""
     reviewed: bool = True
     """Did it belong to a cycle of author and reviewer?"""
 

@@ -23,9 +23,19 @@ from cli_agent_orchestrator.events import (
     from_line,
     tell_nobody,
 )
+from cli_agent_orchestrator.exit_codes import EXIT_USAGE
 
-EXIT_USAGE = 2
+RUN_MODULE = "cli_agent_orchestrator.cli.detached"
+"""What the process runs: a command line of its own, at the other end of two pipes."""
 STOP_SECONDS = 30.0
+
+
+def run_command(python: str) -> tuple[str, ...]:
+    """Return what starts the process of a run.
+
+    `-P`: it is started in the project, whose modules are not ours.
+    """
+    return (python, "-P", "-m", RUN_MODULE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from cli_agent_orchestrator.retry import Retry
 
 AWAY_SECONDS = 20.0
 """How long there may be no server."""
-LONGEST_PAUSE_SECONDS = 0.5
-"""Somebody waits for it."""
+LONGEST_PAUSE_SECONDS = 1.0
 
 Answer = TypeVar("Answer")
 
@@ -28,13 +27,14 @@ def patiently(
 ) -> Answer:
     """Return the answer of the first server that takes the request."""
     stopped = stopped or threading.Event()
-    tries = Retry(time.monotonic())
+    retry = Retry(time.monotonic(), limit=seconds)
     while True:
         try:
             return ask()
         except ApiUnreachable as error:
-            if error.maybe_received or tries.seconds(time.monotonic()) > seconds:
+            now = time.monotonic()
+            if error.maybe_received or retry.is_over(now):
                 raise
-            tries = tries.after_failure()
-            if stopped.wait(min(tries.pause, LONGEST_PAUSE_SECONDS)):
+            retry = retry.after_failure()
+            if stopped.wait(retry.next_try(now, LONGEST_PAUSE_SECONDS) - now):
                 raise

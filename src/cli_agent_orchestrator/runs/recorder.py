@@ -48,6 +48,11 @@ class Recorder:
         self._said: set[str] = set()
         self._troubles: list[str] = []
 
+    @property
+    def folder(self) -> Folder | None:
+        """The folder of the run; None if it has none that can be written."""
+        return None if self._log is None else self._folder
+
     def start(self, record: RunRecord, *, resumed: bool) -> str:
         """Take the folder of a run, or make it, and return the id that the run has now."""
         self._record = record

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli_agent_orchestrator.config import check_state_folder
-from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
 from cli_agent_orchestrator.layout import run_folder, runs_folder
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.run_id import is_run_id
@@ -34,6 +34,8 @@ class RunSummary:
     ended: float | None
     providers: dict[str, str] = field(default_factory=dict)
     """The agent of each role."""
+    terminals: dict[str, str] = field(default_factory=dict)
+    """Ids by role, as long as the agents are there."""
 
     @property
     def is_live(self) -> bool:
@@ -78,12 +80,41 @@ def choose_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunS
     that runs elsewhere.
     """
     if text:
-        exact = [run for run in runs if run.id == text]
-        part = [run for run in runs if run.id.startswith(text) or run.id.endswith(text)]
-        return _the_one(exact or part, runs, text)
+        return _the_one(runs_that_fit(runs, text), runs, text)
     own = [run for run in runs if run.works_in(here)]
     live = [run for run in own if run.is_live] or own[:1]
     return _the_one(live or [run for run in runs if run.is_live], runs, "")
+
+
+def choose_live_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run that a text names, else the one that runs in this folder, else the only one.
+
+    One that is named may have ended.
+    """
+    if text:
+        return choose_run(runs, text, here)
+    live = [run for run in runs if run.is_live]
+    if not live:
+        raise NotSteerable("no run is running; `cao runs` lists those that have ended")
+    return _the_one([run for run in live if run.works_in(here)] or live, runs, "")
+
+
+def choose_run_to_resume(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run that a text names, else the one that is paused or was the last here.
+
+    Without one here it is the one that is paused elsewhere.
+    """
+    own = [run for run in runs if run.works_in(here)]
+    paused = [run for run in runs if run.status is RunStatus.PAUSED]
+    if text or own or not paused:
+        return choose_run(runs, text, here)
+    return _the_one(paused, runs, "")
+
+
+def runs_that_fit(runs: Sequence[RunSummary], text: str) -> list[RunSummary]:
+    """Return the run with this id, else those whose ids begin or end like that."""
+    exact = [run for run in runs if run.id == text]
+    return exact or [run for run in runs if run.id.startswith(text) or run.id.endswith(text)]
 
 
 def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str) -> RunSummary:
@@ -118,6 +149,7 @@ def summary_of(folder: Folder) -> RunSummary:
         started=record.started,
         ended=record.ended,
         providers=dict(record.providers),
+        terminals=dict(record.terminals),
     )
 
 

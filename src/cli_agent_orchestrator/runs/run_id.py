@@ -10,6 +10,7 @@ from datetime import datetime
 
 from cli_agent_orchestrator.clock import Clock
 
+SESSION_PREFIX = "cao-"
 LETTERS = string.ascii_lowercase + string.digits
 RANDOM_LETTERS = 4
 
@@ -26,3 +27,14 @@ def new_run_id(clock: Clock) -> str:
 def is_run_id(text: str) -> bool:
     """Can this be the id of a run? Nothing else ever names a folder."""
     return re.fullmatch(RUN_ID_PATTERN, text, re.ASCII) is not None
+
+
+def session_name_of(run_id: str) -> str:
+    """Return the name of a run's session, as the server calls it too: it can be ended by that."""
+    return f"{SESSION_PREFIX}{run_id}"
+
+
+def run_of_session(session: str) -> str:
+    """Return the id of the run that a session belongs to; empty if it is no run's."""
+    name = session.removeprefix(SESSION_PREFIX)
+    return name if name != session and is_run_id(name) else ""

@@ -8,9 +8,9 @@ it needs: the same number, the same key and the same words, so that nothing is a
 """
 
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -22,40 +22,55 @@ from cli_agent_orchestrator.errors import (
     Stopped,
     TurnFailed,
 )
-from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, Paused, Unpaused, tell_nobody
+from cli_agent_orchestrator.events import (
+    HandoffEvent,
+    OnRunEvent,
+    Paused,
+    ReviewSkipped,
+    SettingChanged,
+    StopAsked,
+    tell_nobody,
+)
 from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.layout import PROMPT_LABEL
+from cli_agent_orchestrator.pipeline.asks import Heard, Stop
 from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Done,
     Pause,
+    Skipped,
+    drop_hints,
+    due_review,
     due_step,
     next_step,
-    pause,
     reason_against,
     record_check,
     record_reply,
-    unpause,
 )
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
+from cli_agent_orchestrator.pipeline.steering import grant
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
+from cli_agent_orchestrator.run_config import read_gate_timeout, read_handoff, read_rules
 from cli_agent_orchestrator.runs.events import check_began, check_ended, turn_began, turn_ended
 from cli_agent_orchestrator.runs.gate import Gate, GateCommand
-from cli_agent_orchestrator.runs.journal import COMMAND, Journal, TurnRecord
+from cli_agent_orchestrator.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
 
 
-class Wish(Enum):
-    """What was asked of a run from outside."""
+class _Skipped(Exception):
+    """The review that is waited for was skipped."""
 
-    PAUSE = auto()
-    UNPAUSE = auto()
-    STOP = auto()
+
+class StoppedByPerson(Stopped):
+    """A person ended the run, and does not want its agents to stay."""
+
+    def __init__(self) -> None:
+        super().__init__("a person stopped the run (cao stop)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,17 @@ class Plan:
     handoff: HandoffRules
     gate: GateCommand | None = None
     """What the gates of its flow run; None if it has none."""
+    since: float = 0.0
+    """When the run was taken up, in unix time; some of what was asked before is out of date."""
+
+    def with_settings(self, settings: Mapping[str, str]) -> "Plan":
+        """Return the plan that goes by these settings, by variable name."""
+        rules = read_rules(settings)
+        gate = self.gate and replace(self.gate, seconds=read_gate_timeout(settings))
+        briefing = replace(self.briefing, condensation=rules.condensation)
+        return replace(
+            self, briefing=briefing, rules=rules, handoff=read_handoff(settings), gate=gate
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +115,15 @@ class Runner:
         on_event: OnRunEvent = tell_nobody,
         world: World | None = None,
     ) -> None:
-        world = world or World()
+        world = replace(world or World(), heed=self._heed_in_turn)
         self._plan = plan
         self._records = records
         self._tell = on_event
         self._clock = world.clock
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
-        self._gate = Gate()
+        self._gate = Gate(self._heed_wishes)
         # SimpleQueue, because a signal handler may put something while something is taken.
-        self._wishes: SimpleQueue[Wish] = SimpleQueue()
+        self._wishes: SimpleQueue[Heard | Stop] = SimpleQueue()
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
 
@@ -111,15 +137,13 @@ class Runner:
         """End the loop at its next look; any thread may call it, and a signal handler too."""
         self._handoff.stop()
         self._gate.stop()
-        self._wishes.put(Wish.STOP)
+        self._wishes.put(Stop())
 
-    def pause(self) -> None:
-        """Let the run wait after the present turn; any thread may call it."""
-        self._wishes.put(Wish.PAUSE)
-
-    def unpause(self) -> None:
-        """Let the run go on after a pause; any thread may call it."""
-        self._wishes.put(Wish.UNPAUSE)
+    def hear(self, heard: Heard) -> None:
+        """Take what a person asks for; it is heeded at the next look. Any thread may call it."""
+        self._wishes.put(heard)
+        self._handoff.wake()
+        self._gate.wake()
 
     @property
     def state(self) -> RunState:
@@ -166,6 +190,7 @@ class Runner:
     def _take(self, turn: Turn) -> None:
         dispatch = self._dispatch(turn)
         self._stopwatch = Stopwatch(dispatch.worked, self._clock.now())
+        self._handoff.rules = self._plan.handoff
         prompt = self._prompt(dispatch)
         # Whatever comes after this save, it may have been sent.
         saved = Sent.MAYBE if dispatch.sent is Sent.NO else dispatch.sent
@@ -180,6 +205,8 @@ class Runner:
         except TurnFailed:
             self._save_sent(Sent.FAILED)
             raise
+        except _Skipped:
+            return
         self._record(dispatch, reply, self._stopwatch.worked_by(self._clock.now()))
 
     def _dispatch(self, turn: Turn) -> Dispatch:
@@ -202,6 +229,8 @@ class Runner:
             return kept[1].text
         prompt = build_prompt(dispatch.turn, self.state, self._plan.briefing)
         self._records.files.archive_text(label, dispatch.sequence, prompt)
+        # Not saved before the turn is in flight: without that, the prompt is built anew.
+        self._state = drop_hints(self.state, dispatch.turn.role)
         return prompt
 
     def _begin(self, dispatch: Dispatch) -> None:
@@ -301,22 +330,70 @@ class Runner:
         self._tell(Paused(self._clock.now()))
         while self.state.progress.paused:
             self._grant(self._wishes.get())
-        self._tell(Unpaused(self._clock.now()))
+
+    def _heed_in_turn(self) -> None:
+        """Heed what people ask for while a reply is waited for."""
+        self._heed_wishes()
+        if self.state.progress.in_flight is None:
+            raise _Skipped
 
     def _heed_wishes(self) -> None:
         with suppress(Empty):
             while True:
                 self._grant(self._wishes.get_nowait())
 
-    def _grant(self, wish: Wish) -> None:
-        match wish:
-            case Wish.PAUSE:
-                self._save(pause(self.state))
-            case Wish.UNPAUSE:
-                self._save(unpause(self.state))
-            case Wish.STOP:
-                raise Stopped("the run was stopped")
+    def _grant(self, wish: Heard | Stop) -> None:
+        """Do what a person asks for, and save with it that it was heeded."""
+        if isinstance(wish, Stop):
+            raise Stopped("the run was stopped")
+        before = self.state
+        if wish.ask is None:
+            self._save(_heard(before, wish.upto))
+            return
+        after, event = grant(before, wish.ask, self._clock.now(), self._plan.since)
+        if isinstance(event, ReviewSkipped):
+            self._skip(_heard(after, wish.upto), event)
+            return
+        if isinstance(event, SettingChanged):
+            self._plan = self._plan.with_settings(after.progress.settings)
+        self._save(_heard(after, wish.upto))
+        self._tell(event)
+        if isinstance(event, StopAsked):
+            raise StoppedByPerson
+
+    def _skip(self, after: RunState, event: ReviewSkipped) -> None:
+        """Record a review that a person skipped, whether it was under way or not."""
+        review = due_review(self.state)
+        assert review is not None, "it was granted"
+        dispatch = self.state.progress.in_flight
+        worked = self._stopwatch.worked_by(event.at)
+        if dispatch is None or dispatch.turn != review:
+            dispatch = Dispatch(review, event.ask, self._next_sequence(), event.at)
+            worked = 0.0
+        record = TurnRecord(
+            sequence=dispatch.sequence,
+            role=review.role,
+            round=review.round,
+            cycle=review.cycle,
+            provider=self.state.provider_of(review.role),
+            began=dispatch.since,
+            ended=event.at,
+            worked=worked,
+            outcome=str(Skipped()),
+            reply="",
+            source=PERSON,
+            reviewed=True,
+        )
+        self._records.journal.write(record)
+        progress = replace(after.progress, sequence=dispatch.sequence)
+        self._save(replace(after, progress=progress))
+        self._tell(event)
+        self._tell(turn_ended(event.at, dispatch, Skipped(), worked, ""))
 
     def _save(self, state: RunState) -> None:
         self._records.state_file.save_state(state)
         self._state = state
+
+
+def _heard(state: RunState, upto: int) -> RunState:
+    return replace(state, progress=replace(state.progress, heard=upto))

@@ -7,7 +7,9 @@ from typing import Any
 
 from cli_agent_orchestrator.errors import BadFolder, NotFound, StateError, UnknownName
 from cli_agent_orchestrator.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator.pipeline.asks import Unpause, demand_wish
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.asking import Asked, ask_run, check_wish, options_to_resume
 from cli_agent_orchestrator.runs.event_log import Follower, read_events
 from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
@@ -40,7 +42,6 @@ class RunService:
             "reason": record.reason,
             "exit_code": record.exit_code,
             "session_name": record.session_name,
-            "terminals": dict(record.terminals),
             "settings": {name: asdict(saved) for name, saved in record.settings.items()},
             "turns": [asdict(turn) for turn in turns],
         }
@@ -71,6 +72,18 @@ class RunService:
         request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    # Any: JSON
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
+        """Ask something of a run, and return what it says; see `pipeline/asks.py`."""
+        folder, _ = self._find(name)
+        run, wish = summary_of(folder), demand_wish(wanted)
+        if isinstance(wish, Unpause) and not run.is_live:
+            request = LaunchRequest(options_to_resume(run, folder))
+            self.launcher.launch(request, Path(run.wd))
+            return asdict(Asked(True, "The run goes on."))
+        check_wish(run, wish)
+        return asdict(ask_run(folder, wish))
 
     def _find(self, name: str) -> tuple[Folder, RunRecord]:
         folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)

@@ -11,12 +11,20 @@ from cli_agent_orchestrator.events import (
     RunEnded,
     RunEvent,
     ServerChosen,
+    SettingChanged,
     TurnBegan,
     Unpaused,
 )
-from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, without_secrets
+from cli_agent_orchestrator.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    without_secrets,
+)
 
-SIGNAL_CODES = (129, 130, 143)
+FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
+"""128 and the number of the signal that ended a program."""
+BY_PERSON = "cao set"
 
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
@@ -46,7 +54,14 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
             return replace(record, role=event.stage, round=event.round, cycle=0)
         case RunEnded():
             return _after_end(record, event)
-    return record
+    return _with_changed_setting(record, event)
+
+
+def _with_changed_setting(record: RunRecord, event: RunEvent) -> RunRecord:
+    if not isinstance(event, SettingChanged):
+        return record
+    changed = {event.name: SavedSetting(event.value, BY_PERSON)}
+    return replace(record, settings={**record.settings, **changed})
 
 
 def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
@@ -69,4 +84,5 @@ def status_at_end(event: RunEnded) -> RunStatus:
     """Return how a run stands that has ended like that."""
     if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
         return RunStatus(event.final_status)
-    return RunStatus.STOPPED if event.exit_code in SIGNAL_CODES else RunStatus.FAILED
+    by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
+    return RunStatus.STOPPED if by_signal else RunStatus.FAILED

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError, Stopped
 from cli_agent_orchestrator.runs.patience import patiently
+from cli_agent_orchestrator.runs.run_id import session_name_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,21 @@ class Starts(Protocol):
     """What is needed of the server to start agents."""
 
     def create_session(
-        self, agent_profile: str, *, provider: str | None = None, session_name: str | None = None
+        self,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        session_name: str | None = None,
+        role: str | None = None,
     ) -> Answer: ...
 
     def create_terminal(
-        self, session_name: str, agent_profile: str, *, provider: str | None = None
+        self,
+        session_name: str,
+        agent_profile: str,
+        *,
+        provider: str | None = None,
+        role: str | None = None,
     ) -> Answer: ...
 
     def exit_terminal(self, terminal_id: str) -> None: ...
@@ -75,11 +86,6 @@ class Onlooker:
     when_stopped: WhenStopped = never_stopped
 
 
-def session_name_of(run_id: str) -> str:
-    """Return the name of a run's session, as the server calls it too: it can be ended by that."""
-    return f"cao-{run_id}"
-
-
 def new_session_name() -> str:
     """Return a name that no session has yet."""
     return session_name_of(uuid.uuid4().hex[:8])
@@ -93,7 +99,9 @@ def start_in_new_session(
     answers: list[Answer] = []
 
     def begin(_: str) -> str:
-        answer = terminals.create_session(agent.profile, provider=agent.provider, session_name=name)
+        answer = terminals.create_session(
+            agent.profile, provider=agent.provider, session_name=name, role=first
+        )
         answers.append(answer)
         return id_of(answer)
 
@@ -151,7 +159,9 @@ def _join(
 ) -> dict[str, str]:
     def join(role: str) -> str:
         agent = agents[role]
-        answer = terminals.create_terminal(session, agent.profile, provider=agent.provider)
+        answer = terminals.create_terminal(
+            session, agent.profile, provider=agent.provider, role=role
+        )
         terminal_id = id_of(answer)
         undo.callback(exit_quietly, terminals, terminal_id)
         return terminal_id

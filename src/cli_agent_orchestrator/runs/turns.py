@@ -122,14 +122,24 @@ def _ended(turn: RunTurn | None, event: TurnEnded | CheckEnded) -> RunTurn:
 
 def read_turn(record: RunRecord, turn: RunTurn) -> TurnTexts:
     """Return what was said in a turn of a run; nothing outside of its archive is read."""
-    if not re.fullmatch(ROLE_PATTERN, turn.role):
-        return TurnTexts(None, None)
     try:
         folder = archive_folder(Path(record.wd), record.archive)
     except UsageError:
         return TurnTexts(None, None)
-    prompt = kept_name(turn.sequence, turn.role, PROMPT_LABEL)
-    return TurnTexts(_text(folder, prompt), _text(folder, turn.reply_name))
+    prompt = _kept(folder, turn.sequence, turn.role, PROMPT_LABEL)
+    return TurnTexts(prompt, read_reply(folder, turn.sequence, turn.role))
+
+
+def read_reply(archive: Folder, sequence: int, role: str) -> str | None:
+    """Return what was answered in a turn; None if it is not there."""
+    return _kept(archive, sequence, role)
+
+
+def _kept(archive: Folder, sequence: int, role: str, label: str = "") -> str | None:
+    """Return a kept text; a journal or an event that others wrote names nothing but a role."""
+    if not re.fullmatch(ROLE_PATTERN, role):
+        return None
+    return _text(archive, kept_name(sequence, role, label))
 
 
 def _text(folder: Folder, name: str) -> str | None:

@@ -319,7 +319,7 @@ class TerminalService:
         profile = self._launcher.profile(new.agent_profile, folder)
         row = TerminalRow(
             id=free_id({live.row.id for live in self._board}),
-            name=f"{profile.name}-{secrets.token_hex(2)}",
+            name=f"{new.role or profile.name}-{secrets.token_hex(2)}",
             provider=provider.name,
             session_name=session_name,
             agent_profile=profile.name,
@@ -327,6 +327,7 @@ class TerminalService:
             created_at=self._clock.now(),
             permissions=new.permissions or self._config.permissions,
             step=new.for_step,
+            role=new.role,
         )
         events = self._event_file(row.id)
         async with AsyncExitStack() as undo:

@@ -30,7 +30,8 @@ CREATE TABLE IF NOT EXISTS terminals (
     created_at REAL NOT NULL,
     ready INTEGER NOT NULL,
     permissions TEXT,
-    step INTEGER
+    step INTEGER,
+    role TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS deliveries (
     terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
@@ -49,6 +50,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 ADDED_COLUMNS = (
     ("terminals", "permissions", "TEXT"),
     ("terminals", "step", "INTEGER"),
+    ("terminals", "role", "TEXT"),
     ("deliveries", "begun_at", "REAL"),
     ("deliveries", "heard", "INTEGER"),
 )

@@ -22,7 +22,7 @@ PROMPTS = "## Prompts of 1 byte to 200 KB"
 WILD = " as people use it"
 
 HEAD = """\
-# How true is the status?
+# How accurate is the status?
 
 Made by `make accuracy`. Real agent programs in real terminals, driven through turns of every kind;
 only the model is a stub, and it knows when each answer begins and ends. What the server told about

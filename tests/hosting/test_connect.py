@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.address import Found
-from cli_agent_orchestrator.cli.connect import connected, find_or_start, run_own_server
 from cli_agent_orchestrator.discovery import Discovery
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.hosting.connect import client_for, find_or_start, run_own_server
 from cli_agent_orchestrator.plain_files import Folder
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
@@ -23,7 +23,7 @@ def test_who_takes_the_port_after_the_proof_is_sent_neither_token_nor_message(
     environ = {"CAO_STATE_DIR": str(tmp_path)}
     with ExitStack() as stack:
         ours = stack.enter_context(running_api())
-        with connected(environ, default_port=ours.port) as client:
+        with client_for(environ, None, print, default_port=ours.port) as client:
             stack.close()
             with third_party(ours.port) as thief, pytest.raises(ApiUnreachable):
                 client.send_input("0badcafe", "a secret")

@@ -1,4 +1,4 @@
-"""What commands know of the user's machine: the server's settings and its token."""
+"""What a server has of the user's own machine: its settings and its token."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The server of a run, which may be succeeded by another.
+"""How requests reach a server that may go away: nobody else gets them, and another takes its place.
 
 A server that was merely found may be ended by whoever started it. Its agents live on in tmux, so
 the run starts a server in its place, which finds them again. Another run that has lost the same
@@ -7,29 +7,49 @@ server may be faster: then that one's server is used, and may be succeeded in tu
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import httpx
 
 from cli_agent_orchestrator.address import Found
-from cli_agent_orchestrator.cli.connect import Guarded, find_or_start, run_own_server
-from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.clock import Clock, SystemClock
-from cli_agent_orchestrator.config import DEFAULT_PORT, state_folder
-from cli_agent_orchestrator.discovery import Named, discover, is_still_ours
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.discovery import is_still_ours
 from cli_agent_orchestrator.errors import OrchestratorError
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import Link
+from cli_agent_orchestrator.transport import TimedTransport
 
-PATIENCE_SECONDS = 2.0
+CONNECTED = "connection.connect_tcp.complete"
+"""What `httpcore` calls the moment before anything is sent."""
+ABSENCE_SECONDS = 2.0
 """How long a server that was found may be away, to be restarted for example."""
 
 logger = logging.getLogger(__name__)
 
 
-class Lifeline(Guarded):
+class GuardedTransport(httpx.BaseTransport):
+    """Reaches a server that has proved to be ours, and nobody who has taken its port since.
+
+    Whoever takes a new connection must prove it again before a request is sent over it.
+    """
+
+    def __init__(self, is_still_ours: Callable[[], bool]) -> None:
+        self._transport = TimedTransport()
+        self._is_still_ours = is_still_ours
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.extensions["trace"] = self._look_at_connection
+        return self._transport.handle_request(request)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _look_at_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == CONNECTED and not self._is_still_ours():
+            info["return_value"].close()
+            raise httpx.ConnectError("what answers there does not prove to be your server")
+
+
+class FailoverTransport(GuardedTransport):
     """Reaches a server; when it has been away for a while, one that takes its place."""
 
     def __init__(
@@ -62,7 +82,7 @@ class Lifeline(Guarded):
             if self._missing_since is None:
                 self._missing_since = now
             has_own = self._successor is not None and not self._successor.proved
-            if has_own or now < self._missing_since + PATIENCE_SECONDS:
+            if has_own or now < self._missing_since + ABSENCE_SECONDS:
                 return
             try:
                 successor = self._succeed()
@@ -82,52 +102,6 @@ def _redirect(request: httpx.Request, address: Found) -> None:
         request.headers["Authorization"] = f"Bearer {address.token}"
 
 
-@contextmanager
-def server_for(
-    config: RunConfig,
-    environ: Mapping[str, str],
-    on_warning: Callable[[str], None],
-    *,
-    default_port: int = DEFAULT_PORT,
-) -> Iterator[Link]:
-    """Yield a client of the server that a run is to use; raise if the one named is not there."""
-    with ExitStack() as stack:
-
-        def connect(found: Found, transport: httpx.BaseTransport | None = None) -> Link:
-            client = ApiClient(
-                found.url,
-                provider=config.provider,
-                working_directory=str(config.wd),
-                token=found.token,
-                transport=transport,
-            )
-            client.permissions = config.permissions
-            stack.callback(client.close)
-            return Link(client, found.url, found.how)
-
-        def start_own() -> Found:
-            return stack.enter_context(run_own_server(environ, default_port))
-
-        named = Named(config.api, config.api_named_by) if config.api_given else None
-        find = partial(
-            find_or_start,
-            lambda: discover(environ, named, default_port=default_port),
-            start_own,
-            on_warning,
-            state_folder(environ),
-        )
-
-        def succeed() -> Found:
-            found = find(patience=PATIENCE_SECONDS)
-            whose = f"the one at {found.url}" if found.proved else f"one of its own at {found.url}"
-            on_warning(f"the server has gone; this run goes on with {whose}")
-            return found
-
-        found = find()
-        if not found.proved:
-            yield connect(found)
-        elif found.named:
-            yield connect(found, Guarded(lambda: is_still_ours(found)))
-        else:
-            lifeline = Lifeline(succeed, lambda: is_still_ours(found), SystemClock())
-            yield connect(found, lifeline)
+def transport_to(found: Found) -> GuardedTransport | None:
+    """Return how a server is reached that has no successor; None: in the usual way."""
+    return GuardedTransport(lambda: is_still_ours(found)) if found.proved else None

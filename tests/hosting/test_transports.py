@@ -7,10 +7,13 @@ import pytest
 
 from cli_agent_orchestrator.address import Found
 from cli_agent_orchestrator.api.schemas import SERVICE_NAME
-from cli_agent_orchestrator.cli.connect import Guarded
-from cli_agent_orchestrator.cli.link import PATIENCE_SECONDS, Lifeline
 from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.hosting.transports import (
+    ABSENCE_SECONDS,
+    FailoverTransport,
+    GuardedTransport,
+)
 from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.handoff.fakes import FakeClock
@@ -48,11 +51,11 @@ def test_a_short_absence_starts_nothing(successor: ThirdParty) -> None:
         starts.append("started")
         return own(successor)
 
-    with ApiClient(lost_server(), transport=Lifeline(start, absent, clock)) as client:
+    with ApiClient(lost_server(), transport=FailoverTransport(start, absent, clock)) as client:
         for _ in range(2):
             with pytest.raises(ApiUnreachable):
                 client.health()
-            clock.time += PATIENCE_SECONDS / 2
+            clock.time += ABSENCE_SECONDS / 2
     assert starts == []
 
 
@@ -60,11 +63,11 @@ def test_after_a_longer_one_requests_go_to_the_successor_with_its_token(
     successor: ThirdParty,
 ) -> None:
     clock = FakeClock()
-    lifeline = Lifeline(lambda: own(successor, "its token"), absent, clock)
-    with ApiClient(lost_server(), token="the old one", transport=lifeline) as client:
+    failover = FailoverTransport(lambda: own(successor, "its token"), absent, clock)
+    with ApiClient(lost_server(), token="the old one", transport=failover) as client:
         with pytest.raises(ApiUnreachable):
             client.health()
-        clock.time += PATIENCE_SECONDS
+        clock.time += ABSENCE_SECONDS
         with pytest.raises(ApiUnreachable):
             client.health()
         assert client.health()["service"] == "theirs"
@@ -81,30 +84,32 @@ def test_a_successor_that_cannot_be_started_is_tried_again(successor: ThirdParty
             raise ServerConflict("the state folder is in use")
         return own(successor)
 
-    with ApiClient(lost_server(), transport=Lifeline(start, absent, clock)) as client:
+    with ApiClient(lost_server(), transport=FailoverTransport(start, absent, clock)) as client:
         for _ in range(3):
             with pytest.raises(ApiUnreachable):
                 client.health()
-            clock.time += PATIENCE_SECONDS
+            clock.time += ABSENCE_SECONDS
         assert client.health()["service"] == "theirs"
     assert len(tries) == 2
 
 
 def test_a_server_that_is_there_stays_the_one(successor: ThirdParty) -> None:
-    with ApiClient(successor.url, transport=Lifeline(never, lambda: True, FakeClock())) as client:
+    with ApiClient(
+        successor.url, transport=FailoverTransport(never, lambda: True, FakeClock())
+    ) as client:
         assert client.health()["service"] == "theirs"
 
 
 def test_who_took_the_port_of_a_lost_server_is_sent_nothing(successor: ThirdParty) -> None:
     clock = FakeClock()
     with third_party() as thief:
-        lifeline = Lifeline(lambda: own(successor), absent, clock)
-        with ApiClient(thief.url, token="the old one", transport=lifeline) as client:
+        failover = FailoverTransport(lambda: own(successor), absent, clock)
+        with ApiClient(thief.url, token="the old one", transport=failover) as client:
             with pytest.raises(ApiUnreachable):
                 list(client.events())
             with pytest.raises(ApiUnreachable):
                 client.send_input("0badcafe", "the task")
-            clock.time += PATIENCE_SECONDS
+            clock.time += ABSENCE_SECONDS
             with pytest.raises(ApiUnreachable):
                 client.health()
             assert client.health()["service"] == "theirs"
@@ -119,14 +124,14 @@ def test_a_successor_that_was_found_must_prove_itself_and_may_be_succeeded_too(
         ours = stack.enter_context(running_api())
         found = Found(ours.url, TOKEN, "of another run", proved=True)
         successors = iter([found, own(successor)])
-        lifeline = Lifeline(lambda: next(successors), absent, clock)
-        with ApiClient(lost_server(), transport=lifeline) as client:
+        failover = FailoverTransport(lambda: next(successors), absent, clock)
+        with ApiClient(lost_server(), transport=failover) as client:
 
             def lose() -> None:
                 for _ in range(2):
                     with pytest.raises(ApiUnreachable):
                         client.health()
-                    clock.time += PATIENCE_SECONDS
+                    clock.time += ABSENCE_SECONDS
 
             lose()
             assert client.health()["service"] == SERVICE_NAME
@@ -144,7 +149,7 @@ def test_every_new_connection_is_proved_and_no_other(successor: ThirdParty) -> N
         proofs.append("asked")
         return len(proofs) > 1
 
-    with ApiClient(successor.url, transport=Guarded(is_still_ours)) as client:
+    with ApiClient(successor.url, transport=GuardedTransport(is_still_ours)) as client:
         with pytest.raises(ApiUnreachable) as refused:
             client.health()
         assert not refused.value.maybe_received

@@ -1,0 +1,186 @@
+"""The package as a library: the examples of docs/python.md, and what they promise."""
+
+import re
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import cli_agent_orchestrator as cao
+from cli_agent_orchestrator.client import ApiClient
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import TASK, prepare, rule, script, state_of
+
+pytestmark = pytest.mark.tmux
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+BLOCK_PATTERN = r"(?ms)^```python\n(.*?)^```$"
+EXAMPLES = re.findall(BLOCK_PATTERN, PAGE.read_text(encoding="utf-8"))
+
+FAILING = script(rule("tester", "RESULT: FAIL\nEVIDENCE:\n- it broke"))
+
+
+def python(machine: Machine, code: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in the project, on the user's machine."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=machine.env,
+        cwd=machine.work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_of_the_page_runs(machine: Machine, number: int) -> None:
+    (machine.work / "task.md").write_text(TASK, encoding="utf-8")
+    with ExitStack() as stack:
+        if "Client" in EXAMPLES[number]:
+            stack.enter_context(machine.server())
+        done = python(machine, EXAMPLES[number])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+
+
+def test_the_page_has_examples() -> None:
+    assert len(EXAMPLES) == 6
+
+
+@pytest.mark.parametrize("name", cao.__all__)
+def test_the_page_names_all_that_is_public(name: str) -> None:
+    assert f"cao.{name}" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_names_all_events_and_all_verbs() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert {event.__name__ for event in get_args(cao.events.RunEvent)} <= named
+    verbs = {name for name, value in vars(ApiClient).items() if callable(value)}
+    assert {name for name in verbs if not name.startswith("_")} <= named
+
+
+def test_a_fail_is_a_result_and_runs_in_any_thread(machine: Machine) -> None:
+    prepare(machine, FAILING)
+    done = python(
+        machine,
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "with ThreadPoolExecutor() as pool:\n"
+        "    result = pool.submit(cao.run, Path('task.md'), max_rounds=1).result()\n"
+        "print(result.final_status, result.rounds, result.exit_code, result.archive.is_dir())\n",
+    )
+    assert done.stdout == "FAIL 1 1 True\n", done.stderr
+    assert done.stderr == ""
+
+
+def test_the_program_that_calls_it_keeps_its_signals_and_its_garbage_collection(
+    machine: Machine,
+) -> None:
+    prepare(machine, script())
+    done = python(
+        machine,
+        "import gc, signal\n"
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "def kept():\n"
+        "    handlers = [signal.getsignal(number) for number in signal.valid_signals()]\n"
+        "    return gc.isenabled(), gc.get_freeze_count(), handlers\n"
+        "before = kept()\n"
+        "print(cao.run(Path('task.md')).passed, kept() == before)\n",
+    )
+    assert done.stdout == "True True\n", done.stderr
+
+
+def test_runs_in_several_folders_go_on_side_by_side(machine: Machine) -> None:
+    prepare(machine, script())
+    done = python(
+        machine,
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "def run(name):\n"
+        "    Path(name).mkdir()\n"
+        "    return cao.run(Path('task.md').absolute(), wd=name)\n"
+        "with ThreadPoolExecutor() as pool:\n"
+        "    results = list(pool.map(run, ('one', 'two')))\n"
+        "print(*(result.final_status for result in results), len({r.run for r in results}))\n",
+    )
+    assert done.stdout == "PASS PASS 2\n", done.stderr
+    assert done.stderr == ""
+
+
+def test_an_error_after_the_beginning_is_a_result_that_can_be_resumed(machine: Machine) -> None:
+    prepare(machine, script(rule("programmer", misbehave='{ error = "usage limit" }')))
+    done = python(
+        machine,
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "result = cao.run(Path('task.md'))\n"
+        "print(result.final_status, result.exit_code, bool(result.reason))\n",
+    )
+    assert done.stdout == "RUNNING 3 True\n", done.stderr
+
+
+def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machine) -> None:
+    prepare(machine, script(rule("programmer", seconds="5")))
+    code = (
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        "cao.run(Path('task.md'), on_event=lambda event: print(event, flush=True))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=machine.env,
+        cwd=machine.work,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if line.startswith("TurnBegan") and "'programmer'" in line:
+                process.send_signal(signal.SIGINT)
+        assert process.stderr.read().endswith("KeyboardInterrupt\n")
+    assert process.returncode == -signal.SIGINT
+    assert state_of(machine)["final_status"] == "RUNNING"
+    done = python(machine, "import cli_agent_orchestrator as cao; print(cao.run().passed)")
+    assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        ("cao.run('no task')", "PromptError", "EXPLORE"),
+        ("cao.run('---\\ngate: true\\n---\\n# Task\\nDo it.')", "PromptError", "PROMPT, line 2: "),
+        ("cao.run('task.md')", "UsageError", "pathlib.Path"),
+        ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),
+        ("cao.run(Path('task.md'), provider='nobody')", "UnknownName", "nobody"),
+        ("cao.run(Path('task.md'), flow='nothing')", "UnknownName", "nothing"),
+        ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "a folder that exists"),
+        ("cao.Flow.load('nothing')", "UnknownName", "nothing"),
+        ("cao.Client.find()", "ApiUnreachable", "cao server"),
+    ],
+)
+def test_what_cannot_be_right_is_raised(
+    machine: Machine, call: str, error: str, words: str
+) -> None:
+    (machine.work / "task.md").write_text(TASK, encoding="utf-8")
+    done = python(
+        machine,
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        f"try:\n    {call}\n"
+        "except cao.errors.OrchestratorError as error:\n"
+        "    print(type(error).__name__, error)\n",
+    )
+    assert done.stdout.startswith(f"{error} "), done.stdout + done.stderr
+    assert words in done.stdout
+    assert done.stderr == ""

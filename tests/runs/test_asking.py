@@ -1,0 +1,114 @@
+"""What can be asked of a run, and what its answers mean."""
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
+from cli_agent_orchestrator.events import (
+    Answer,
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    ReviewSkipped,
+    RunEnded,
+    SettingChanged,
+    Unpaused,
+)
+from cli_agent_orchestrator.pipeline.asks import Hint, Pause, Set, Skip, Stop, Wish
+from cli_agent_orchestrator.runs.asking import QUEUED, Asked, check_wish, read_answer
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.run_record import RunStatus
+
+RUN = RunSummary(
+    "20261115-084037-k3f9", "/p", "", "loop", RunStatus.RUNNING, 1, "", 0.0, None,
+    {"analyst": "codex"},
+)  # fmt: skip
+GOOD: tuple[Wish, ...] = (
+    Pause(), Stop(), Skip(), Hint(None, "x"), Hint("analyst", "x"), Set("max_rounds", "3"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("wish", GOOD)
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
+def test_a_run_under_way_can_be_asked(wish: Wish, status: RunStatus) -> None:
+    check_wish(replace(RUN, status=status), wish)
+
+
+@pytest.mark.parametrize("wish", GOOD)
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (RunStatus.PASS, "has ended with PASS"),
+        (RunStatus.FAIL, "has ended with FAIL"),
+        (RunStatus.INTERRUPTED, "process is gone; `cao resume 20261115-084037-k3f9`"),
+        (RunStatus.STOPPED, "was stopped; `cao resume"),
+        (RunStatus.FAILED, "was stopped by an error; `cao resume"),
+    ],
+)
+def test_of_one_that_has_ended_it_is_said_how(status: RunStatus, said: str, wish: Wish) -> None:
+    with pytest.raises(NotSteerable, match=said):
+        check_wish(replace(RUN, status=status), wish)
+
+
+def test_a_role_that_is_not_in_the_run_is_named_with_those_that_are() -> None:
+    with pytest.raises(UnknownName, match="analyst"):
+        check_wish(RUN, Hint("cook", "x"))
+    check_wish(replace(RUN, providers={}), Hint("cook", "x"))  # the run itself will say
+
+
+@pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])
+def test_a_setting_is_checked(change: Set) -> None:
+    with pytest.raises(UsageError):
+        check_wish(RUN, change)
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        (None, Asked(False, QUEUED)),
+        (PauseAsked(1.0), Asked(True, "The run pauses when the present turn has ended.")),
+        (Unpaused(1.0), Asked(True, "The run goes on.")),
+        (HintTaken(1.0, "", "x"), Asked(True, "The hint will be in the next prompt.")),
+        (
+            HintTaken(1.0, "tester", "x"),
+            Asked(True, "The hint will be in the next prompt of tester."),
+        ),
+        (
+            SettingChanged(1.0, "MAX_ROUNDS", "3", "8"),
+            Asked(True, "Max_rounds is 3 now; it was 8. It counts from the next turn on."),
+        ),
+        (
+            ReviewSkipped(1.0, "analyst_review", 1, 2),
+            Asked(
+                True,
+                "The run goes on: analyst_review skipped in round 1, cycle 2: "
+                "it counts as approved.",
+            ),
+        ),
+        (
+            AskDeclined(1.0, "pause", "the run is paused already"),
+            Asked(True, "Nothing to do: the run is paused already."),
+        ),
+    ],
+)
+def test_each_answer_means_something(told: Answer | None, asked: Asked) -> None:
+    assert read_answer(told) == asked
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (AskDeclined(1.0, "skip", "no review is due"), "no review is due"),
+        (RunEnded(1.0, "PASS", 1, 0), "ended with PASS before it heard"),
+        (RunEnded(1.0, "RUNNING", 1, 3), "ended before it heard"),
+    ],
+)
+def test_what_is_not_done_is_raised(told: Answer | RunEnded, said: str) -> None:
+    with pytest.raises(NotSteerable, match=said):
+        read_answer(told)
+
+
+def test_every_answer_names_its_ask() -> None:
+    assert all("ask" in kind.__slots__ for kind in get_args(Answer))

@@ -1,0 +1,107 @@
+"""What users are told by errors."""
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, UnknownName, suggestion
+from cli_agent_orchestrator.providers import PROVIDERS
+
+PATHS = (
+    "/terminals/9f3c",
+    "/terminals/9f3c/output",
+    "/sessions/cao-x/terminals",
+    "/sessions",
+    "/events",
+    "/health",
+    "/runs/k3f9",
+    "/terminals/a%2Fb%1b",
+)
+CODES = (200, 400, 401, 403, 404, 409, 413, 422, 500, 503)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("detail", ["Not Found", "", "terminal 9f3c cannot take input: busy"])
+def test_no_route_and_no_number_is_told(path: str, code: int, detail: str) -> None:
+    error = ApiRefused("GET", path, code, detail)
+    told = str(error)
+    assert "GET" not in told
+    assert path not in told
+    assert f"{code}:" not in told
+    assert told.isprintable()
+    assert error.request == f"GET {path}: {code}: {detail}"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "detail", "told"),
+    [
+        (
+            "/terminals/9f3c/input",
+            404,
+            "Not Found",
+            "the server has no terminal '9f3c'; `cao ls` lists what there is",
+        ),
+        (
+            "/runs/k3f9",
+            404,
+            "no run",
+            "the server has no run 'k3f9'; `cao runs` lists what there is",
+        ),
+        (
+            "/terminals/9f3c/key",
+            409,
+            "terminal 9f3c cannot take input: it works",
+            "the server refused it: terminal 9f3c cannot take input: it works",
+        ),
+        (
+            "/terminals/9f3c",
+            500,
+            "Internal Server Error",
+            "the server could not do it for terminal '9f3c': Internal Server Error",
+        ),
+        (
+            "/sessions",
+            200,
+            "the answer is not a list",
+            "the server's answer cannot be used: the answer is not a list; is it a cao server?",
+        ),
+        ("/sessions", 404, "", "the server refused it: it says no more than error 404"),
+        (
+            "/terminals/9f3c",
+            503,
+            "the server is stopping: try again when it is back",
+            "the server could not do it for terminal '9f3c': "
+            "the server is stopping: try again when it is back",
+        ),
+    ],
+)
+def test_a_refusal_names_the_thing_and_what_to_do(
+    path: str, code: int, detail: str, told: str
+) -> None:
+    assert str(ApiRefused("GET", path, code, detail)) == told
+
+
+def test_who_does_not_answer_is_named_without_the_route() -> None:
+    error = ApiUnreachable("http://localhost:1", "refused", maybe_received=False, request="GET /x")
+    assert str(error) == "no answer from the server at http://localhost:1: refused"
+    assert error.request == "GET /x"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("claude", "claude_code"),
+        ("claude-code", "claude_code"),
+        ("Codex", "codex"),
+        ("codx", "codex"),
+        ("gemini", "gemini_cli"),
+        ("q", "q_cli"),
+    ],
+)
+def test_the_agent_that_was_probably_meant_is_named(name: str, meant: str) -> None:
+    told = str(UnknownName("provider", name, PROVIDERS))
+    assert told.startswith(f"unknown provider {name!r} (did you mean {meant}?); there are: codex, ")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "something else", "\x1b[2J"])
+def test_what_is_like_nothing_is_not_guessed(name: str) -> None:
+    assert suggestion(name, PROVIDERS) == ""
