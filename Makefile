@@ -49,6 +49,9 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+picture: $(READY) ## Draw docs/house.svg from the imports of the source
+	$(BIN)/python scripts/draw_house.py
+
 bench: $(READY) tmux ## Measure against the baseline in the same run; prints a table, writes JSON
 	$(BIN)/python -m bench
 
@@ -72,4 +75,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check bench format agents tmux node clean
+.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux node clean

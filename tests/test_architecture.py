@@ -84,6 +84,8 @@ PURE = [
     "pipeline/*.py",
     "runs/names.py",
     "cli/remarks.py",
+    "cli/dry_run.py",
+    "cli/markdown.py",
     "cli/picture.py",
     "cli/drawing.py",
     "cli/proposals.py",

@@ -67,6 +67,8 @@ class RunConfig:
     """Runs the project's own tests (PROJECT_TEST_CMD)."""
     resume: bool | None = None
     """Resume, start anew, or (None) resume what is not finished (RESUME)."""
+    missing: str = ""
+    """At resume: what is done about a reply that did not come; empty: wait for it (MISSING)."""
     cleanup_on_exit: bool = False
     """Are the agents ended with the run? (CLEANUP_ON_EXIT)"""
     rules: LoopRules = field(default_factory=LoopRules)
@@ -100,6 +102,7 @@ class RunConfig:
             ),
             project_test_cmd=texts.get("PROJECT_TEST_CMD", "").strip(),
             resume=read_bool(texts, "RESUME", False) if "RESUME" in texts else None,
+            missing=_read_choice(texts, "MISSING"),
             cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
             rules=read_rules(texts),
             handoff=read_handoff(texts),

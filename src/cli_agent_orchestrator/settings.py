@@ -162,6 +162,14 @@ SETTINGS = (
         "is resumed.",
     ),
     Setting(
+        "MISSING",
+        Kind.CHOICE,
+        "",
+        "At resume, what is done about a reply that did not come: ask again, take the agent's last "
+        "answer, or skip a review.",
+        choices=("ask", "take", "skip"),
+    ),
+    Setting(
         "STATE_FILE",
         Kind.PATH,
         "",
@@ -225,7 +233,17 @@ PROVIDER_SUFFIX = "_PROVIDER"
 ROLE_SETTINGS = (*(name for name in BY_NAME if name.endswith(PROVIDER_SUFFIX)), "ROLE_PROVIDERS")
 """What names the agent of some role."""
 
-NOT_KEPT = ("PROMPT_FILE", "PROMPT", "WD", "RESUME", "STATE_FILE", "API", "PROVIDER", "FLOW")
+NOT_KEPT = (
+    "PROMPT_FILE",
+    "PROMPT",
+    "WD",
+    "RESUME",
+    "MISSING",
+    "STATE_FILE",
+    "API",
+    "PROVIDER",
+    "FLOW",
+)
 KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
 """What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
 
@@ -236,7 +254,7 @@ CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE
 LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
 
-OUT_OF_PROJECT = ("RESUME", "GATE")
+OUT_OF_PROJECT = ("RESUME", "GATE", "MISSING")
 """What a project's own file cannot say: it is about one run, or would run a command."""
 
 IN_TASK = tuple(

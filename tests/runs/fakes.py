@@ -80,6 +80,7 @@ class FakeServer:
     down: ApiError | None = None
     """Raised by every request while it is set."""
     sessions: list[str] = field(default_factory=list)
+    last_output: str = "what the screen says"
 
     def create_session(
         self,
@@ -155,7 +156,7 @@ class FakeServer:
 
     def get_last_output(self, terminal_id: str) -> str:
         self.get_terminal(terminal_id)
-        return "what the screen says"
+        return self.last_output
 
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None

@@ -25,7 +25,7 @@ from cli_agent_orchestrator.runs.registry import (
     choose_run_to_resume,
     list_runs,
 )
-from cli_agent_orchestrator.settings import CHANGEABLE_NAMES, read_change
+from cli_agent_orchestrator.settings import BY_NAME, CHANGEABLE_NAMES, read_change
 
 LEAST_WORDS, MOST_WORDS = 1, 2
 
@@ -56,7 +56,14 @@ def pause(run: str | None) -> None:
     is_flag=True,
     help="If so, with new agents for those that are lost or in error.",
 )
-def resume(run: str | None, detach: bool, as_json: bool, replace_terminals: bool) -> None:
+@click.option(
+    "--missing",
+    type=click.Choice(BY_NAME["MISSING"].choices),
+    help="If a reply did not come: ask again, take the agent's last answer, or skip a review.",
+)
+def resume(
+    run: str | None, detach: bool, as_json: bool, replace_terminals: bool, missing: str | None
+) -> None:
     """Let RUN go on: lift its pause, or start it again where it was interrupted.
 
     A run that was stopped, killed or ended by an error goes on in its own folder, with its own
@@ -71,13 +78,15 @@ def resume(run: str | None, detach: bool, as_json: bool, replace_terminals: bool
     state = state_folder(os.environ)
     found = choose_run_to_resume(list_runs(state), run, _here())
     if found.is_live:
+        if missing:
+            raise UsageError(f"the run {found.id} is under way; --missing is for one that stopped")
         steer(found, Unpause())
         return
     with importing():
         from cli_agent_orchestrator.cli.run import start
         from cli_agent_orchestrator.runs.asking import options_to_resume
 
-    options = options_to_resume(found, run_folder(state, found.id))
+    options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
     start(options, None, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
 
 

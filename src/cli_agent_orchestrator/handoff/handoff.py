@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.errors import HandoffTimeout, NoResponseFile, TurnFailed
+from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile, TurnFailed
 from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.file_watch import REPORTS_CLOSE, WatchFile, watch_file
 from cli_agent_orchestrator.handoff.delivery import DeliveryResult, MessageSender, OutgoingMessage
@@ -61,6 +61,11 @@ from cli_agent_orchestrator.models import Delivery, Feature, TerminalEvent, Term
 
 UNCHANGED_SECONDS = 0.3
 LONGEST_UNCHANGED_SECONDS = 2.0
+
+REMEDIES = (
+    "With `--missing ask` it is sent the prompt again, with `--missing take` its last answer "
+    "counts, with `--missing skip` a review counts as approved"
+)
 
 
 class Agents(Protocol):
@@ -208,6 +213,11 @@ class Handoff:
         with self._watch(TurnAgent(terminal_id, role)) as watch:
             return self._wait(watch, sequence)
 
+    def take_last_output(self, terminal_id: str, role: str, sequence: int) -> Reply:
+        """Keep the agent's last output as its reply, and return it; raise if it is empty."""
+        with self._watch(TurnAgent(terminal_id, role)) as watch:
+            return self._take_output(watch, sequence, insist=True)
+
     def _wait(self, watch: TurnWatch, sequence: int | None) -> Reply:
         end = self._wait_for_end(watch)
         number = self._files.next_sequence() if sequence is None else sequence
@@ -349,7 +359,7 @@ class Handoff:
             case FileMissing(seconds):
                 raise NoResponseFile(
                     f"{watch.agent} has been at rest for {seconds:.0f} s without writing "
-                    f"{watch.view.path}; {attach}, then resume"
+                    f"{watch.view.path}; {attach}, then resume. {REMEDIES}"
                 )
             case TimeOut(seconds):
                 raise HandoffTimeout(
@@ -365,11 +375,13 @@ class Handoff:
                 )
         raise AssertionError(end)
 
-    def _take_output(self, watch: TurnWatch, sequence: int) -> Reply:
+    def _take_output(self, watch: TurnWatch, sequence: int, *, insist: bool = False) -> Reply:
         text = watch.ask(lambda: self._agents.get_last_output(watch.agent.terminal_id))
         # A server can send half a character, which is no text.
         text = text.encode(errors="replace").decode()
         check_size(text, f"the last output of {watch.agent}")
+        if insist and not text.strip():
+            raise HandoffError(f"{watch.agent} has no last answer that could be taken")
         watch.reporter.warn("there is no response file; using the agent's last output instead")
         archive = self._files.archive_text(watch.agent.role, sequence, text)
         return _accepted(watch, Reply(text, archive, sequence, ReplySource.OUTPUT))

@@ -36,6 +36,7 @@ from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
+from cli_agent_orchestrator.pipeline.missing import Remedy, find_fault
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
@@ -85,7 +86,7 @@ EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
-NOT_RECORDED = ("PROMPT", "RESUME")
+NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
 
 
@@ -176,6 +177,8 @@ class Conductor:
                 for objection in against:
                     self._warn(f"the saved run goes on all the same: {objection}")
                 return self._resume(saved)
+            if self._config.missing:
+                raise UsageError("--missing is for a saved run that is resumed, and there is none")
             return self._begin(saved)
 
     def end(self, exit_code: int, reason: str = "") -> None:
@@ -241,6 +244,7 @@ class Conductor:
             chosen = (self._request.chosen_provider(role.name) for role in saved.flow.roles)
             self._check_providers(config, filter(None, chosen))
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
+        self._check_remedy(saved)
         archive = saved.progress.archive or new_run_id(self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         self._open(archive, task, resumed=True)
@@ -259,6 +263,8 @@ class Conductor:
             else:
                 verify_resume_terminals(client, state)
             self._tell_begin(client, state, resumed=True, replaced=tuple(lost))
+            if self._config.missing:
+                state = runner.answer_missing(state, Remedy(self._config.missing))
             return self._loop(client, runner, state)
 
     def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
@@ -348,6 +354,11 @@ class Conductor:
                 f"the saved run works in {saved.wd!r}, not in {self._config.wd}: set WD to that, "
                 "or start a new run with RESUME=0"
             )
+
+    def _check_remedy(self, saved: RunState) -> None:
+        """Refuse a decision about a missing reply that does not fit what is missing."""
+        if self._config.missing and (fault := find_fault(saved, Remedy(self._config.missing))):
+            raise UsageError(fault)
 
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""

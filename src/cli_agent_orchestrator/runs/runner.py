@@ -35,7 +35,7 @@ from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.layout import PROMPT_LABEL
-from cli_agent_orchestrator.pipeline.asks import Heard, Stop
+from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Skip, Stop
 from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
@@ -50,6 +50,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_check,
     record_reply,
 )
+from cli_agent_orchestrator.pipeline.missing import Remedy, ask_again, missing_turn, note_taken
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
@@ -186,6 +187,29 @@ class Runner:
         reply = Reply(response.text, path, dispatch.sequence, ReplySource.ARCHIVE)
         self._record(dispatch, reply, dispatch.worked)
         return self.state
+
+    def answer_missing(self, state: RunState, remedy: Remedy) -> RunState:
+        """Do what a person decided about the reply that did not come, if it still has not."""
+        dispatch = missing_turn(state)
+        if dispatch is None:
+            return state
+        self._state = state
+        match remedy:
+            case Remedy.ASK:
+                self._save(ask_again(state))
+            case Remedy.SKIP:
+                ask = Ask(uuid.uuid4().hex, self._clock.now(), Skip())
+                self._grant(Heard(ask, state.progress.heard))
+            case Remedy.TAKE:
+                self._take_last_answer(dispatch)
+        return self.state
+
+    def _take_last_answer(self, dispatch: Dispatch) -> None:
+        role = dispatch.turn.role
+        terminal_id = self.state.terminal_of(role)
+        reply = self._handoff.take_last_output(terminal_id, role, dispatch.sequence)
+        self._state = note_taken(self.state, dispatch, self._clock.now())
+        self._record(dispatch, reply, dispatch.worked)
 
     def _take(self, turn: Turn) -> None:
         dispatch = self._dispatch(turn)

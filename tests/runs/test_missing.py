@@ -1,0 +1,78 @@
+"""A run that stopped for want of a reply goes on as a person decides."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
+from cli_agent_orchestrator.pipeline.missing import Remedy
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.runs.journal import Journal
+from tests.runs.fakes import Asked, Rig, agree
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def stop_at(rig: Rig, role: str) -> RunState:
+    """Take a run to a turn whose agent writes no file, and return what is saved of it."""
+    rig.server.answer = lambda asked: None if asked.role == role else agree(asked)
+    with pytest.raises(NoResponseFile, match=r"--missing ask.*--missing take.*--missing skip"):
+        rig.run(rig.begin())
+    rig.server.answer = agree
+    return rig.saved()
+
+
+def resume(rig: Rig, saved: RunState, remedy: Remedy) -> RunState:
+    with rig.runner(saved) as runner:
+        return runner.run(runner.answer_missing(saved, remedy))
+
+
+def asked_of(rig: Rig, role: str) -> list[Asked]:
+    return [asked for asked in rig.server.asked if asked.role == role]
+
+
+def test_the_agent_is_asked_again(rig: Rig) -> None:
+    saved = stop_at(rig, "analyst")
+    (first,) = asked_of(rig, "analyst")
+    final = resume(rig, saved, Remedy.ASK)
+    assert final.final_status is FinalStatus.PASS
+    again = asked_of(rig, "analyst")[1]
+    assert again.message.startswith("You may have had this message before.")
+    assert again.message.endswith(first.message)
+
+
+def test_its_last_answer_is_taken_and_the_run_says_so(rig: Rig) -> None:
+    saved = stop_at(rig, "analyst")
+    final = resume(rig, saved, Remedy.TAKE)
+    assert final.final_status is FinalStatus.PASS
+    assert rig.archived(final)["001-analyst.md"] == "what the screen says"
+    turn = Journal(rig.files(final).kept).read()[0]
+    assert (turn.role, turn.source) == ("analyst", "output")
+    assert "the last answer of analyst was taken" in final.progress.acts[0].text
+
+
+def test_an_answer_that_is_empty_is_not_taken(rig: Rig) -> None:
+    saved = stop_at(rig, "analyst")
+    rig.server.last_output = " \n"
+    with pytest.raises(HandoffError, match="has no last answer"):
+        resume(rig, saved, Remedy.TAKE)
+    assert rig.saved().progress.in_flight is not None
+
+
+def test_a_review_is_skipped(rig: Rig) -> None:
+    saved = stop_at(rig, "analyst_review")
+    final = resume(rig, saved, Remedy.SKIP)
+    assert final.final_status is FinalStatus.PASS
+    assert len(asked_of(rig, "analyst_review")) == 1
+    assert "it counts as approved" in final.progress.acts[0].text
+
+
+def test_a_reply_that_has_come_meanwhile_is_not_replaced(rig: Rig) -> None:
+    saved = stop_at(rig, "analyst")
+    rig.files(saved).archive_text("analyst", 1, "it came at last")
+    with rig.runner(saved) as runner:
+        state = runner.record_archived_reply(saved)
+        assert runner.answer_missing(state, Remedy.TAKE) is state
