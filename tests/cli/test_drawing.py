@@ -15,6 +15,7 @@ from cli_agent_orchestrator.cli.picture import Picture, fold
 from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
 from cli_agent_orchestrator.events import (
     EventKind,
+    PauseAsked,
     Paused,
     RunEnded,
     RunEvent,
@@ -52,7 +53,7 @@ def test_a_run_in_full() -> None:
         "    programmer_review  claude_code  ready",
         "    tester             codex        ready",
         "  ✗ 1.1 analyst_review REVISE: No word about rounding",
-        "  cao attach t-analyst · cao hint k3f9 TEXT · cao pause k3f9",
+        "  cao attach k3f9/analyst · cao hint k3f9 TEXT · cao pause k3f9",
     ]
 
 
@@ -106,6 +107,12 @@ def test_a_pause_says_how_to_lift_it() -> None:
     assert rows[-1] == "  cao hint k3f9 TEXT · cao resume k3f9"
 
 
+def test_a_pause_that_was_asked_for_can_be_taken_back() -> None:
+    rows = drawn(OPENED, BEGAN, turn("programmer"), PauseAsked(NOON + 65))
+    assert "  ! pauses after this turn" in rows
+    assert rows[-1].endswith("cao resume k3f9")
+
+
 def test_a_review_can_be_skipped_and_nothing_else() -> None:
     assert drawn(OPENED, BEGAN, turn("analyst_review"))[-1].endswith("cao skip k3f9")
     assert "skip" not in drawn(OPENED, BEGAN, turn("analyst"))[-1]
@@ -114,7 +121,7 @@ def test_a_review_can_be_skipped_and_nothing_else() -> None:
 def test_commands_that_do_not_fit_side_by_side_have_rows_of_their_own() -> None:
     rows = drawn(OPENED, BEGAN, turn("analyst_review"), on=replace(ROOMY, width=40))
     assert rows[-3:] == [
-        "  cao attach t-analyst_review",
+        "  cao attach k3f9/analyst_review",
         "  cao hint k3f9 TEXT · cao pause k3f9",
         "  cao skip k3f9",
     ]
@@ -204,7 +211,7 @@ def documented_run() -> list[RunEvent]:
         replace(ended("analyst", "delivered"), seconds=41.0),
         turn("analyst_review", cycle=2),
         replace(ended("analyst_review", "approved"), seconds=38.0),
-        replace(turn("programmer", at=NOON + 200), terminal_id="9f3c2a7b"),
+        turn("programmer", at=NOON + 200),
         handoff(EventKind.STATUS, status=TerminalStatus.PROCESSING),
         handoff(EventKind.ACTION, "Bash: make test"),
     ]

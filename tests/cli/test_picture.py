@@ -21,11 +21,13 @@ from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
     EventKind,
+    PauseAsked,
     Paused,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
     TurnBegan,
     Unpaused,
     Warned,
@@ -222,6 +224,23 @@ def test_a_pause_is_there_until_it_is_lifted_or_a_turn_begins() -> None:
     assert paused.paused == NOON + 9
     assert fold(paused, Unpaused(NOON + 10)).paused is None
     assert fold(paused, turn("tester")).paused is None
+
+
+def test_a_pause_is_asked_for_before_it_begins() -> None:
+    asked = fold(WORKING, PauseAsked(NOON + 30))
+    assert (asked.pausing, asked.paused) == (True, None)
+    paused = fold(asked, Paused(NOON + 40))
+    assert (paused.pausing, paused.paused) == (False, NOON + 40)
+    lifted = fold(fold(asked, Unpaused(NOON + 35)), turn("tester"))
+    assert (lifted.pausing, lifted.paused) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "most"),
+    [("MAX_ROUNDS", "12", 12), ("MAX_ROUNDS", "many", 8), ("POLL_SECONDS", "2", 8)],
+)
+def test_a_person_may_change_how_many_rounds_there_are(name: str, value: str, most: int) -> None:
+    assert fold(WORKING, SettingChanged(NOON, name, value, "8")).max_rounds == most
 
 
 def test_the_end_of_a_run_is_known() -> None:

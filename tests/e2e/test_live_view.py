@@ -1,6 +1,7 @@
 """The live view of a real run: in the terminal that watches it."""
 
 import os
+import select
 import signal
 import subprocess
 
@@ -11,14 +12,15 @@ from tests.e2e.runs import at, prepare, rule, running, script
 
 pytestmark = pytest.mark.tmux
 
-# It asks after it has run its command, so that both can be seen for as long as it takes.
+# It does not end, so that what it did can be seen for as long as it takes.
 ACTS = rule("programmer", run='[["true"]]', misbehave="{ hang = true }")
 ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
+PATIENCE = 60.0
 SHOW_CURSOR = "\x1b[?25h"
 
 
 class Terminal:
-    """A terminal in which a run is watched."""
+    """A terminal in which a run is watched; nobody has told it how large it is."""
 
     def __init__(self, machine: Machine) -> None:
         self._ours, theirs = os.openpty()
@@ -36,6 +38,7 @@ class Terminal:
     def until(self, words: str) -> None:
         """Read until something is shown."""
         while words not in self.text:
+            assert select.select([self._ours], [], [], PATIENCE)[0], self.text
             self.text += os.read(self._ours, 65536).decode(errors="replace")
 
     def rest(self) -> str:

@@ -47,6 +47,7 @@ TESTS = {
     "pipeline/flow_file.py": "pipeline/test_flow_file.py",
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
+    "pipeline/missing.py": "pipeline/test_missing.py",
     "pipeline/steering.py": "pipeline/test_steering.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
     "pipeline/front_matter.py": "pipeline/test_front_matter.py",
@@ -89,6 +90,8 @@ TESTS = {
     "cli/printable.py": "cli/test_printable.py",
     "cli/proposals.py": "cli/test_proposals.py",
     "cli/remarks.py": "cli/test_remarks.py",
+    "cli/dry_run.py": "cli/test_runs.py",
+    "cli/markdown.py": "cli/test_report.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.

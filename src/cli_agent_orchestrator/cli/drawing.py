@@ -8,7 +8,7 @@
         tester             codex        ready
       programmer: Bash: make test
       ✗ 1.1 analyst_review REVISE: the summary does not say where the rounding is done
-      cao attach programmer · cao hint k3f9 TEXT · cao pause k3f9
+      cao attach k3f9/programmer · cao hint k3f9 TEXT · cao pause k3f9
 
 Where rows are few, those that matter least are left out. What happens now comes before what a
 person can do about it, and that before what has been. What has been takes no row beyond the middle
@@ -171,6 +171,8 @@ def _present(picture: Picture, now: float) -> Iterator[Row]:
         left = clock_face(picture.countdown.until - now)
         then = _words(picture.countdown.then)
         yield Row(Need.ALERT, Text(f"  ! at rest without its file; {then} in {left}", "yellow"))
+    if picture.pausing:
+        yield Row(Need.ALERT, Text("  ! pauses after this turn", "yellow"))
     if picture.paused is not None:
         waited = clock_face(now - picture.paused)
         yield Row(Need.ALERT, Text(f"  ! paused for {waited}", "bold yellow"))
@@ -198,10 +200,12 @@ def _commands(picture: Picture) -> list[str]:
     run = one_line(picture.run.rpartition("-")[2])
     typed = []
     if agent is not None and agent.terminal_id and picture.question is None:
-        typed.append(f"{one_line(picture.attach_prefix)}cao attach {one_line(agent.terminal_id)}")
+        terminal = one_line(f"{run}/{agent.role}" if run else agent.terminal_id)
+        typed.append(f"{one_line(picture.attach_prefix)}cao attach {terminal}")
     if run and picture.round:
         typed.append(f"cao hint {run} TEXT")
-        typed.append(f"cao {'pause' if picture.paused is None else 'resume'} {run}")
+        held = picture.pausing or picture.paused is not None
+        typed.append(f"cao {'resume' if held else 'pause'} {run}")
         if picture.is_review:
             typed.append(f"cao skip {run}")
     return typed

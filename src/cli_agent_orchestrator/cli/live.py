@@ -129,14 +129,20 @@ class LiveView:
     def _show(self, line: Text | None = None) -> None:
         """Write a line, if there is one, and the picture below it, in one go."""
         with self._writing:
-            # LINES and COLUMNS, which would count more, may be those of another terminal.
-            with suppress(OSError):
-                self._console.size = os.get_terminal_size(self._console.file.fileno())
+            self._take_size()
             above = "" if line is None else self._rendered(line)
             rows = self._rows()
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
             self._write(f"{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
+
+    def _take_size(self) -> None:
+        """Note how large the terminal is now; one that nobody has told its size says 0."""
+        # LINES and COLUMNS, which would count more, may be those of another terminal.
+        with suppress(OSError):
+            size = os.get_terminal_size(self._console.file.fileno())
+            if size.columns and size.lines:
+                self._console.size = size
 
     def _rows(self) -> list[Text]:
         width, height = self._console.size

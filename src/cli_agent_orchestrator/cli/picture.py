@@ -18,12 +18,14 @@ from cli_agent_orchestrator.events import (
     CheckEnded,
     EventKind,
     HandoffEvent,
+    PauseAsked,
     Paused,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -63,7 +65,10 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
 }
 OUTCOMES_AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
 """Outcomes of which people want to know why."""
-OUTCOMES_FOR = ("approved", "passed", "cleared")
+OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
+MAX_ROUNDS = "MAX_ROUNDS"
+DIGITS = 9
+"""Of a number that somebody may have written; no limit has more."""
 DELAY_GOES_ON = (EventKind.DELAYED, EventKind.STATUS, EventKind.ACTION)
 """Kinds of events that do not end a delay."""
 
@@ -158,6 +163,8 @@ class Picture:
     countdown: Countdown | None = None
     paused: float | None = None
     """Since when it is paused."""
+    pausing: bool = False
+    """Is it to pause after the present turn?"""
     reasons: tuple[Reason, ...] = ()
     final_status: str = ""
     """How it ended; empty as long as it goes on."""
@@ -199,10 +206,10 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
             return _follow(picture, event)
         case ServerChosen():
             return replace(picture, attach_prefix=event.attach_prefix)
-        case Paused():
-            return replace(picture, paused=event.at)
-        case Unpaused():
-            return replace(picture, paused=None)
+        case PauseAsked() | Paused() | Unpaused():
+            return _pause(picture, event)
+        case SettingChanged(name=name, value=value) if name == MAX_ROUNDS and value.isdecimal():
+            return replace(picture, max_rounds=int(value[:DIGITS]))
         case RunEnded():
             return replace(_rest(picture), starting=(), final_status=event.final_status)
     return picture
@@ -226,6 +233,13 @@ def _opened(before: Picture, event: RunOpened) -> Picture:
         max_rounds=before.max_rounds,
         reasons=before.reasons,
     )
+
+
+def _pause(picture: Picture, event: PauseAsked | Paused | Unpaused) -> Picture:
+    paused = event.at if isinstance(event, Paused) else picture.paused
+    if isinstance(event, Unpaused):
+        paused = None
+    return replace(picture, paused=paused, pausing=isinstance(event, PauseAsked))
 
 
 def _start(picture: Picture, event: AgentsStarting | AgentStarted | RunBegan) -> Picture:

@@ -1,6 +1,7 @@
 """Asks something of a run under way, and learns what the run says to it."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -136,6 +137,7 @@ class _Answers:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._reader = EventReader(folder)
+        self._unread: deque[RunEvent] = deque()
         for _ in self._reader.read():
             pass  # what it told before is no answer
 
@@ -157,5 +159,7 @@ class _Answers:
         waker = Waker()
         with watch_file(self._folder.path / EVENTS_FILE, waker.wake):
             while (left := deadline - time.monotonic()) > 0:
-                yield from self._reader.read()
+                self._unread.extend(self._reader.read())
+                while self._unread:
+                    yield self._unread.popleft()
                 waker.wait(left)
