@@ -96,7 +96,7 @@ def test_a_fault_in_a_flow_file_is_named_and_nothing_is_started(ready: Machine) 
     assert "bad.toml, line 10: unknown role `nobody`; expected" in done.stderr
     unknown = ready.cao("run", "task.md", "--flow", "lop")
     assert unknown.returncode == 2
-    assert "unknown flow 'lop'; there are: loop, pair, solo" in unknown.stderr
+    assert "unknown flow 'lop' (did you mean loop?); there are: loop, pair, solo" in unknown.stderr
 
 
 @pytest.mark.parametrize("own", ["config", "project"])
