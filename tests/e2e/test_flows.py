@@ -48,6 +48,8 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
     (ended,) = [event for event in events if event["type"] == "check_ended"]
     assert (ended["stage"], ended["outcome"]) == ("gate", "passed")
     assert set(state_of(ready)["terminals"]) == {"programmer", "peer_programmer"}
+    (listed,) = json.loads(ready.cao("runs", "--json").stdout)
+    assert listed["flow"] == "pair"
 
 
 def test_a_gate_that_fails_is_told_in_the_next_round_and_the_run_can_be_reported(
