@@ -24,6 +24,7 @@ from cli_agent_orchestrator.events import (
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -199,10 +200,10 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
             return _follow(picture, event)
         case ServerChosen():
             return replace(picture, attach_prefix=event.attach_prefix)
-        case Paused():
-            return replace(picture, paused=event.at)
-        case Unpaused():
-            return replace(picture, paused=None)
+        case Paused() | Unpaused():
+            return replace(picture, paused=event.at if isinstance(event, Paused) else None)
+        case SettingChanged(name="MAX_ROUNDS") if event.value.isdecimal():
+            return replace(picture, max_rounds=int(event.value))
         case RunEnded():
             return replace(_rest(picture), starting=(), final_status=event.final_status)
     return picture
