@@ -118,7 +118,7 @@ def is_whole(lines: list[str]) -> bool:
 
 def is_cut(lines: list[str]) -> bool:
     rows = block(lines)
-    return len(rows) == 11 and all(row.endswith("…") for row in rows[1:-1])
+    return len(rows) == 11 and all(row.endswith("…") for row in rows[6:-1])
 
 
 def is_cut_and_low(lines: list[str]) -> bool:
