@@ -349,7 +349,9 @@ class Handoff:
             case FileMissing(seconds):
                 raise NoResponseFile(
                     f"{watch.agent} has been at rest for {seconds:.0f} s without writing "
-                    f"{watch.view.path}; {attach}, then resume"
+                    f"{watch.view.path}; {attach}. `cao resume` asks for it again, `cao run "
+                    "--no-strict-file-handoff` takes the agent's last answer, and a review can be "
+                    "skipped with `cao skip` once the run is resumed"
                 )
             case TimeOut(seconds):
                 raise HandoffTimeout(
