@@ -52,7 +52,7 @@ class TestVerdicts:
         done = machine.cao("run", "task.md", "--max-rounds", "1")
         assert done.returncode == 1, done.stdout + done.stderr
         assert state_of(machine)["final_status"] == "FAIL"
-        assert "all 1 rounds are used up" in done.stdout
+        assert "the only round is used up" in done.stdout
 
     def test_environment_variables_alone_are_enough(self, machine: Machine) -> None:
         prepare(machine, script())

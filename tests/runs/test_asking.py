@@ -77,7 +77,7 @@ def test_a_setting_is_checked(change: Set) -> None:
         ),
         (
             SettingChanged(1.0, "MAX_ROUNDS", "3", "8"),
-            Asked(True, "Max_rounds is 3 now; it was 8. It counts from the next turn on."),
+            Asked(True, "max_rounds is 3 now; it was 8. It counts from the next turn on."),
         ),
         (
             ReviewSkipped(1.0, "analyst_review", 1, 2),
