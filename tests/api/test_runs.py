@@ -262,6 +262,7 @@ class TestStart:
         [
             ({"wd": "relative"}, 400),
             ({"wd": "/nonexistent"}, 400),
+            ({"wd": "/" + "x" * 256}, 400),
             ({"settings": {"PATH": "/x"}}, 400),
             ({"settings": {"MAX_ROUNDS": 3}}, 422),
             ({"wd": None}, 422),
