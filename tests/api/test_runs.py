@@ -242,8 +242,9 @@ class TestStart:
         body = {
             "wd": str(rig.project),
             "task": "do it",
-            "settings": {"MAX_ROUNDS": "3"},
+            "settings": {"MAX_ROUNDS": "3", "WD": "/elsewhere"},
             "resume": False,
+            "replace_terminals": True,
         }
         answer = http.post("/runs", json=body)
         assert answer.status_code == 201, answer.text
@@ -256,6 +257,7 @@ class TestStart:
             "MAX_ROUNDS": "3",
             "RESUME": "0",
         }
+        assert request.replace_terminals
 
     @pytest.mark.parametrize(
         ("change", "code"),

@@ -1,7 +1,6 @@
 """`cao run` with real processes, real terminals and the packaged agents."""
 
 import json
-import os
 import shutil
 import signal
 import time
@@ -28,6 +27,8 @@ from tests.e2e.runs import (
 )
 
 pytestmark = pytest.mark.tmux
+
+LOOK_SECONDS = 0.05
 
 
 def agents_left(machine: Machine) -> set[str]:
@@ -376,4 +377,4 @@ def wait_for_window(machine: Machine) -> None:
     deadline = time.monotonic() + 60
     while not agents_left(machine):
         assert time.monotonic() < deadline
-        os.sched_yield()
+        time.sleep(LOOK_SECONDS)
