@@ -208,7 +208,7 @@ class TestStop:
         assert (listed["status"], listed["terminals"]) == ("stopped", {})
         assert alive_agents(machine) == []
         assert "was stopped" in refused(machine, "stop", listed["id"])
-        done(machine, "resume", "--detach", "--replace-terminals")
+        done(machine, "resume", "--detach")
         watch_and_answer(machine)
         assert runs_of(machine)[0]["status"] == "PASS"
         assert state_of(machine)["final_status"] == "PASS"

@@ -67,13 +67,13 @@ def resume(
     """Let RUN go on: lift its pause, or start it again where it was interrupted.
 
     A run that was stopped, killed or ended by an error goes on in its own folder, with its own
-    task and settings, as `cao run --resume` would do there. Without RUN it is the last run of this
-    folder, or the one that is paused.
+    task and settings, as `cao run --resume` would do there; after `cao stop`, which ends the
+    agents, with new ones. Without RUN it is the last run of this folder, or the one that is paused.
 
     \b
     cao resume
     cao resume k3f9 --detach
-    cao resume k3f9 --replace-terminals      # after `cao stop`, which ends the agents
+    cao resume k3f9 --replace-terminals      # new agents for those that are lost
     """
     state = state_folder(os.environ)
     found = choose_run_to_resume(list_runs(state), run, _here())
@@ -87,7 +87,8 @@ def resume(
         from cli_agent_orchestrator.runs.asking import options_to_resume
 
     options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
-    start(options, None, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+    anew = replace_terminals or not found.has_agents
+    start(options, None, as_json=as_json, detach=detach, replace_terminals=anew)
 
 
 @click.command()
@@ -151,7 +152,7 @@ def skip(run: str | None) -> None:
 def stop_run(run: RunSummary) -> None:
     """End a run and its agents."""
     steer(run, Stop())
-    click.echo(f"Resume it with new agents: cao resume {run.id} --replace-terminals")
+    click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
 def steer(run: RunSummary, wish: Wish) -> None:

@@ -42,6 +42,11 @@ class RunSummary:
         return self.status.is_open
 
     @property
+    def has_agents(self) -> bool:
+        """Are its agents there? A run that is stopped by `cao stop` ends them."""
+        return bool(self.terminals)
+
+    @property
     def label(self) -> str:
         return f"{self.id} ({self.status}, {self.wd or 'folder unknown'})"
 

@@ -83,7 +83,8 @@ class RunService:
         folder, _ = self._find(name)
         run, wish = summary_of(folder), demand_wish(wanted)
         if isinstance(wish, Unpause) and not run.is_live:
-            request = LaunchRequest(options_to_resume(run, folder))
+            options = options_to_resume(run, folder)
+            request = LaunchRequest(options, replace_terminals=not run.has_agents)
             self.launcher.launch(request, Path(run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)
