@@ -185,7 +185,7 @@ class TestSet:
             assert "max_review_cycles" in refused(machine, "set", "provider=codex")
             assert "whole number" in refused(machine, "set", "max_rounds=none")
             assert "NAME=VALUE" in refused(machine, "set", "max_rounds")
-            assert "Max_rounds is 2 now; it was 1" in done(machine, "set", "max_rounds=2")
+            assert "max_rounds is 2 now; it was 1" in done(machine, "set", "max_rounds=2")
             answer(machine, "analyst")
             run.until(at("waiting_for_person", "analyst", round=2))
             answer(machine, "analyst")
