@@ -21,6 +21,7 @@ class Asked:
     query: dict[str, str]
     body: bytes
     authorization: str | None
+    host: str | None
 
 
 @dataclass
@@ -72,7 +73,8 @@ def third_party(port: int = 0) -> Iterator[ThirdParty]:
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             token = self.headers.get("Authorization")
-            code, content = state.answer(Asked(self.command, address.path, query, body, token))
+            asked = Asked(self.command, address.path, query, body, token, self.headers.get("Host"))
+            code, content = state.answer(asked)
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

@@ -1,6 +1,7 @@
 """The routes of runs: what the run folders hold, and how runs are started."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -36,7 +37,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     tell_nobody,
 )
-from cli_agent_orchestrator.layout import CONTROL_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.layout import CONTROL_FILE, EVENTS_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.asks import (
     Ask,
     Heard,
@@ -235,6 +236,18 @@ class TestEvents:
             rig.happen(EVENTS[0])
             with http.stream("GET", f"/runs/{RUN}/events") as answer:
                 assert next(sse(answer.iter_lines()))["type"] == "run_began"
+            for thread in threading.enumerate():
+                if thread.name == "run-events":
+                    thread.join(WAIT_SECONDS)
+                    assert not thread.is_alive()
+
+    def test_only_its_head_cannot_be_asked_for(self, http: httpx.Client) -> None:
+        assert http.head(f"/runs/{RUN}/events").status_code == 405
+
+    def test_a_log_that_cannot_be_read_ends_it(self, rig: Rig, http: httpx.Client) -> None:
+        (rig.folder.path / EVENTS_FILE).symlink_to("/etc/passwd")
+        answer = http.get(f"/runs/{RUN}/events")
+        assert (answer.status_code, answer.text) == (200, "")
 
 
 class TestStart:

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from cli_agent_orchestrator.cli.markdown import without_places
 from cli_agent_orchestrator.cli.report import report, report_of_record
-from cli_agent_orchestrator.errors import RunError, StateError
+from cli_agent_orchestrator.errors import RunError, StateError, UsageError
 from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.runs.journal import Journal
@@ -163,6 +163,24 @@ def test_no_path_of_the_machine_is_told(rig: Rig) -> None:
     assert "- test_a.py and .: fine" in page
     assert f"- Folder: {rig.folder.name}" in page
     assert f"- State: {STATE_FILE}" in page
+
+
+def test_no_path_of_the_machine_is_told_in_what_stayed_open(rig: Rig) -> None:
+    rig.server.answer = lambda asked: (
+        f"REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- {rig.folder}/a.py has no test"
+        if asked.role == "programmer_review"
+        else agree(asked)
+    )
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert "## Still open after the last cycle" in page
+    assert str(rig.folder) not in page
+
+
+def test_a_run_that_is_named_is_in_no_other_folder(tmp_path: Path) -> None:
+    error = printed(tmp_path, "k3f9").exception
+    assert isinstance(error, UsageError)
+    assert "leave out --wd" in str(error)
 
 
 def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from cli_agent_orchestrator.address import Found
@@ -72,6 +73,52 @@ def test_after_a_longer_one_requests_go_to_the_successor_with_its_token(
             client.health()
         assert client.health()["service"] == "theirs"
     assert successor.asked[0].authorization == "Bearer its token"
+    assert successor.asked[0].host == successor.url.removeprefix("http://")
+
+
+def test_an_absence_that_is_over_does_not_count(successor: ThirdParty) -> None:
+    clock, answers = FakeClock(), iter([False, True, False])
+    failover = FailoverTransport(never, lambda: next(answers), clock)
+    # Each request over a connection of its own, which must be proved.
+    with httpx.Client(transport=failover, headers={"Connection": "close"}) as client:
+        with pytest.raises(httpx.ConnectError):
+            client.get(f"{successor.url}/health")
+        clock.time += ABSENCE_SECONDS
+        assert client.get(f"{successor.url}/health").is_success
+        with pytest.raises(httpx.ConnectError):
+            client.get(f"{successor.url}/health")
+
+
+def test_a_server_of_its_own_is_not_succeeded_again() -> None:
+    clock = FakeClock()
+    starts: list[str] = []
+
+    def start() -> Found:
+        starts.append("started")
+        return Found(lost_server(), None, "its own")
+
+    with ApiClient(lost_server(), transport=FailoverTransport(start, absent, clock)) as client:
+        for _ in range(5):
+            with pytest.raises(ApiUnreachable):
+                client.health()
+            clock.time += ABSENCE_SECONDS
+    assert starts == ["started"]
+
+
+def test_a_successor_that_cannot_be_started_is_not_tried_with_every_request() -> None:
+    clock = FakeClock()
+    tries: list[str] = []
+
+    def start() -> Found:
+        tries.append("tried")
+        raise ServerConflict("the state folder is in use")
+
+    with ApiClient(lost_server(), transport=FailoverTransport(start, absent, clock)) as client:
+        for seconds in (ABSENCE_SECONDS, 0, 0, ABSENCE_SECONDS, 0):
+            with pytest.raises(ApiUnreachable):
+                client.health()
+            clock.time += seconds
+    assert tries == ["tried"] * 2
 
 
 def test_a_successor_that_cannot_be_started_is_tried_again(successor: ThirdParty) -> None:

@@ -195,6 +195,15 @@ class TestSet:
         assert event == SettingChanged(AT, "MAX_ROUNDS", "3", "12", "ask-1")
         assert acts(again) == ["max_rounds is 12 now; it was 8", "max_rounds is 3 now; it was 12"]
 
+    def test_it_changes_nothing_else(self) -> None:
+        after, _ = grant(new_state(), asked(Set("max_rounds", "12")), AT)
+        again, _ = grant(after, asked(Set("max_review_cycles", "5")), AT)
+        assert again.progress.settings == {
+            **after.progress.settings,
+            "MAX_ROUNDS": "12",
+            "MAX_REVIEW_CYCLES": "5",
+        }
+
     @pytest.mark.parametrize("name", ["gate", "wd", "provider", "flow", "agent_permissions", "x"])
     def test_others_cannot_change(self, name: str) -> None:
         declined(new_state(), Set(name, "1"), "max_rounds")

@@ -114,10 +114,12 @@ def test_what_people_ask_for_meanwhile_is_heeded_and_it_goes_on(tmp_path: Path) 
 
     def ask_when_it_has_begun() -> None:
         (tmp_path / "begun").read_text(encoding="utf-8")
-        assert heeded.acquire(timeout=60)
-        gate.wake()
-        assert heeded.acquire(timeout=60)
-        os.write(going, b"go\n")
+        try:
+            assert heeded.acquire(timeout=60)
+            gate.wake()
+            assert heeded.acquire(timeout=60)
+        finally:
+            os.write(going, b"go\n")
 
     asker = threading.Thread(target=ask_when_it_has_begun)
     asker.start()

@@ -33,7 +33,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
 )
 from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.pipeline.asks import (
     Ask,
     Heard,
@@ -468,6 +468,25 @@ class TestBadDays:
         first, again = rig.server.prompts_to("tester")
         assert again == AGAIN + first
 
+    def test_that_a_turn_failed_says_nothing_if_its_prompt_was_not_seen_to_arrive(
+        self, tmp_path: Path
+    ) -> None:
+        class Unsure(FakeServer):
+            def send_input(
+                self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+            ) -> Delivery:
+                super().send_input(terminal_id, message, idempotency_key=idempotency_key)
+                return Delivery(False, "nothing was seen")
+
+        rig = Rig(tmp_path, Unsure(answer=lambda _: None))
+        state = rig.begin()
+        rig.server.statuses["system_analyst-1"] = TerminalStatus.ERROR
+        with pytest.raises(HandoffError, match="error state"):
+            rig.run(state)
+        in_flight = rig.saved().progress.in_flight
+        assert in_flight is not None
+        assert in_flight.sent is Sent.MAYBE
+
     @pytest.mark.parametrize(
         "verdict",
         [
@@ -793,6 +812,7 @@ class TestAsks:
         assert (ended[1].outcome, ended[1].archive) == ("skipped", "")
         journal = Journal(rig.files(final).kept).read()
         assert journal[1].outcome == "skipped by a person; it counts as approved"
+        assert rig.saved().progress.heard == 10
 
     def test_without_a_review_that_is_said(self, rig: Rig) -> None:
         state = rig.begin()
@@ -810,6 +830,17 @@ class TestAsks:
             runner.run(state)
         assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
         assert rig.saved().progress.settings["MIN_REVIEW_CYCLES_BEFORE_APPROVAL"] == "1"
+
+    def test_a_time_limit_can_be_changed(self, rig: Rig) -> None:
+        state = rig.begin()
+        rig.server.answer = lambda _: None
+        rig.server.statuses["system_analyst-1"] = TerminalStatus.PROCESSING
+        began = rig.clock.time
+        with rig.runner(state) as runner:
+            runner.hear(asked(Set("response_timeout", "60"), 10))
+            with pytest.raises(HandoffTimeout):
+                runner.run(state)
+        assert rig.clock.time < began + 120
 
     def test_a_setting_that_cannot_change_is_refused_with_those_that_can(self, rig: Rig) -> None:
         state = rig.begin()
