@@ -88,6 +88,7 @@ PURE = [
     "cli/markdown.py",
     "cli/picture.py",
     "cli/drawing.py",
+    "cli/keys.py",
     "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {
