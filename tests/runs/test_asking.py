@@ -1,6 +1,7 @@
 """What can be asked of a run, and what its answers mean."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -16,8 +17,9 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
+from cli_agent_orchestrator.layout import CONTROL_FILE
 from cli_agent_orchestrator.pipeline.asks import Hint, Pause, Set, Skip, Stop, Wish
-from cli_agent_orchestrator.runs.asking import QUEUED, Asked, check_wish, read_answer
+from cli_agent_orchestrator.runs.asking import QUEUED, Asked, check_wish, pass_on, read_answer
 from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.runs.run_record import RunStatus
 
@@ -56,6 +58,19 @@ def test_a_role_that_is_not_in_the_run_is_named_with_those_that_are() -> None:
     with pytest.raises(UnknownName, match="analyst"):
         check_wish(RUN, Hint("cook", "x"))
     check_wish(replace(RUN, providers={}), Hint("cook", "x"))  # the run itself will say
+
+
+def test_what_keys_wish_is_not_passed_on_to_a_run_that_is_over_or_to_another_folder(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "runs" / RUN.id
+    folder.mkdir(parents=True)
+    with pytest.raises(NotSteerable, match="process is gone"):
+        pass_on(tmp_path, RUN.id, Pause())
+    for name in ("", "..", f"../runs/{RUN.id}"):
+        with pytest.raises(NotSteerable, match="no ID"):
+            pass_on(tmp_path, name, Pause())
+    assert not (folder / CONTROL_FILE).exists()
 
 
 @pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])

@@ -64,8 +64,9 @@ class Interrupts:
     def _note(self, number: int, frame: FrameType | None) -> None:
         # Not by way of Python's files, which may be in use at this very moment.
         if self.noted is not None and number == signal.SIGINT:
-            _write(1, ERASE_BLOCK + SHOW_CURSOR if os.isatty(1) else "")
-            put_back(self._terminal)
+            if os.isatty(1):
+                _write(1, ERASE_BLOCK + SHOW_CURSOR)
+                put_back(self._terminal)
             os._exit(128 + number)
         if self.noted is None:
             self.noted = number

@@ -63,6 +63,7 @@ class Keyboard:
         # A signal handler may set the terminal while this very thread does.
         self._setting = threading.RLock()
         self._over = False
+        self._is_lost = False
         self._woken, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._listen, name="keys", daemon=True)
         # Any: what `signal.signal` returns
@@ -71,7 +72,7 @@ class Keyboard:
     @property
     def is_on(self) -> bool:
         """Are keys read at present?"""
-        return self._before is not None
+        return self._before is not None and not self._is_lost
 
     def __enter__(self) -> Self:
         if os.isatty(INPUT):
@@ -83,26 +84,28 @@ class Keyboard:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
         self._over = True
         self._give_back()
         self._thread.join()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
         os.close(self._woken)
         os.close(self._wake)
 
     def _take(self) -> None:
         """Have keys reported as they are pressed, and not shown; Ctrl-C and Ctrl-Z stay signals."""
         with self._setting:
-            before = terminal_settings()
-            if before is None or self._before is not None:
+            now = terminal_settings()
+            if now is None or self._over:
                 return
+            # Who was stopped at once has not given it back; what is set now is then another's.
+            before = self._before or now
             wanted = [*before]
             wanted[LOCAL_MODES] &= ~(termios.ICANON | termios.ECHO)
             wanted[CONTROL_CHARACTERS] = [*before[CONTROL_CHARACTERS]]
             wanted[CONTROL_CHARACTERS][termios.VMIN] = 1
             wanted[CONTROL_CHARACTERS][termios.VTIME] = 0
-            self._before = before
+            self._before, self._is_lost = before, False
             with suppress(termios.error, OSError):
                 # What was typed before anybody could know what keys do presses none.
                 termios.tcflush(INPUT, termios.TCIFLUSH)
@@ -142,11 +145,11 @@ class Keyboard:
     def _read(self) -> bytes:
         """Return what was pressed; a terminal that is not ours or is gone is left alone."""
         with self._setting:
+            # Looked at once more, as it may just have been given back.
+            if not self.is_on or not select.select([INPUT], [], [], 0)[0]:
+                return b""
+            data = b""
             with suppress(OSError):
-                # Looked at once more, as it may just have been given back.
-                is_there = self.is_on and is_foreground() and select.select([INPUT], [], [], 0)[0]
-                data = os.read(INPUT, LARGEST_PIECE) if is_there else b""
-                if data:
-                    return data
-            self._before = None
-            return b""
+                data = os.read(INPUT, LARGEST_PIECE) if is_foreground() else b""
+            self._is_lost = not data
+            return data
