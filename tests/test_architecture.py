@@ -29,6 +29,7 @@ SHARED = {
     "exit_codes",
     "file_watch",
     "retry",
+    "toml_text",
     "__init__",
 }
 ALLOWED = {
@@ -61,6 +62,7 @@ ALLOWED = {
     "exit_codes": set(),
     "file_watch": set(),
     "retry": set(),
+    "toml_text": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
 }
@@ -71,6 +73,7 @@ PURE = [
     "layout.py",
     "events.py",
     "retry.py",
+    "toml_text.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",

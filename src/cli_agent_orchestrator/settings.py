@@ -8,7 +8,6 @@ the documentation.
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,6 +26,7 @@ from cli_agent_orchestrator.config import (
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
+from cli_agent_orchestrator.toml_text import read_toml
 
 SETTINGS_FILE = "cao.toml"
 PREFIX = "CAO_"
@@ -407,7 +407,7 @@ def read_settings_file(path: Path) -> dict[str, str]:
 
 def _parse(data: bytes, path: Path) -> dict[str, str]:
     try:
-        table = tomllib.loads(data.decode("utf-8-sig"))
+        table = read_toml(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
     return flatten_settings(table, path)

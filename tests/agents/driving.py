@@ -331,7 +331,8 @@ class Driven:
 
     async def _listen(self) -> None:
         async for event in self.service.subscribe():
-            if event.terminal_id == self.terminal.id:
+            # What an agent says that it does is no news about its status.
+            if event.terminal_id == self.terminal.id and event.kind != "action":
                 now = time.monotonic()
                 self.seen.append(Seen(event.status, event.reason, now, event.kind))
                 self._news.set()

@@ -242,8 +242,9 @@ class TestStart:
         body = {
             "wd": str(rig.project),
             "task": "do it",
-            "settings": {"MAX_ROUNDS": "3"},
+            "settings": {"MAX_ROUNDS": "3", "WD": "/elsewhere"},
             "resume": False,
+            "replace_terminals": True,
         }
         answer = http.post("/runs", json=body)
         assert answer.status_code == 201, answer.text
@@ -256,12 +257,14 @@ class TestStart:
             "MAX_ROUNDS": "3",
             "RESUME": "0",
         }
+        assert request.replace_terminals
 
     @pytest.mark.parametrize(
         ("change", "code"),
         [
             ({"wd": "relative"}, 400),
             ({"wd": "/nonexistent"}, 400),
+            ({"wd": "/" + "x" * 256}, 400),
             ({"settings": {"PATH": "/x"}}, 400),
             ({"settings": {"MAX_ROUNDS": 3}}, 422),
             ({"wd": None}, 422),

@@ -60,6 +60,17 @@ def test_a_run_in_full() -> None:
     ]
 
 
+def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
+    assert drawn(*a_whole_run(), on=replace(ROOMY, width=40))[1:4] == [
+        "  ▶ analyst            working    1:00",
+        "  ✗ analyst_review     sent back  1:15",
+        "    programmer         ready",
+    ]
+    widest = "  ✗ analyst_review     claude_code  sent back  1:15"
+    assert widest in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest) + 1))
+    assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
+
+
 def test_agents_that_start_are_counted() -> None:
     rows = drawn(OPENED, STARTING, started("analyst"), started("tester"))
     assert rows[0] == "▶ Starting 3 of 5   total 1:10"

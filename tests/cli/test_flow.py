@@ -101,6 +101,18 @@ def test_a_flow_is_shown(tmp_path: Path) -> None:
     assert cao(tmp_path, "show", "pair", "--svg").startswith("<svg ")
 
 
+def test_nothing_in_a_picture_controls_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = TEXT.replace('description = "', 'description = "a\\u001b]0;b\\u0007c ')
+    path.write_text(text, encoding="utf-8")
+    (tmp_path / "mine").mkdir()
+    for role, text in TEMPLATES.items():
+        (tmp_path / "mine" / f"{role}.md").write_text(text, encoding="utf-8")
+    picture = cao(tmp_path, "show", str(path), "--svg")
+    assert "a�]0;b�c" in picture
+    ElementTree.fromstring(picture)
+
+
 def test_a_fault_is_told_before_anything_is_started(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(TEXT.replace('"user"', '"nobody"'), encoding="utf-8")

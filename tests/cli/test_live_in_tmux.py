@@ -48,14 +48,34 @@ print("the prompt of the shell")
 sys.stdin.read()
 """
 
+NOTE_WHEN_NARROW = """
+import os
+import time
+from pathlib import Path
+
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
+from cli_agent_orchestrator.events import RunBegan, TurnBegan, Warned
+
+AGENTS = {role: "an agent" for role in ("analyst", "analyst_review", "programmer", "tester")}
+
+with LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
+    view.tell(RunBegan(0, "s", {}, AGENTS, "/p", max_rounds=8))
+    view.tell(TurnBegan(0, "analyst", 1, 1, 4, "0badcafe", "an agent"))
+    while os.get_terminal_size().columns != 40:
+        time.sleep(0.05)
+    view.tell(Warned(0, "note " + "word " * 12 + "done"))
+    time.sleep(600)
+"""
+
 
 class Pane:
     """A program in a window of a tmux server of its own."""
 
-    def __init__(self, folder: Path, width: int, blank_lines: int) -> None:
+    def __init__(self, folder: Path, width: int, blank_lines: int, text: str = PROGRAM) -> None:
         self._socket = str(folder / "socket")
         program = folder / "program.py"
-        program.write_text(PROGRAM, encoding="utf-8")
+        program.write_text(text, encoding="utf-8")
         command = (sys.executable, str(program), str(blank_lines))
         env = {name: value for name, value in os.environ.items() if name != "TMUX"}
         # What an outer terminal has left there says nothing about this one.
@@ -119,7 +139,7 @@ def is_whole(lines: list[str]) -> bool:
 
 def is_cut(lines: list[str]) -> bool:
     rows = block(lines)
-    return len(rows) == 11 and all(row.endswith("…") for row in rows[1:-1])
+    return len(rows) == 11 and all(row.endswith("…") for row in rows[6:-1])
 
 
 def is_cut_and_low(lines: list[str]) -> bool:
@@ -157,6 +177,21 @@ def test_a_terminal_with_room_below_the_block_may_be_resized_too() -> None:
             pane.resize(width, 30)
             pane.until(is_whole)
             pane.until(is_clean, joined=True)
+
+
+def test_a_line_from_a_narrow_terminal_is_whole_when_it_becomes_wide() -> None:
+    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
+        pane = Pane(Path(folder), 80, 0, NOTE_WHEN_NARROW)
+        try:
+            pane.until(lambda lines: len(block(lines)) == 6)
+            pane.resize(40, 12)
+            pane.until(lambda lines: "done" in lines[-7])
+            pane.resize(120, 30)
+            pane.until(lambda lines: len(block(lines)) == 6 and "an agent" in lines[-2])
+            assert pane.lines()[-7].endswith("word done")
+            assert pane.lines()[-9].endswith("note word word word")
+        finally:
+            pane.tmux("kill-server")
 
 
 def test_a_terminal_that_is_lower_than_the_block_shows_its_beginning(pane: Pane) -> None:

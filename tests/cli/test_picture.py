@@ -80,6 +80,13 @@ def test_a_run_that_has_begun_starts_nobody_and_knows_its_rounds() -> None:
     assert (picture.max_rounds, picture.run) == (8, RUN)
 
 
+def test_rounds_that_a_person_changes_are_known() -> None:
+    picture = seen(OPENED, BEGAN, SettingChanged(NOON, "MAX_ROUNDS", "12", "8"))
+    assert picture.max_rounds == 12
+    assert fold(picture, SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")).max_rounds == 12
+    assert fold(picture, SettingChanged(NOON, "MAX_ROUNDS", "many", "12")).max_rounds == 12
+
+
 def test_a_turn_says_who_where_and_since_when() -> None:
     picture = seen(OPENED, BEGAN, turn("analyst", 2, 3))
     assert (picture.present, picture.round, picture.cycle) == ("analyst", 2, 3)

@@ -166,6 +166,7 @@ class TestWords:
 
     def test_the_beginning_says_how_many_rounds_there_may_be(self) -> None:
         assert "Up to 8 rounds. Everything" in told(replace(RUN_BEGAN, max_rounds=8))
+        assert "Up to 1 round. Everything" in told(replace(RUN_BEGAN, max_rounds=1))
 
     @pytest.mark.parametrize(
         ("outcome", "tone"),

@@ -48,6 +48,8 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
     (ended,) = [event for event in events if event["type"] == "check_ended"]
     assert (ended["stage"], ended["outcome"]) == ("gate", "passed")
     assert set(state_of(ready)["terminals"]) == {"programmer", "peer_programmer"}
+    (listed,) = json.loads(ready.cao("runs", "--json").stdout)
+    assert listed["flow"] == "pair"
 
 
 def test_a_gate_that_fails_is_told_in_the_next_round_and_the_run_can_be_reported(
@@ -96,7 +98,7 @@ def test_a_fault_in_a_flow_file_is_named_and_nothing_is_started(ready: Machine) 
     assert "bad.toml, line 10: unknown role `nobody`; expected" in done.stderr
     unknown = ready.cao("run", "task.md", "--flow", "lop")
     assert unknown.returncode == 2
-    assert "unknown flow 'lop'; there are: loop, pair, solo" in unknown.stderr
+    assert "unknown flow 'lop' (did you mean loop?); there are: loop, pair, solo" in unknown.stderr
 
 
 @pytest.mark.parametrize("own", ["config", "project"])

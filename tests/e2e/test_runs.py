@@ -307,6 +307,11 @@ class TestDetached:
         assert (done.returncode, "could not be started" in done.stderr) == (2, True)
 
 
+def without_times(report: str) -> list[str]:
+    """Return the lines of a report; events and journal tell times that differ by a moment."""
+    return [line for line in report.splitlines() if not line.startswith(("- Time:", "| "))]
+
+
 class TestReport:
     def test_an_earlier_run_of_a_folder_can_be_reported_on(self, machine: Machine) -> None:
         prepare(machine, script())
@@ -320,7 +325,7 @@ class TestReport:
         assert machine.cao("run", "task.md").returncode == 0
         done = machine.cao("report", first)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == own.stdout
+        assert without_times(done.stdout) == without_times(own.stdout)
         assert "# DRY RUN: PASS after 1 round" in done.stdout
         assert "accept empty lines" in done.stdout
         assert "accept blank lines" in machine.cao("report").stdout

@@ -252,7 +252,7 @@ def test_the_commands_do_what_they_say(machine: Machine) -> None:
         assert "is completed" in explained.stdout
         assert "hook" in explained.stdout
         unknown = machine.cao("explain", "nonesuch")
-        assert unknown.returncode == 3
+        assert unknown.returncode == 2
         assert terminal["id"] in unknown.stderr
         assert machine.cao("stop").returncode == 2
         assert machine.cao("stop", terminal["id"]).returncode == 0

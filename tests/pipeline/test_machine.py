@@ -309,6 +309,11 @@ def test_what_a_reply_means_can_be_shown(
     assert str(outcome) == words
 
 
+def test_a_single_round_is_not_called_all_rounds() -> None:
+    only = RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 1)
+    assert str(only) == "FAIL; the only round is used up"
+
+
 def test_no_approval_counts_when_the_minimum_is_above_the_maximum() -> None:
     rules = LoopRules(Limits(max_review_cycles=1), ReviewRules(min_cycles=2))
     text = review("APPROVED", NOTES["analyst_review"])

@@ -315,12 +315,19 @@ class TestReplacement:
         assert rig.server.exited == []
 
     def test_a_lost_session_is_begun_anew(self, rig: Rig) -> None:
-        state = rig.begin()
+        state = replace(rig.begin(), session_name="cao-of-an-earlier-version")
         rig.server.terminals.clear()
         rig.server.sessions = ["another"]
         mended = replace_terminals(rig.server, state, dict.fromkeys(ROLES, "codex"))
         assert mended.session_name == rig.server.sessions[-1] != state.session_name
         assert set(mended.terminals.values()) == set(rig.server.terminals)
+
+    def test_a_lost_session_of_a_run_keeps_its_name(self, rig: Rig) -> None:
+        state = init_new_run(rig.server, replace(rig.new_run(), run_id=RUN))
+        rig.server.terminals.clear()
+        rig.server.sessions.clear()
+        mended = replace_terminals(rig.server, state, dict.fromkeys(ROLES, "codex"))
+        assert mended.session_name == f"cao-{RUN}"
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
     def test_if_one_successor_in_a_new_session_cannot_be_started_none_is_left(

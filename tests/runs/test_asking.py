@@ -1,5 +1,7 @@
 """What can be asked of a run, and what its answers mean."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -14,12 +16,23 @@ from cli_agent_orchestrator.events import (
     PauseAsked,
     ReviewSkipped,
     RunEnded,
+    RunEvent,
     SettingChanged,
     Unpaused,
 )
-from cli_agent_orchestrator.layout import CONTROL_FILE
-from cli_agent_orchestrator.pipeline.asks import Hint, Pause, Set, Skip, Stop, Wish
-from cli_agent_orchestrator.runs.asking import QUEUED, Asked, check_wish, pass_on, read_answer
+from cli_agent_orchestrator.layout import CONTROL_FILE, run_folder
+from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.asking import (
+    QUEUED,
+    Asked,
+    ask_run,
+    check_wish,
+    pass_on,
+    read_answer,
+)
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.runs.run_record import RunStatus
 
@@ -92,7 +105,7 @@ def test_a_setting_is_checked(change: Set) -> None:
         ),
         (
             SettingChanged(1.0, "MAX_ROUNDS", "3", "8"),
-            Asked(True, "Max_rounds is 3 now; it was 8. It counts from the next turn on."),
+            Asked(True, "max_rounds is 3 now; it was 8. It counts from the next turn on."),
         ),
         (
             ReviewSkipped(1.0, "analyst_review", 1, 2),
@@ -123,6 +136,50 @@ def test_each_answer_means_something(told: Answer | None, asked: Asked) -> None:
 def test_what_is_not_done_is_raised(told: Answer | RunEnded, said: str) -> None:
     with pytest.raises(NotSteerable, match=said):
         read_answer(told)
+
+
+@contextmanager
+def answering(folder: Folder, answers: Callable[[Ask], list[RunEvent]]) -> Iterator[None]:
+    """A run that has ended once, lives again, and answers every ask in the same way."""
+    log = EventLog(folder)
+    log.append(RunEnded(1.0, "RUNNING", 1, 3))
+
+    def hear(heard: Heard) -> None:
+        assert heard.ask is not None
+        for event in answers(heard.ask):
+            log.append(event)
+
+    try:
+        with Listener(folder, 0, hear, pytest.fail):
+            yield
+    finally:
+        log.close()
+
+
+class TestAnswers:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Folder:
+        folder = run_folder(tmp_path, RUN.id)
+        folder.make()
+        return folder
+
+    def test_what_the_run_told_before_is_none(self, folder: Folder) -> None:
+        with answering(folder, lambda ask: [PauseAsked(2.0, ask.id)]):
+            assert ask_run(folder, Pause()).text.startswith("The run pauses")
+
+    def test_what_it_says_to_somebody_else_is_none(self, folder: Folder) -> None:
+        with answering(
+            folder,
+            lambda ask: [AskDeclined(2.0, "skip", "no review", "other"), PauseAsked(2.0, ask.id)],
+        ):
+            assert ask_run(folder, Pause()).text.startswith("The run pauses")
+
+    def test_a_run_that_ends_before_it_hears_says_no(self, folder: Folder) -> None:
+        with (
+            answering(folder, lambda _: [RunEnded(2.0, "PASS", 1, 0)]),
+            pytest.raises(NotSteerable, match="ended with PASS before"),
+        ):
+            ask_run(folder, Pause())
 
 
 def test_every_answer_names_its_ask() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused
-from cli_agent_orchestrator.layout import DRAFT_PREFIX, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.layout import DRAFT_PREFIX, RECORD_FILE, RUNS_FOLDER, run_folder
 from cli_agent_orchestrator.runs.cleaning import (
     KnownRun,
     can_resume,
@@ -70,11 +70,15 @@ class Server:
     def __init__(self, **sessions: str) -> None:
         self.sessions = sessions
         self.exited: list[str] = []
+        self.dead: set[str] = set()
+        self.problem: ApiRefused | None = None
 
     def get_terminal(self, terminal_id: str) -> dict[str, Any]:
+        if self.problem is not None:
+            raise self.problem
         if terminal_id not in self.sessions:
             raise ApiRefused("GET", "/terminals", 404, "no terminal")
-        return {"session_name": self.sessions[terminal_id]}
+        return {"session_name": self.sessions[terminal_id], "alive": terminal_id not in self.dead}
 
     def exit_terminal(self, terminal_id: str) -> None:
         self.exited.append(terminal_id)
@@ -89,6 +93,11 @@ class TestPlan:
         plan = plan_cleanup([run], NOON + 1)
         assert (plan.agents, plan.folders) == ((run,), (run,))
         assert plan_cleanup([run], NOON).folders == ()
+
+    def test_a_run_is_as_old_as_its_end(self, record: RunRecord) -> None:
+        run = self.known(replace(record, started=NOON - 9))
+        assert plan_cleanup([run], NOON).folders == ()
+        assert plan_cleanup([run], NOON + 1).folders == (run,)
 
     def test_nothing_of_a_run_in_use(self, record: RunRecord) -> None:
         assert not plan_cleanup([self.known(record, in_use=True)], NOON + 1)
@@ -142,6 +151,10 @@ class TestInUse:
         Path(record.state_file).write_text("rubbish", encoding="utf-8")
         assert can_resume(record)
 
+    def test_a_state_file_of_the_earlier_script_may_wait_for_it(self, record: RunRecord) -> None:
+        Path(record.state_file).write_text('{"final_status": "RUNNING"}', encoding="utf-8")
+        assert can_resume(record)
+
 
 class TestDoing:
     def test_agents_are_ended_that_are_of_the_run(self, tmp_path: Path, record: RunRecord) -> None:
@@ -152,6 +165,35 @@ class TestDoing:
         after = read_record(run_folder(state, RUN))
         assert after is not None
         assert after.terminals == {}
+
+    def test_agents_that_could_not_be_asked_for_are_not_forgotten(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, record)
+        server = Server(a1="cao-1")
+        server.problem = ApiRefused("GET", "/terminals", 503, "not now")
+        with pytest.raises(ApiRefused):
+            end_agents(server, state, RUN)
+        after = read_record(run_folder(state, RUN))
+        assert after is not None
+        assert after.terminals == record.terminals
+
+    def test_agents_that_are_dead_are_not_ended_again(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        server = Server(a1="cao-1", t1="cao-1")
+        server.dead.add("t1")
+        assert end_agents(server, save(tmp_path, record), RUN) == 1
+        assert server.exited == ["a1"]
+
+    def test_of_a_run_whose_record_cannot_be_read_no_agent_is_ended(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, record)
+        (run_folder(state, RUN).path / RECORD_FILE).write_text("rubbish", encoding="utf-8")
+        server = Server(a1="cao-1")
+        assert end_agents(server, state, RUN) == 0
+        assert server.exited == []
 
     def test_agents_of_a_run_that_never_began_are_in_the_session_of_its_name(
         self, tmp_path: Path, record: RunRecord

@@ -1,6 +1,8 @@
 """The control file of a run: real files, watched as a run watches them."""
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,6 +123,36 @@ class TestWriting:
         assert isinstance(caught.value, NotPlain | IsADirectoryError)
         assert other.read_bytes() == b""
 
+    def test_what_did_not_fit_on_the_disk_is_not_said_to_be_asked(self, folder: Folder) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", NARROW, str(folder.root), *folder.parts],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=WAIT_SECONDS,
+        )
+        assert done.stdout == "No space left on device\n"
+        assert size(folder) == 20
+        new = ask(folder, Skip())
+        with listening(folder) as run:
+            assert run.next_ask() == new
+
+
+NARROW = """
+import resource, sys
+from pathlib import Path
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.pipeline.asks import Pause
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.control import write_ask
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+try:
+    write_ask(Folder(Path(sys.argv[1]), tuple(sys.argv[2:])), Pause(), SystemClock())
+except OSError as error:
+    print(error.strerror)
+"""
+
 
 class TestListening:
     def test_what_was_asked_before_and_what_is_asked_now_is_heard_in_order(
@@ -210,6 +242,30 @@ class TestListening:
             new = ask(folder, Pause())
             assert run.next() == Heard(new, size(folder))
 
+    def test_what_was_set_aside_before_is_not_lost(self, folder: Folder) -> None:
+        add(folder, b"rubbish\n")
+        with listening(folder) as run:
+            assert REJECTED_FILE in run.next_warning()
+        path = folder.path / CONTROL_FILE
+        path.unlink()
+        path.symlink_to("/etc/passwd")
+        with listening(folder) as run:
+            assert f"{REJECTED_FILE}-2" in run.next_warning()
+        assert (folder.path / REJECTED_FILE).read_bytes() == b"rubbish\n"
+
+    def test_rubbish_that_cannot_be_set_aside_stops_nothing(
+        self, folder: Folder, tmp_path: Path
+    ) -> None:
+        precious = tmp_path / "precious"
+        precious.write_bytes(b"mine")
+        (folder.path / REJECTED_FILE).symlink_to(precious)
+        add(folder, b"rubbish\n")
+        new = ask(folder, Pause())
+        with listening(folder) as run:
+            assert REJECTED_FILE in run.next_warning()
+            assert run.next_ask() == new
+        assert precious.read_bytes() == b"mine"
+
     def test_another_file_in_its_place_is_read_from_its_beginning(self, folder: Folder) -> None:
         with listening(folder, 10_000) as run:
             new = ask(folder, Pause())
@@ -218,5 +274,6 @@ class TestListening:
     def test_it_ends_at_once(self, folder: Folder) -> None:
         with listening(folder) as run:
             pass
+        assert "control" not in [thread.name for thread in threading.enumerate()]
         ask(folder, Pause())
         assert run.is_quiet

@@ -10,11 +10,13 @@ from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
 from cli_agent_orchestrator.layout import EVENTS_FILE, run_folder
 from cli_agent_orchestrator.plain_files import Folder, NotPlain
 from cli_agent_orchestrator.runs.event_log import (
+    LARGEST_PIECE,
     EventLog,
     EventReader,
     Follower,
     read_events,
 )
+from cli_agent_orchestrator.runs.run_record import RunRecord, write_record
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
@@ -99,6 +101,22 @@ def test_a_reader_sees_whole_lines_only_and_each_once(folder: Folder) -> None:
     path.write_bytes(line + b"\n" + line[:4])
     assert len(list(reader.read())) == 1
     assert list(reader.read()) == []
+    second = to_line(Warned(NOON, "b", seq=2)).encode()
+    path.write_bytes(line + b"\n" + second[:4])
+    assert list(reader.read()) == []
+    path.write_bytes(line + b"\n" + second + b"\n")
+    assert [event.seq for event in reader.read()] == [2]
+
+
+def test_a_line_that_is_too_long_hides_no_other(folder: Folder) -> None:
+    write(folder, "a")
+    with (folder.path / EVENTS_FILE).open("ab") as file:
+        file.write(b"x" * (LARGEST_PIECE + 1))
+    reader = EventReader(folder)
+    assert len(list(reader.read())) == 1
+    with (folder.path / EVENTS_FILE).open("ab") as file:
+        file.write(b"\n" + to_line(Warned(NOON, "b", seq=2)).encode() + b"\n")
+    assert [event.seq for event in reader.read()] == [2]
 
 
 def test_an_event_that_did_not_fit_does_not_harm_the_next_one(folder: Folder) -> None:
@@ -165,6 +183,19 @@ def test_following_ends_when_the_process_is_gone(folder: Folder) -> None:
 def test_what_has_ended_is_told_and_no_more(folder: Folder) -> None:
     write(folder, "a", "b")
     assert [event.seq for event in Follower(folder, after=1)] == [2]
+
+
+def test_the_end_before_a_resume_is_not_the_end(folder: Folder) -> None:
+    with folder.locked():
+        log = EventLog(folder)
+        log.append(RunEnded(NOON, "RUNNING", 1, 3))
+        write_record(folder, RunRecord(RUN, "/p", "/p/s.json", RUN, "do it", "do it", NOON))
+        reading = Reading(folder)
+        assert reading.came.acquire(timeout=60)
+        log.append(Warned(NOON, "resumed"))
+        assert reading.came.acquire(timeout=60)
+        log.close()
+    assert reading.end() == [1, 2]
 
 
 def test_whoever_follows_can_be_stopped(folder: Folder) -> None:

@@ -37,6 +37,20 @@ def test_it_gets_no_input_and_no_token(tmp_path: Path) -> None:
     assert result.output == "-plain\n"
 
 
+def test_it_does_not_read_what_a_person_types(tmp_path: Path) -> None:
+    reading, typing = os.pipe()
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        os.write(typing, b"typed\n")
+        os.close(typing)
+        assert run(tmp_path, "cat").output == ""
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reading)
+
+
 def test_a_command_that_is_not_there_fails(tmp_path: Path) -> None:
     assert run(tmp_path, "no-such-command-at-all").exit_code == 127
 
@@ -89,6 +103,29 @@ def test_a_stop_kills_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         gate.run(GateCommand("touch never", LONG, tmp_path, os.environ))
     assert not (tmp_path / "never").exists()
+
+
+def test_what_people_ask_for_meanwhile_is_heeded_and_it_goes_on(tmp_path: Path) -> None:
+    heeded = threading.Semaphore(0)
+    gate = Gate(heeded.release)
+    for name in ("begun", "go"):
+        os.mkfifo(tmp_path / name)
+    going = os.open(tmp_path / "go", os.O_RDWR)
+
+    def ask_when_it_has_begun() -> None:
+        (tmp_path / "begun").read_text(encoding="utf-8")
+        assert heeded.acquire(timeout=60)
+        gate.wake()
+        assert heeded.acquire(timeout=60)
+        os.write(going, b"go\n")
+
+    asker = threading.Thread(target=ask_when_it_has_begun)
+    asker.start()
+    command = GateCommand("echo x > begun; read word < go; echo $word", LONG, tmp_path, os.environ)
+    result = gate.run(command)
+    asker.join()
+    os.close(going)
+    assert (result.exit_code, result.output) == (0, "go\n")
 
 
 def test_a_flood_is_bounded(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,9 +49,11 @@ def test_events_and_record_are_kept(tmp_path: Path) -> None:
     kept = recorder(tmp_path)
     kept.start(RECORD, resumed=False)
     status = HandoffEvent(NOON, EventKind.STATUS, "t", "tester")
-    told = [kept.take(event) for event in (BEGAN, status, ENDED)]
-    assert [event.seq for event in told] == [1, 2, 3]
+    other = HandoffEvent(NOON, EventKind.STATUS, "p", "programmer")
+    told = [kept.take(event) for event in (BEGAN, status, other, ENDED)]
+    assert [event.seq for event in told] == [1, 2, 3, 4]
     assert told[1] == replace(status, seq=2, round=2, cycle=1)
+    assert told[2] == replace(other, seq=3)
     assert read_events(run_folder(tmp_path, RUN)) == told
     (run,) = list_runs(tmp_path)
     assert (run.status, run.round) == (RunStatus.PASS, 2)
@@ -99,9 +102,29 @@ def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: 
     kept.close()
 
 
-def test_a_state_that_names_another_run_does_not_write_into_it(tmp_path: Path) -> None:
+def test_who_looks_whether_a_run_is_alive_does_not_keep_it_from_being_resumed(
+    tmp_path: Path,
+) -> None:
     first = recorder(tmp_path)
     first.start(RECORD, resumed=False)
+    first.close()
+    looking = ExitStack()
+    looking.enter_context(run_folder(tmp_path, RUN).locked())
+    leaving = threading.Timer(0.2, looking.close)
+    leaving.start()
+    second = recorder(tmp_path)
+    second.start(RECORD, resumed=True)
+    leaving.join()
+    assert second.pop_troubles() == []
+    second.close()
+
+
+@pytest.mark.parametrize("before", [RECORD, replace(RECORD, wd="/cloned", archive="another")])
+def test_a_state_that_names_another_run_does_not_write_into_it(
+    tmp_path: Path, before: RunRecord
+) -> None:
+    first = recorder(tmp_path)
+    first.start(before, resumed=False)
     first.take(ENDED)
     first.close()
     thief = recorder(tmp_path)
@@ -135,6 +158,16 @@ def test_a_run_goes_on_without_a_folder_and_says_why(tmp_path: Path) -> None:
     assert [kept.take(event).seq for event in (BEGAN, ENDED)] == [1, 2]
     assert kept.pop_troubles() == []
     kept.close()
+
+
+def test_a_state_folder_that_others_can_write_is_not_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    kept = recorder(tmp_path)
+    assert kept.start(RECORD, resumed=False) == RUN
+    kept.close()
+    (trouble,) = kept.pop_troubles()
+    assert "can be written by others" in trouble
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_goes_on_when_its_folder_is_taken_away_and_says_so_once(tmp_path: Path) -> None:

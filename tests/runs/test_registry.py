@@ -182,9 +182,12 @@ class TestList:
         assert [run.id for run in list_runs(tmp_path)] == [RUN]
 
     def test_a_state_folder_that_others_can_write_is_refused(self, tmp_path: Path) -> None:
+        ended(tmp_path, RUN)
         tmp_path.chmod(0o777)
         with pytest.raises(UsageError, match="can be written by others"):
             list_runs(tmp_path)
+        with pytest.raises(UsageError, match="can be written by others"):
+            find_run(tmp_path, RUN, Path("/"))
 
 
 class TestFind:
@@ -206,13 +209,17 @@ class TestFind:
             find_run(state, "aaaa", Path("/"))
         assert "abcd" not in str(error.value)
 
-    @pytest.mark.parametrize("text", ["zzzz", "../..", "20269999-000000-aaaa", "\x1b[2J"])
+    @pytest.mark.parametrize("text", ["zzzz", "0840", "../..", "20269999-000000-aaaa", "\x1b[2J"])
     def test_what_fits_none_lists_what_there_is(self, state: Path, text: str) -> None:
         with pytest.raises(NotFound, match=r"20261116-084037-aaaa \(PASS, /q\)"):
             find_run(state, text, Path("/"))
 
     def test_without_a_text_it_is_the_last_one_of_this_folder(self, state: Path) -> None:
         assert find_run(state, None, Path("/q/inner")).id == "20261116-084037-aaaa"
+
+    def test_a_folder_above_that_of_a_run_is_its_folder_too(self, tmp_path: Path) -> None:
+        ended(tmp_path, "20261115-084037-aaaa", "/p/inner")
+        assert find_run(tmp_path, None, Path("/p")).id == "20261115-084037-aaaa"
 
     def test_the_one_that_runs_comes_before_the_last_one(self, state: Path) -> None:
         record = replace(RECORD, id="20261101-000000-live", started=NOON - 9)

@@ -386,6 +386,14 @@ class TestResuming:
         with rig.runner(state) as runner:
             assert runner.record_archived_reply(state) is state
 
+    def test_the_key_of_another_turn_is_not_used(self, rig: Rig) -> None:
+        state = rig.begin()
+        of_round_two = Dispatch(Turn("analyst", 2, 1), "key", 3, 0.0, Sent.YES)
+        progress = replace(state.progress, in_flight=of_round_two, sequence=3)
+        rig.run(replace(state, progress=progress))
+        assert rig.server.turns()[0] == ("analyst", 1)
+        assert "key" not in [asked.key for asked in rig.server.asked]
+
     def test_a_replaced_agent_is_told_everything_again(self, rig: Rig) -> None:
         state = rig.begin()
 

@@ -52,6 +52,9 @@ OUTCOMES_OF_REVIEWS = ("sent_back", "cycles_used_up")
 COMMANDS_BETWEEN = " · "
 LINE_BEGINS, LINE_ENDS = "  hint> ", "_"
 LINE_KEYS = ("Enter sends it with the next prompt", "Esc cancels")
+MARK_WIDTH = 4
+BETWEEN = "  "
+"""What is between two columns of the strip."""
 
 
 class Need(IntEnum):
@@ -93,7 +96,7 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
         return []
     rows = [
         Row(Need.HEAD, _head(picture, canvas.now)),
-        *_strip(picture, canvas.now),
+        *_strip(picture, canvas),
         *_present(picture, canvas.now),
         *_pressed(picture, keys or Keys(), _room(canvas.width)),
     ]
@@ -129,19 +132,21 @@ def _head(picture: Picture, now: float) -> Text:
     return Text.assemble(("▶ ", "bold cyan"), (where, "bold"), (total, "dim"))
 
 
-def _strip(picture: Picture, now: float) -> Iterator[Row]:
-    """Yield a row for each agent, in columns."""
-    cells = [_cells(agent, picture, now) for agent in picture.agents]
-    widths = [max((cell_len(row[column]) for row in cells), default=0) for column in range(3)]
+def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
+    """Yield a row for each agent, in columns; a narrow terminal has none for what agent it is."""
+    cells = [_cells(agent, picture, canvas.now) for agent in picture.agents]
+    widths = [max((cell_len(row[column]) for row in cells), default=0) for column in range(4)]
+    narrow = MARK_WIDTH + sum(widths) + 3 * len(BETWEEN) > _room(canvas.width)
     for agent, row in zip(picture.agents, cells, strict=True):
-        padded = [
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=False)
-        ]
+        role, provider, state, passed = (
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        )
         present = agent.role == picture.present
+        who = role if narrow else f"{role}{BETWEEN}{provider}"
         text = Text.assemble(
             _mark(agent, present),
-            (f"{padded[0]}  {padded[1]}  ", "" if present else "dim"),
-            (f"{padded[2]}  {row[3]}".rstrip(), STYLES.get(agent.doing, "dim")),
+            (f"{who}{BETWEEN}", "" if present else "dim"),
+            (f"{state}{BETWEEN}{passed}".rstrip(), STYLES.get(agent.doing, "dim")),
         )
         yield Row(Need.PRESENT if present else Need.OTHERS, text)
 

@@ -54,7 +54,7 @@ def ls(wd: str) -> None:
 def show(name: str, svg: bool, wd: str) -> None:
     """Draw the flow NAME: its stages, and what each role sees."""
     found = _flows(wd).find(name)
-    click.echo(as_svg(found) if svg else printable(as_text(found)), nl=not svg)
+    click.echo(printable(as_svg(found) if svg else as_text(found)), nl=not svg)
 
 
 @flow.command()

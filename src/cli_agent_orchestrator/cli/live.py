@@ -45,9 +45,11 @@ STYLES = {
     Tone.ALERT: "yellow",
 }
 ERASE_BELOW = "\x1b[J"
-NEXT_ROW = "\x1b[K\r\n"
-"""What was there is written over, and the rest of each row erased. To erase the whole screen first
-would flicker, and some terminals keep what is erased so among the lines to scroll back to."""
+ERASE_ROW = "\x1b[2K"
+NEXT_ROW = f"\r\n{ERASE_ROW}"
+"""Each row is erased before it is written: one that tmux had wrapped would else be joined with the
+next when it becomes wider. To erase the whole screen first would flicker, and some terminals keep
+what is erased so among the lines to scroll back to."""
 HIDE_CURSOR = "\x1b[?25l"
 CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the picture never becomes two, even if the terminal has just become narrower."""
@@ -164,7 +166,7 @@ class LiveView:
             rows = self._rows()
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
-            self._write(f"{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
+            self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
 
     def _take_size(self) -> None:
         """Note how large the terminal is now; one that nobody has told its size says 0."""

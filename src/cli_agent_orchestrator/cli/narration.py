@@ -154,7 +154,8 @@ class Narration:
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
-        most = f"Up to {event.max_rounds} rounds. " if event.max_rounds else ""
+        rounds = f"{event.max_rounds} round{'s' if event.max_rounds != 1 else ''}"
+        most = f"Up to {rounds}. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
         count = _count(event.terminals)
         return Line(

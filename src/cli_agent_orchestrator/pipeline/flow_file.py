@@ -11,7 +11,6 @@ The prompt of a role is a template of its own beside the file.
 """
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -35,6 +34,7 @@ from cli_agent_orchestrator.pipeline.flow import (
     StageKind,
 )
 from cli_agent_orchestrator.pipeline.toml_lines import Path, find_line
+from cli_agent_orchestrator.toml_text import read_toml
 
 USUAL_SCENARIO = "The project's tests pass and the change does what was asked."
 
@@ -116,7 +116,7 @@ class _Reader:
 
     def _parsed(self) -> Table:
         try:
-            return tomllib.loads(self._source.text)
+            return read_toml(self._source.text)
         except (ValueError, RecursionError) as error:
             place = re.search(PLACE_PATTERN, str(error))
             line = int(place[1]) if place else self._source.text.count("\n") + 1

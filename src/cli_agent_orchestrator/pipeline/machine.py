@@ -170,7 +170,8 @@ class RoundsUsedUp:
     rounds: int
 
     def __str__(self) -> str:
-        return f"{self.verdict}; all {self.rounds} rounds are used up"
+        all_of_them = f"all {self.rounds} rounds are" if self.rounds > 1 else "the only round is"
+        return f"{self.verdict}; {all_of_them} used up"
 
 
 Outcome = (

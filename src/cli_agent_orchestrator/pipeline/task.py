@@ -100,9 +100,11 @@ def task_of_line(line: str) -> str:
         raise PromptError("the task in one line is not text in UTF-8") from None
     told = clean_text(line).strip()
     if not told or "\n" in told:
-        raise PromptError("the task is to be told in one line; a longer one stands in a file")
+        raise PromptError(
+            "-m takes the task in one line; write a longer one to a file: `cao run task.md`"
+        )
     if told in (EXPLORE_HEADER, SCENARIO_HEADER) or _part_of(told):
-        raise PromptError(f"the task is to be told in one line, and `{told}` is only a heading")
+        raise PromptError(f"-m takes the task in one line, and `{told}` is only a heading")
     return f"{TASK_HEADING}\n\n{told}\n"
 
 

@@ -19,7 +19,7 @@ from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.run_id import session_name_of
+from cli_agent_orchestrator.runs.run_id import run_of_session, session_name_of
 from cli_agent_orchestrator.runs.starting import (
     Agent,
     Answer,
@@ -100,7 +100,7 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
     )
     raise ResumeError(
         f"the saved run cannot go on: {names}. `cao run --replace-terminals` starts new agents for "
-        "these and goes on at the same turn; RESUME=0 starts a new run"
+        "these and goes on at the same turn; `cao run --no-resume` starts a new run"
     )
 
 
@@ -175,7 +175,9 @@ def _start_again(
     except ApiRefused as error:
         if not is_gone(error):
             raise
-    return start_in_new_session(terminals, new_session_name(), agents, onlooker)
+    # Its name is free again, and by it `cao ls` knows the run.
+    name = session if run_of_session(session) else new_session_name()
+    return start_in_new_session(terminals, name, agents, onlooker)
 
 
 def _fate(terminals: Terminals, state: RunState, role: str, also_failed: bool) -> str:

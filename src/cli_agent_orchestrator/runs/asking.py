@@ -135,7 +135,7 @@ def _words(told: Answer) -> str:
             whose = f" of {role}" if role else ""
             return f"The hint will be in the next prompt{whose}."
         case SettingChanged():
-            return f"{told.words[0].upper()}{told.words[1:]}. It counts from the next turn on."
+            return f"{told.words}. It counts from the next turn on."
         case ReviewSkipped():
             return f"The run goes on: {told.words}."
         case AskDeclined() | StopAsked():

@@ -206,7 +206,7 @@ class Conductor:
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
         run_id = new_run_id(self._clock)
-        self._open(run_id, task, resumed=False)
+        self._open(run_id, task, flow, resumed=False)
         # Before anything that takes its time, so that there is something to be seen.
         self._tell_starting(providers)
         with self._server(self._config) as client:
@@ -247,7 +247,7 @@ class Conductor:
         self._check_remedy(saved)
         archive = saved.progress.archive or new_run_id(self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
-        self._open(archive, task, resumed=True)
+        self._open(archive, task, saved.flow, resumed=True)
         with (
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
@@ -436,7 +436,7 @@ class Conductor:
         )
         self._tell(began)
 
-    def _open(self, run_id: str, task: Task, *, resumed: bool) -> None:
+    def _open(self, run_id: str, task: Task, flow: Flow, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         config = self._config
         record = RunRecord(
@@ -447,6 +447,7 @@ class Conductor:
             task=task.text,
             task_line=one_line(task.explore_summary),
             started=self._clock.now(),
+            flow=flow.name,
             settings=saved_settings(config, self._request),
             pid=os.getpid(),
         )

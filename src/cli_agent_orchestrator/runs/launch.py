@@ -73,15 +73,19 @@ class Launcher:
 
         If the caller is interrupted meanwhile, the run is stopped.
         """
-        process = subprocess.Popen(
-            self.command,
-            env=dict(self.environ),
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                self.command,
+                env=dict(self.environ),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            # The folder may be gone, or not to be entered.
+            raise RunError(f"no run can be started in {folder}: {error.strerror}") from error
         assert process.stdin is not None
         assert process.stdout is not None
         try:

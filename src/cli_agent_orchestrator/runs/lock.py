@@ -30,8 +30,8 @@ def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
             held.enter_context(Folder(folder.root).locked())
         except BlockingIOError:
             raise RunLocked(
-                f"another run works in {folder.root}: {_owner(folder)}. Wait for it, stop it with "
-                "Ctrl-C, or work in another folder"
+                f"another run works in {folder.root}: {_owner(folder)}. Follow it with `cao "
+                "watch`, end it with `cao stop`, or work in another folder"
             ) from None
         except OSError as error:
             raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error

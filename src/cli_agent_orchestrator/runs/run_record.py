@@ -107,6 +107,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         before,
         status=RunStatus.RUNNING,
         state_file=now.state_file,
+        flow=now.flow,
         settings={**before.settings, **settings},
         pid=now.pid,
         ended=None,

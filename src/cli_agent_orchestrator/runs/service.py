@@ -67,7 +67,11 @@ class RunService:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
         folder = Path(wd)
-        if not folder.is_absolute() or not folder.is_dir():
+        try:
+            is_folder = folder.is_absolute() and folder.is_dir()
+        except OSError as error:
+            raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
+        if not is_folder:
             raise BadFolder(wd, "is not the absolute path of a folder")
         request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)

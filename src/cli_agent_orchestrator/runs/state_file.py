@@ -177,8 +177,8 @@ def _task_text(config: RunConfig) -> str:
         return _read_task_file(config.prompt_file, config.wd)
     if not config.prompt:
         raise PromptError(
-            "there is no task: name a task file (`cao run task.md` or PROMPT_FILE), or give its "
-            "text in PROMPT. `cao init` writes a template"
+            "there is no task: name its file (`cao run task.md` or CAO_PROMPT_FILE) or give it in "
+            "one line (`cao run -m TEXT`). `cao init` writes a template"
         )
     try:
         config.prompt.encode()

@@ -185,8 +185,8 @@ class Launcher:
         if found is None:
             variable = f"CAO_{provider.name.upper()}_COMMAND"
             reason = (
-                f"there is no program {wanted!r} on the PATH of the server. "
-                f"{provider.install_hint} If it is elsewhere, name it in {variable}."
+                f"there is no program {wanted!r} on the PATH of the server. If it is elsewhere, "
+                f"name it in {variable}. If it is not installed: {provider.install_hint}"
             )
             raise StartError(provider.name, reason)
         return str(Path(found).absolute())

@@ -1,0 +1,103 @@
+"""A run as a process of its own: what it is told, what it tells, and how its start can fail."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
+from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, RunOpened, Warned, to_line
+from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
+
+NOON = 1_700_000_000.0
+RUN = "20261115-084037-k3f9"
+OPENED = to_line(RunOpened(NOON, RUN, "/p", False))
+BEGAN = to_line(RunBegan(NOON, "cao-1", {}, {}, "/a"))
+REQUEST = LaunchRequest({"WD": "/p", "FLOW": None}, "cao.toml", replace_terminals=True)
+
+TELL = """
+import json, os, sys
+wanted = json.load(sys.stdin)
+with open("wanted", "w") as file:
+    json.dump([wanted, os.getsid(0) == os.getpid()], file)
+print(*sys.argv[1:], sep="\\n")
+"""
+UNTIL_STOPPED = """
+import signal, sys
+def stop(*_):
+    open("stopped", "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+print(sys.argv[1], flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def launcher(program: str, *lines: str) -> Launcher:
+    return Launcher((sys.executable, "-c", program, *lines), os.environ)
+
+
+def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
+    told: list[RunEvent] = []
+    warned = to_line(Warned(NOON, "mind"))
+    launched = launcher(TELL, OPENED, warned, BEGAN).launch(REQUEST, tmp_path, told.append)
+    assert (launched.run, launched.wd) == (RUN, "/p")
+    assert [type(event) for event in told] == [RunOpened, Warned, RunBegan]
+    wanted, is_apart = json.loads((tmp_path / "wanted").read_text(encoding="utf-8"))
+    assert wanted == {
+        "options": {"WD": "/p", "FLOW": None},
+        "config_file": "cao.toml",
+        "replace_terminals": True,
+    }
+    assert is_apart
+
+
+def ended(code: int, reason: str) -> str:
+    return to_line(RunEnded(NOON, "RUNNING", 0, code, reason))
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "said"),
+    [
+        (['{"error": "no task", "exit_code": 2}'], UsageError, "no task"),
+        (['{"error": "another run", "exit_code": 3}'], RunError, "another run"),
+        ([OPENED, ended(2, "no flow")], UsageError, "no flow"),
+        ([OPENED, ended(3, "no tmux")], RunError, "no tmux"),
+        ([OPENED, ended(143, "")], RunError, "was stopped before it began"),
+        (["Traceback"], RunError, "could not be started"),
+        (['{"exit_code": 2}'], RunError, "could not be started"),
+        (["[]"], RunError, "could not be started"),
+        ([OPENED], RunError, "ended before it began"),
+        ([BEGAN], RunError, "ended before it began"),
+    ],
+)
+def test_why_it_has_not_begun_is_raised(
+    tmp_path: Path, lines: list[str], kind: type[OrchestratorError], said: str
+) -> None:
+    with pytest.raises(OrchestratorError, match=said) as caught:
+        launcher(TELL, *lines).launch(REQUEST, tmp_path)
+    assert type(caught.value) is kind
+
+
+def test_a_process_that_ends_at_once_is_an_error(tmp_path: Path) -> None:
+    # More than a pipe holds.
+    request = LaunchRequest({"PROMPT": "x" * 1_000_000})
+    with pytest.raises(RunError, match="ended at once"):
+        Launcher(("true",), os.environ).launch(request, tmp_path)
+
+
+def test_who_is_interrupted_meanwhile_stops_the_run(tmp_path: Path) -> None:
+    def interrupt(event: RunEvent) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launcher(UNTIL_STOPPED, OPENED).launch(REQUEST, tmp_path, interrupt)
+    assert (tmp_path / "stopped").exists()
+
+
+def test_a_folder_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"gone: No such file or directory"):
+        launcher("pass").launch(LaunchRequest({}), tmp_path / "gone")
