@@ -91,6 +91,7 @@ PURE = [
     "cli/markdown.py",
     "cli/picture.py",
     "cli/drawing.py",
+    "cli/keys.py",
     "cli/proposals.py",
 ]
 IMPURE_IMPORTS = {

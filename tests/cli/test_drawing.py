@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from cli_agent_orchestrator.cli.drawing import WIDEST, Canvas, clock_face, draw
+from cli_agent_orchestrator.cli.keys import Keys
 from cli_agent_orchestrator.cli.picture import Picture, fold
 from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
 from cli_agent_orchestrator.events import (
@@ -31,7 +32,9 @@ from tests.cli.run_events import (
     ended,
     events,
     handoff,
+    roles,
     started,
+    texts,
     turn,
 )
 
@@ -39,9 +42,9 @@ ROOMY = Canvas(100, 40, NOON + 70)
 ASKS = handoff(EventKind.WAITING_FOR_PERSON, "cao attach x", TerminalStatus.WAITING_USER_ANSWER)
 
 
-def drawn(*happened: RunEvent, on: Canvas = ROOMY) -> list[str]:
+def drawn(*happened: RunEvent, on: Canvas = ROOMY, keys: Keys | None = None) -> list[str]:
     picture = reduce(fold, happened, Picture())
-    return [row.plain for row in draw(picture, on)]
+    return [row.plain for row in draw(picture, on, keys)]
 
 
 def test_a_run_in_full() -> None:
@@ -129,6 +132,32 @@ def test_a_review_can_be_skipped_and_nothing_else() -> None:
     assert "skip" not in drawn(OPENED, BEGAN, turn("analyst"))[-1]
 
 
+def test_keys_stand_in_the_place_of_the_commands() -> None:
+    rows = drawn(OPENED, BEGAN, turn("analyst_review"), keys=Keys())
+    assert rows[-1] == "  a attach · h hint · p pause · s skip"
+    rows = drawn(OPENED, BEGAN, turn("tester"), PauseAsked(NOON + 65), keys=Keys())
+    assert rows[-1] == "  a attach · h hint · p resume"
+    assert drawn(OPENED, BEGAN, keys=Keys())[-1] == "    tester             codex        ready"
+
+
+def test_the_command_that_was_asked_for_is_shown_while_its_agent_works() -> None:
+    command = "  ! in another terminal: cao attach k3f9/tester"
+    assert command in drawn(OPENED, BEGAN, turn("tester"), keys=Keys(attach_to="tester"))
+    for happened in ([turn("analyst")], [turn("tester"), replace(ASKS, role="tester")], []):
+        rows = drawn(OPENED, BEGAN, *happened, keys=Keys(attach_to="tester"))
+        assert "another terminal" not in "".join(rows)
+
+
+def test_the_line_that_is_typed_is_seen_whole_or_at_its_end() -> None:
+    rows = drawn(OPENED, BEGAN, turn("tester"), keys=Keys(line="Mind the tabs."))
+    assert rows[-2] == "  hint> Mind the tabs._"
+    assert rows[-1] == "  Enter sends it with the next prompt · Esc cancels"
+    for line, end in (("x" * 50 + "yz", "xxxxxxxxyz_"), ("日" * 50 + "本語z", "日日本語z_")):
+        on = replace(ROOMY, width=20, height=4)
+        rows = drawn(OPENED, BEGAN, turn("tester"), on=on, keys=Keys(line=line))
+        assert rows[-1] == f"  hint> {end}"
+
+
 def test_commands_that_do_not_fit_side_by_side_have_rows_of_their_own() -> None:
     rows = drawn(OPENED, BEGAN, turn("analyst_review"), on=replace(ROOMY, width=40))
     assert rows[-3:] == [
@@ -186,11 +215,12 @@ def test_hours_are_told_as_such() -> None:
     st.integers(1, 200),
     st.integers(1, 60),
     st.floats(-1e15, 1e15),
+    st.none() | st.builds(Keys, line=st.none() | texts, attach_to=roles),
 )
 def test_nothing_is_ever_too_wide_too_high_or_not_printable(
-    happened: list[RunEvent], width: int, height: int, now: float
+    happened: list[RunEvent], width: int, height: int, now: float, keys: Keys | None
 ) -> None:
-    rows = drawn(*happened, on=Canvas(width, height, now))
+    rows = drawn(*happened, on=Canvas(width, height, now), keys=keys)
     assert len(rows) <= max(height - 1, 1)
     for row in rows:
         assert cell_len(row) <= max(min(width - 1, WIDEST), 1)

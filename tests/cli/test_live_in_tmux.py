@@ -22,6 +22,7 @@ from queue import SimpleQueue
 
 from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.events import RunBegan, RunEnded, TurnBegan, TurnEnded, Warned
 
 NOON = 1_700_000_000.0
@@ -30,7 +31,7 @@ AGENTS = {role: "an agent with a quite long name" for role in ROLES}
 WHY = "x" * 40 + " end"
 
 stopped = SimpleQueue()
-with Interrupts() as interrupts, LiveView(Path("/p"), refresh_seconds=0.05) as view:
+with Interrupts() as interrupts, LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
     print("\\n" * int(sys.argv[1]))
     view.tell(RunBegan(NOON, "s", {}, AGENTS, "/p", max_rounds=8))
     for role in ROLES:
@@ -53,11 +54,12 @@ import time
 from pathlib import Path
 
 from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.events import RunBegan, TurnBegan, Warned
 
 AGENTS = {role: "an agent" for role in ("analyst", "analyst_review", "programmer", "tester")}
 
-with LiveView(Path("/p"), refresh_seconds=0.05) as view:
+with LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
     view.tell(RunBegan(0, "s", {}, AGENTS, "/p", max_rounds=8))
     view.tell(TurnBegan(0, "analyst", 1, 1, 4, "0badcafe", "an agent"))
     while os.get_terminal_size().columns != 40:

@@ -289,7 +289,7 @@ class Shown:
     def __init__(self) -> None:
         self._written = io.StringIO()
         console = Console(file=self._written, force_terminal=True, width=100, height=40)
-        self.view = LiveView(Path("/p"), console, refresh_seconds=0.01)
+        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01)
 
     def __enter__(self) -> Self:
         self.view.__enter__()
@@ -406,7 +406,8 @@ class TestViews:
     def test_a_terminal_of_another_encoding_gets_question_marks(self) -> None:
         output = io.BytesIO()
         file = io.TextIOWrapper(output, encoding="ascii")
-        with LiveView(Path("/p"), Console(file=file, force_terminal=True, width=100)) as view:
+        console = Console(file=file, force_terminal=True, width=100)
+        with LiveView(Narration(Path("/p")), console) as view:
             view.tell(STARTING)
             view.tell(Warned(NOON, "größer"))
         assert b"Starting 1 of 2" in output.getvalue()

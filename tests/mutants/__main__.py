@@ -83,6 +83,7 @@ TESTS = {
     "layout.py": "test_layout.py",
     "retry.py": "test_retry.py",
     "cli/drawing.py": "cli/test_drawing.py",
+    "cli/keys.py": "cli/test_keys.py",
     "cli/picture.py": "cli/test_picture.py",
     "runs/names.py": "runs/test_names.py",
     "providers/actions.py": "providers/test_actions.py",

@@ -20,10 +20,17 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
-from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.layout import CONTROL_FILE, run_folder
 from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.asking import QUEUED, Asked, ask_run, check_wish, read_answer
+from cli_agent_orchestrator.runs.asking import (
+    QUEUED,
+    Asked,
+    ask_run,
+    check_wish,
+    pass_on,
+    read_answer,
+)
 from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.registry import RunSummary
@@ -64,6 +71,19 @@ def test_a_role_that_is_not_in_the_run_is_named_with_those_that_are() -> None:
     with pytest.raises(UnknownName, match="analyst"):
         check_wish(RUN, Hint("cook", "x"))
     check_wish(replace(RUN, providers={}), Hint("cook", "x"))  # the run itself will say
+
+
+def test_what_keys_wish_is_not_passed_on_to_a_run_that_is_over_or_to_another_folder(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "runs" / RUN.id
+    folder.mkdir(parents=True)
+    with pytest.raises(NotSteerable, match="process is gone"):
+        pass_on(tmp_path, RUN.id, Pause())
+    for name in ("", "..", f"../runs/{RUN.id}"):
+        with pytest.raises(NotSteerable, match="no ID"):
+            pass_on(tmp_path, name, Pause())
+    assert not (folder / CONTROL_FILE).exists()
 
 
 @pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])

@@ -8,7 +8,7 @@
         tester             codex        ready
       programmer: Bash: make test
       ✗ 1.1 analyst_review REVISE: the summary does not say where the rounding is done
-      cao attach k3f9/programmer · cao hint k3f9 TEXT · cao pause k3f9
+      a attach · h hint · p pause
 
 Where rows are few, those that matter least are left out. What happens now comes before what a
 person can do about it, and that before what has been. What has been takes no row beyond the middle
@@ -23,6 +23,7 @@ from enum import IntEnum
 from rich.cells import cell_len
 from rich.text import Text
 
+from cli_agent_orchestrator.cli.keys import Keys, offers
 from cli_agent_orchestrator.cli.picture import (
     OUTCOMES_AGAINST,
     OUTCOMES_FOR,
@@ -49,6 +50,8 @@ STYLES: Mapping[Doing, str] = {
 """Of agents that do something; others are drawn quietly."""
 OUTCOMES_OF_REVIEWS = ("sent_back", "cycles_used_up")
 COMMANDS_BETWEEN = " · "
+LINE_BEGINS, LINE_ENDS = "  hint> ", "_"
+LINE_KEYS = ("Enter sends it with the next prompt", "Esc cancels")
 MARK_WIDTH = 4
 BETWEEN = "  "
 """What is between two columns of the strip."""
@@ -84,16 +87,21 @@ class Canvas:
     """Unix time."""
 
 
-def draw(picture: Picture, canvas: Canvas) -> list[Text]:
-    """Return the rows of a picture; none if there is nothing to be seen."""
+def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Text]:
+    """Return the rows of a picture; none if there is nothing to be seen.
+
+    Without `keys` none can be pressed, and there are commands for another terminal instead.
+    """
     if picture.final_status or not (picture.agents or picture.paused):
         return []
     rows = [
         Row(Need.HEAD, _head(picture, canvas.now)),
         *_strip(picture, canvas),
         *_present(picture, canvas.now),
+        *_pressed(picture, keys or Keys(), _room(canvas.width)),
     ]
-    typed = _in_rows(_commands(picture), _room(canvas.width))
+    words = _commands(picture) if keys is None else _keys(picture, keys)
+    typed = _in_rows(words, _room(canvas.width))
     commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
     reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]
     room = max(canvas.height // 2 - len(rows) - len(commands), 0)
@@ -201,19 +209,36 @@ def _reason(reason: Reason) -> Text:
 
 def _commands(picture: Picture) -> list[str]:
     """Return what a person can type in another terminal."""
-    agent = picture.agent(picture.present)
+    return [_command(picture, word) for word in offers(picture).values()]
+
+
+def _command(picture: Picture, word: str) -> str:
     run = one_line(picture.run.rpartition("-")[2])
-    typed = []
-    if agent is not None and agent.terminal_id and picture.question is None:
+    agent = picture.agent(picture.present)
+    if word == "attach" and agent is not None:
         terminal = one_line(f"{run}/{agent.role}" if run else agent.terminal_id)
-        typed.append(f"{one_line(picture.attach_prefix)}cao attach {terminal}")
-    if run and picture.round:
-        typed.append(f"cao hint {run} TEXT")
-        held = picture.pausing or picture.paused is not None
-        typed.append(f"cao {'resume' if held else 'pause'} {run}")
-        if picture.is_review:
-            typed.append(f"cao skip {run}")
-    return typed
+        return f"{one_line(picture.attach_prefix)}cao attach {terminal}"
+    return f"cao {word} {run}{' TEXT' if word == 'hint' else ''}"
+
+
+def _keys(picture: Picture, keys: Keys) -> Sequence[str]:
+    """Return what a person can press."""
+    if keys.line is not None:
+        return LINE_KEYS
+    return [f"{key} {word}" for key, word in offers(picture).items()]
+
+
+def _pressed(picture: Picture, keys: Keys, width: int) -> Iterator[Row]:
+    """Yield what a person has asked to see, and what is being typed: its end, if it is long."""
+    if keys.attach_to and keys.attach_to == picture.present and "a" in offers(picture):
+        command = f"  ! in another terminal: {_command(picture, 'attach')}"
+        yield Row(Need.ALERT, Text(command, "bold yellow"))
+    if keys.line is not None:
+        room = max(width - cell_len(LINE_BEGINS + LINE_ENDS), 0)
+        line = one_line(keys.line)[-room:] if room else ""
+        while cell_len(line) > room:
+            line = line[1:]
+        yield Row(Need.ALERT, Text(f"{LINE_BEGINS}{line}{LINE_ENDS}", "bold"))
 
 
 def _in_rows(words: Sequence[str], width: int) -> list[str]:

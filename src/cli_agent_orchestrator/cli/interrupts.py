@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from cli_agent_orchestrator.cli.keyboard import Settings, put_back, terminal_settings
 from cli_agent_orchestrator.errors import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -31,8 +32,10 @@ class Interrupts:
         self._stop: Callable[[], None] | None = None
         # Any: what `signal.signal` returns
         self._before: dict[int, Any] = {}
+        self._terminal: Settings | None = None
 
     def __enter__(self) -> "Interrupts":
+        self._terminal = terminal_settings()
         outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         noted = (number for number in SIGNALS if number != signal.SIGHUP or not outlives)
         self._before = {number: signal.signal(number, self._note) for number in noted}
@@ -61,7 +64,9 @@ class Interrupts:
     def _note(self, number: int, frame: FrameType | None) -> None:
         # Not by way of Python's files, which may be in use at this very moment.
         if self.noted is not None and number == signal.SIGINT:
-            _write(1, ERASE_BLOCK + SHOW_CURSOR if os.isatty(1) else "")
+            if os.isatty(1):
+                _write(1, ERASE_BLOCK + SHOW_CURSOR)
+                put_back(self._terminal)
             os._exit(128 + number)
         if self.noted is None:
             self.noted = number

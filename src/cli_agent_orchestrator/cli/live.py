@@ -9,10 +9,10 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from enum import Enum
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -21,9 +21,12 @@ from rich.text import Text
 
 from cli_agent_orchestrator.cli.drawing import Canvas, draw
 from cli_agent_orchestrator.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
-from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration, Tone
+from cli_agent_orchestrator.cli.keyboard import Keyboard
+from cli_agent_orchestrator.cli.keys import Keys, press
+from cli_agent_orchestrator.cli.narration import Narration, Tone
 from cli_agent_orchestrator.cli.picture import Picture, fold, rings
 from cli_agent_orchestrator.cli.printable import printable
+from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import (
     AgentStarted,
     EventKind,
@@ -31,6 +34,7 @@ from cli_agent_orchestrator.events import (
     RunEvent,
     TurnBegan,
 )
+from cli_agent_orchestrator.pipeline.asks import Wish
 
 REFRESH_SECONDS = 1.0
 STYLES = {
@@ -51,6 +55,9 @@ CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the picture never becomes two, even if the terminal has just become narrower."""
 BELL = "\a"
 
+Ask = Callable[[str, Wish], None]
+"""Asks something of the run with an id; raises why it cannot be asked."""
+
 
 class Wake(Enum):
     """Why the picture is drawn again."""
@@ -67,16 +74,20 @@ class LiveView:
 
     def __init__(
         self,
-        base: Path,
+        narration: Narration,
         console: Console | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
-        report: str = "",
-        unfinished: str = UNFINISHED,
+        ask: Ask | None = None,
     ) -> None:
+        """`ask` is what keys do; without it there are none."""
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
-        self._narration = Narration(base, report, unfinished)
+        self._narration = narration
         self._picture = Picture()
+        self._ask = ask
+        self._keys = Keys()
+        self._keyboard: Keyboard | None = None
+        self._opened = ExitStack()
         self._since = time.time()
         self._writing = threading.Lock()
         # SimpleQueue, because its put may interrupt its get: a signal handler wakes the ticker.
@@ -88,10 +99,13 @@ class LiveView:
     def __enter__(self) -> Self:
         self._before = signal.signal(signal.SIGWINCH, lambda *_: self._wakes.put(Wake.RESIZED))
         self._write(HIDE_CURSOR)
+        if self._ask is not None:
+            self._keyboard = self._opened.enter_context(Keyboard(self._hear))
         self._ticker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._opened.close()
         self._wakes.put(Wake.OVER)
         self._ticker.join()
         signal.signal(signal.SIGWINCH, self._before)
@@ -109,6 +123,22 @@ class LiveView:
             return
         when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
         self._show(Text.assemble((when, "dim"), (printable(line.text), STYLES[line.tone])))
+
+    def _hear(self, data: bytes) -> bool:
+        """Do what was pressed; return whether more may belong to it."""
+        self._keys, wishes = press(self._keys, data, self._picture)
+        for wish in wishes:
+            self._pass_on(wish)
+        self._wakes.put(Wake.NEWS)
+        return self._keys.is_escaping
+
+    def _pass_on(self, wish: Wish) -> None:
+        """Ask it of the run; what the run says to it is among its events."""
+        try:
+            if self._ask is not None:
+                self._ask(self._picture.run, wish)
+        except (OrchestratorError, OSError) as error:
+            self._show(Text(printable(f"cao: {error}"), STYLES[Tone.ALERT]))
 
     def _tick(self) -> None:
         while self._next_wake() is not Wake.OVER:
@@ -148,7 +178,9 @@ class LiveView:
 
     def _rows(self) -> list[Text]:
         width, height = self._console.size
-        return draw(self._picture, Canvas(width, height, time.time()))
+        can_press = self._keyboard is not None and self._keyboard.is_on
+        canvas = Canvas(width, height, time.time())
+        return draw(self._picture, canvas, self._keys if can_press else None)
 
     def _write(self, text: str) -> None:
         encoding = self._console.encoding

@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +12,7 @@ import click
 from cli_agent_orchestrator.cli.narration import UNFINISHED, Narration
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.events import RunEvent, to_line
+from cli_agent_orchestrator.runs.asking import pass_on
 from cli_agent_orchestrator.runs.view import View
 
 
@@ -45,15 +47,23 @@ class JsonView:
         click.echo(to_line(event))
 
 
-def choose_view(base: Path, as_json: bool, report: str, unfinished: str = UNFINISHED) -> View:
+def choose_view(
+    base: Path,
+    as_json: bool,
+    report: str,
+    unfinished: str = UNFINISHED,
+    state_folder: Path | None = None,
+) -> View:
     """Return the view that suits where the output goes; `report` is the command that says more.
 
-    `unfinished` is what is said of a run that ends without a verdict.
+    `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
+    runs are, keys can be pressed that steer it.
     """
     if as_json:
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from cli_agent_orchestrator.cli.live import LiveView  # rich is heavy
 
-        return LiveView(base, report=report, unfinished=unfinished)
+        ask = None if state_folder is None else partial(pass_on, state_folder)
+        return LiveView(Narration(base, report, unfinished), ask=ask)
     return PlainView(base, report, unfinished)

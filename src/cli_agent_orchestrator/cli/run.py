@@ -12,6 +12,7 @@ import click
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.pipeline.task import task_of_line
@@ -108,7 +109,8 @@ def run(
     interrupted is resumed by itself.
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way.
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way; in a
+    terminal the last row shows the keys that do the same.
 
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
@@ -143,7 +145,8 @@ def start(
         from cli_agent_orchestrator.cli.progress import choose_view
 
     report = report_command(config, Path.cwd())
-    view = choose_view(config.wd, as_json, report, unfinished_words(config.resume))
+    unfinished = unfinished_words(config.resume)
+    view = choose_view(config.wd, as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view))
 
 

@@ -96,7 +96,8 @@ def watch(run: str | None, as_json: bool) -> None:
     """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the run of this folder. Ctrl-C stops watching and leaves the run alone.
+    the run of this folder. Ctrl-C stops watching and leaves the run alone; the last row shows the
+    keys that steer it.
 
     Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
     """
@@ -107,7 +108,7 @@ def watch(run: str | None, as_json: bool) -> None:
 
     state = state_folder(os.environ)
     found = find_run(state, run, Path.cwd().resolve())
-    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}")
+    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}", state_folder=state)
     follower = Follower(run_folder(state, found.id))
     last = None
     with Interrupts(notice="") as interrupts, view:

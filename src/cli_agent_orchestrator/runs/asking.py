@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName
@@ -20,13 +21,14 @@ from cli_agent_orchestrator.events import (
     Unpaused,
 )
 from cli_agent_orchestrator.file_watch import Waker, watch_file
-from cli_agent_orchestrator.layout import EVENTS_FILE
+from cli_agent_orchestrator.layout import EVENTS_FILE, run_folder
 from cli_agent_orchestrator.pipeline.asks import Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.cleaning import can_resume
 from cli_agent_orchestrator.runs.control import write_ask
 from cli_agent_orchestrator.runs.event_log import EventReader
-from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.registry import RunSummary, summary_of
+from cli_agent_orchestrator.runs.run_id import is_run_id
 from cli_agent_orchestrator.runs.run_record import RunStatus, read_record
 from cli_agent_orchestrator.settings import read_change
 
@@ -92,6 +94,19 @@ def ask_run(folder: Folder, wish: Wish) -> Asked:
         told = answers.wait_for_end(STOP_SECONDS) or told
         return Asked(True, _stopped_words(told))
     return read_answer(told)
+
+
+def pass_on(state_folder: Path, run: str, wish: Wish) -> None:
+    """Ask something of the run with this id, whose answer is seen as it is followed anyway.
+
+    Raise why it cannot be asked.
+    """
+    # Whoever can write the events of a run might name a folder elsewhere.
+    if not is_run_id(run):
+        raise NotSteerable("the run has no ID")
+    folder = run_folder(state_folder, run)
+    check_wish(summary_of(folder), wish)
+    write_ask(folder, wish, SystemClock())
 
 
 def read_answer(told: Answer | RunEnded | None) -> Asked:

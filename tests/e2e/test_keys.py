@@ -1,0 +1,235 @@
+"""Keys pressed in the live view of a real run, in a shell in a real terminal."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import CAO, Machine
+from tests.e2e.runs import Event, archive_of, at, prepare, rule, running, script
+from tests.e2e.test_runs import answer, record_of, run_folder_of
+
+pytestmark = pytest.mark.tmux
+
+PATIENCE = 60.0
+LOOK_SECONDS = 0.05
+COMMAND = shlex.join(CAO)
+ASKS = rule("analyst", misbehave='{ ask = "Go on?" }')
+REVIEWS = rule("analyst_review", misbehave="{ hang = true }")
+KEYS = "h hint · p pause"
+
+
+class Shell:
+    """A shell in a terminal: a window of a tmux server of its own."""
+
+    def __init__(self, machine: Machine, folder: str) -> None:
+        self._machine = machine
+        self._socket = f"{folder}/socket"
+        env = {**machine.env, "LC_ALL": "C.UTF-8"}
+        words = ["-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50"]
+        self._env = env
+        self.tmux(*words, "-c", str(machine.work), "env -u TMUX -u ENV PS1='ready> ' sh -i")
+        self.until(lambda: "ready>" in self.screen())
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *words],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    def press(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self.tmux("send-keys", "-l", text)
+
+    def command(self, text: str) -> None:
+        self.type(text)
+        self.press("Enter")
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < deadline, self.screen()
+            time.sleep(LOOK_SECONDS)
+
+    def until_shown(self, text: str) -> None:
+        self.until(lambda: text in self.screen())
+
+    def until_told(self, name: str, **fields: object) -> None:
+        """Wait until the run has told of an event."""
+        wanted = {"type": name, **fields}
+
+        def is_told() -> bool:
+            return any(wanted.items() <= event.items() for event in self._events())
+
+        self.until(is_told)
+
+    def _events(self) -> Iterator[Event]:
+        for path in (self._machine.home / "state" / "runs").glob("*/events.jsonl"):
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            yield from (json.loads(line) for line in lines)
+
+    def assert_usual(self) -> None:
+        """The terminal shows what is typed, and hands it on a line at a time."""
+        self.command("clear; stty -a; echo number $((40 + 2))")
+        self.until_shown("number 42")
+        words = self.screen().split()
+        assert "icanon" in words
+        assert not {"-icanon", "-echo", "-isig", "-icrnl"} & {*words}
+
+
+@contextmanager
+def shell_of(machine: Machine) -> Iterator[Shell]:
+    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
+        shell = Shell(machine, folder)
+        try:
+            yield shell
+        finally:
+            shell.press("C-c")
+            shell.tmux("kill-server")
+
+
+@contextmanager
+def asked(machine: Machine, *rules: str) -> Iterator[Shell]:
+    """Begin a run in a shell and wait until its analyst asks something."""
+    prepare(machine, script(ASKS, *rules))
+    with shell_of(machine) as shell:
+        shell.command(f"{COMMAND} run task.md; echo ended with $?")
+        shell.until_told("waiting_for_person", role="analyst")
+        shell.until_shown(KEYS)
+        yield shell
+
+
+def prompts_with(machine: Machine, text: str) -> list[str]:
+    found = archive_of(machine).glob("*-prompt.md")
+    return sorted(path.name for path in found if text in path.read_text(encoding="utf-8"))
+
+
+def control_of(machine: Machine) -> Path:
+    return run_folder_of(machine) / "control.jsonl"
+
+
+def test_a_run_is_steered_by_keys_to_its_end(machine: Machine) -> None:
+    with asked(machine, REVIEWS) as shell:
+        shell.press("p")
+        shell.until_shown("! pauses after this turn")
+        shell.press("h")
+        shell.until_shown("Esc cancels")
+        shell.type("Never mind")
+        shell.press("Escape")
+        shell.until_shown("p resume")
+        shell.press("h")
+        shell.until_shown("Esc cancels")
+        shell.type("Mind the größe.")
+        shell.until_shown("hint> Mind the größe._")
+        shell.press("Left", "Enter")
+        shell.until_told("hint_taken", text="Mind the größe.")
+        answer(machine, "analyst")
+        shell.until_told("paused")
+        shell.until_shown("! paused for")
+        shell.press("p")
+        shell.until_told("unpaused")
+        shell.until_told("dispatched", role="analyst_review")
+        shell.until_shown("s skip")
+        shell.press("a")
+        shell.until_shown("! in another terminal:")
+        assert "/analyst_review" in shell.screen()
+        shell.press("s")
+        shell.until_shown("ended with 0")
+        shell.assert_usual()
+    assert prompts_with(machine, "Mind the größe.") == ["002-analyst_review-prompt.md"]
+    assert prompts_with(machine, "Never mind") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_terminal_as_it_was(machine: Machine, number: signal.Signals) -> None:
+    with asked(machine) as shell:
+        shell.press("h")
+        shell.until_shown("Esc cancels")
+        shell.type("half a li")
+        shell.until_shown("half a li_")
+        if number is signal.SIGINT:
+            shell.press("C-c")
+        else:
+            os.kill(record_of(machine)["pid"], number)
+        shell.until_shown(f"ended with {128 + number}")
+        shell.assert_usual()
+
+
+def test_a_second_ctrl_c_leaves_the_terminal_as_it_was(machine: Machine) -> None:
+    with asked(machine) as shell:
+        pid = record_of(machine)["pid"]
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGINT)
+        shell.until_shown("ended with 130")
+        shell.assert_usual()
+
+
+def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    with shell_of(machine) as shell:
+        shell.command(f"{COMMAND} run task.md")
+        shell.until_told("waiting_for_person", role="analyst")
+        shell.until_shown(KEYS)
+        shell.press("C-z")
+        shell.until_shown("Stopped")
+        shell.assert_usual()
+        shell.command("clear; bg")
+        # In the background there are commands, and the keys are the shell's.
+        shell.until_shown("cao pause")
+        shell.assert_usual()
+        shell.command("kill -STOP %1; clear; fg")
+        shell.until_shown(KEYS)
+        shell.press("p")
+        shell.until_told("pause_asked")
+        shell.press("C-c")
+        shell.until(lambda: "ready>" in shell.screen().strip().splitlines()[-1])
+        shell.assert_usual()
+
+
+def test_a_run_that_is_given_its_input_has_no_keys_and_leaves_the_input_alone(
+    machine: Machine,
+) -> None:
+    prepare(machine, script(ASKS))
+    with shell_of(machine) as shell:
+        shell.command(f"echo p s | ({COMMAND} run task.md; echo left: $(cat))")
+        shell.until_told("waiting_for_person", role="analyst")
+        shell.until_shown("cao pause")
+        assert not control_of(machine).exists()
+        answer(machine, "analyst")
+        shell.until_shown("left: p s")
+        shell.assert_usual()
+
+
+def test_who_watches_a_run_presses_the_same_keys(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run, shell_of(machine) as shell:
+        run.until(at("waiting_for_person", "analyst"))
+        shell.command(f"{COMMAND} watch")
+        shell.until_shown(KEYS)
+        shell.press("p")
+        run.until(lambda event: event["type"] == "pause_asked")
+        shell.until_shown("p resume")
+        shell.press("p")
+        run.until(lambda event: event["type"] == "unpaused")
+        shell.press("C-c")
+        shell.until_shown("You have stopped watching")
+        shell.assert_usual()
+        run.interrupt()
+        assert run.end() == 130
