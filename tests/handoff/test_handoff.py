@@ -59,7 +59,7 @@ class TestReactingToEvents:
     def test_work_too_short_to_be_asked_for_is_seen_all_the_same(self, stage: Stage) -> None:
         stage.mailbox.at(1.0, lambda: stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING)))
         stage.status(1.1, IDLE, told=True)
-        with pytest.raises(NoResponseFile, match="--no-strict-file-handoff"):
+        with pytest.raises(NoResponseFile, match="--missing take"):
             wait(stage)
         assert stage.elapsed == pytest.approx(1.1 + RULES.idle_grace)
 

@@ -82,6 +82,7 @@ TESTS = {
     "events.py": "test_events.py",
     "layout.py": "test_layout.py",
     "retry.py": "test_retry.py",
+    "toml_text.py": "test_toml_text.py",
     "cli/drawing.py": "cli/test_drawing.py",
     "cli/keys.py": "cli/test_keys.py",
     "cli/picture.py": "cli/test_picture.py",
