@@ -17,6 +17,9 @@
     │   └── ProgramEnded                its program ended before it could be given work
     ├── ServerConflict                  another server owns the state folder or the port
     ├── StoreError                      the server's store cannot be read or written
+    ├── GitError                        git cannot do what a run needs
+    │   ├── GitMissing (UsageError)     git is not installed
+    │   └── GitFailed                   git refused a command
     ├── TmuxError
     │   ├── TmuxMissing (UsageError)    tmux is not installed or too old
     │   ├── TmuxCommandError            tmux refused a command
@@ -208,6 +211,23 @@ class ServerConflict(OrchestratorError):
 
 class StoreError(OrchestratorError):
     """The store cannot be read or written: a full disk, a damaged file."""
+
+
+class GitError(OrchestratorError):
+    """Git cannot do what a run needs."""
+
+
+class GitMissing(GitError, UsageError):
+    """Git is not installed."""
+
+
+class GitFailed(GitError):
+    """Git refused a command."""
+
+    def __init__(self, command: str, code: int, complaint: str) -> None:
+        super().__init__(f"git {command} failed ({code}): {complaint or 'it did not say why'}")
+        self.code = code
+        self.complaint = complaint
 
 
 class TmuxError(OrchestratorError):

@@ -20,6 +20,13 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/control.jsonl    what it is asked to do
     <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
     <state folder>/runs/<run>/run.log          what was logged
+    <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
+    <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
+    <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
+
+In the user's state folder, where agents work that have a work tree of their own:
+
+    <state folder>/worktrees/<run>
 """
 
 import re
@@ -42,6 +49,10 @@ RECORD_FILE = "run.json"
 EVENTS_FILE = "events.jsonl"
 CONTROL_FILE = "control.jsonl"
 REJECTED_FILE = "control.rejected"
+SNAPSHOTS_FOLDER = "snapshots.git"
+GATES_FOLDER = "gates"
+CHECKOUTS_FOLDER = "checkouts"
+WORKTREES_FOLDER = "worktrees"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
 

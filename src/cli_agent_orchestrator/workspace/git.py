@@ -1,0 +1,197 @@
+"""The only way to git: its command line, in surroundings where no program of a repository runs.
+
+    Git(store, work_tree).run("write-tree")
+
+Nothing is inherited that could lead git elsewhere: no GIT_* variable, no configuration of the
+user's or the system's. What a repository's own configuration can start (fsmonitor, hooks, gpg, a
+pager) is switched off. What cannot be switched off by an option, filters and merge drivers above
+all, needs a git directory that is ours (`snapshots.py`), or `defused` ahead of the command.
+
+Where the git directory is, is always said: git never looks for one, so it never asks whose it is.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+
+OPTIONS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "commit.gpgSign": "false",
+    "submodule.recurse": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "advice.addEmbeddedRepo": "false",
+}
+NOBODY = ("cao", "cao@localhost")
+"""Who commits where the user is not asked."""
+KEPT_VARIABLES = ("HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME")
+LONGEST_SECONDS = 600.0
+LARGEST_ANSWER = 64 * 1024 * 1024
+LONGEST_COMPLAINT = 2000
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What git said."""
+
+    code: int
+    output: bytes = field(repr=False)
+    complaint: str
+    """What it wrote for people, shortened."""
+    is_cut: bool = False
+    """Is there more than was taken?"""
+
+    @property
+    def text(self) -> str:
+        """The output as text, without the line break at its end."""
+        return self.output.decode(errors="surrogateescape").removesuffix("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """One git directory and one work tree."""
+
+    git_dir: Path
+    work_tree: Path
+    index: Path | None = None
+    """Where the index is, if not in the git directory."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Configuration on top of what is always said."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    author: tuple[str, str] = NOBODY
+    """Name and address of whoever commits."""
+
+    def run(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> bytes:
+        """Return what a command writes; raise `GitFailed` if it does not end well."""
+        answer = self.ask(*words, given=given, limit=limit)
+        if answer.is_cut:
+            raise GitError(f"git {words[0]} wrote more than {limit} bytes")
+        if answer.code:
+            raise GitFailed(words[0], answer.code, answer.complaint)
+        return answer.output
+
+    def text(self, *words: str, given: bytes = b"") -> str:
+        """Return what a command writes as text, without the line break at its end."""
+        return self.run(*words, given=given).decode(errors="surrogateescape").removesuffix("\n")
+
+    def names(self, *words: str, given: bytes = b"") -> list[str]:
+        """Return the names that a command with `-z` lists."""
+        listed = self.run(*words, given=given).decode(errors="surrogateescape")
+        return [name for name in listed.split("\0") if name]
+
+    def ask(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> Answer:
+        """Return how a command ended and what it wrote, up to a limit; it may fail."""
+        with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as complaints:
+            input_file.write(given)
+            input_file.seek(0)
+            process = self._start(words, input_file, complaints)
+            assert process.stdout is not None, "it was asked for"
+            output = _read(process, process.stdout, limit)
+            complaints.seek(0)
+            complaint = complaints.read(LONGEST_COMPLAINT).decode(errors="replace").strip()
+        return Answer(process.returncode, output[:limit], complaint, len(output) > limit)
+
+    def with_index(self, index: Path) -> "Git":
+        """Return the same with an index of its own."""
+        return replace(self, index=index)
+
+    def defused(self) -> "Git":
+        """Return the same with every filter and merge driver of its configuration replaced.
+
+        For commands that must work in the user's own repository; files arrive as they are stored.
+        """
+        options = dict(self.options)
+        answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^(filter|merge)\.")
+        for key in answer.output.decode(errors="surrogateescape").split("\0"):
+            section, _, rest = key.partition(".")
+            name, _, last = rest.rpartition(".")
+            if section == "filter" and name:
+                options |= {f"filter.{name}.{verb}": "" for verb in ("clean", "smudge", "process")}
+                options[f"filter.{name}.required"] = "false"
+            elif section == "merge" and name and last == "driver":
+                # Fails, so the file counts as a conflict and is left to people.
+                options[f"merge.{name}.driver"] = "false"
+        return replace(self, options=options)
+
+    def _start(
+        self, words: tuple[str, ...], given: IO[bytes], complaints: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        program = shutil.which("git", path=self.environ.get("PATH"))
+        if program is None:
+            raise GitMissing("git is not installed, or not on the PATH; snapshots need it")
+        try:
+            return subprocess.Popen(
+                [program, f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}", *words],
+                cwd=self.work_tree if self.work_tree.is_dir() else self.git_dir,
+                env=self._surroundings(),
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                # Ctrl-C is for the run, which decides for itself when it is over.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise GitError(f"git {words[0]} could not be started: {error.strerror}") from error
+
+    def _surroundings(self) -> dict[str, str]:
+        name, address = self.author
+        options = {**OPTIONS, **self.options}
+        settings = {"GIT_CONFIG_COUNT": str(len(options))}
+        # Not on the command line, where everybody could read them.
+        for number, (key, value) in enumerate(options.items()):
+            settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        if self.index is not None:
+            settings["GIT_INDEX_FILE"] = str(self.index)
+        kept = {key: self.environ[key] for key in KEPT_VARIABLES if key in self.environ}
+        return kept | settings | {
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_PAGER": "cat",
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": address,
+            "GIT_COMMITTER_NAME": name,
+            "GIT_COMMITTER_EMAIL": address,
+        }  # fmt: skip
+
+
+def _read(process: subprocess.Popen[bytes], stream: IO[bytes], limit: int) -> bytes:
+    """Return what a process writes, one byte above the limit at most, and wait for its end."""
+    output = bytearray()
+    too_late = threading.Timer(LONGEST_SECONDS, _kill, [process])
+    too_late.daemon = True
+    too_late.start()
+    try:
+        while len(output) <= limit and (chunk := os.read(stream.fileno(), CHUNK_BYTES)):
+            output += chunk
+    finally:
+        # At its end it would wait for a reader of the rest.
+        if len(output) > limit:
+            _kill(process)
+        stream.close()
+        process.wait()
+        too_late.cancel()
+    return bytes(output[: limit + 1])
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
