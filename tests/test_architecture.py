@@ -30,6 +30,7 @@ SHARED = {
     "file_watch",
     "retry",
     "toml_text",
+    "gates",
     "__init__",
 }
 ALLOWED = {
@@ -64,6 +65,7 @@ ALLOWED = {
     "file_watch": set(),
     "retry": set(),
     "toml_text": set(),
+    "gates": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
 }
@@ -75,6 +77,7 @@ PURE = [
     "events.py",
     "retry.py",
     "toml_text.py",
+    "gates.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",

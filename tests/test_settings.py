@@ -32,7 +32,7 @@ SPECIFIED = {
     "STRICT_FILE_HANDOFF": "1", "IDLE_GRACE_SECONDS": "30", "MAX_FILE_REMINDERS": "1",
     "ANALYST_PROVIDER": "", "ANALYST_REVIEW_PROVIDER": "", "PROGRAMMER_PROVIDER": "",
     "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
-    "ROLE_PROVIDERS": "", "FLOW": "loop", "GATE": "", "GATE_TIMEOUT": "1800",
+    "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
     "MISSING": "",
 }  # fmt: skip
 
@@ -203,12 +203,15 @@ def test_the_commented_file_explains_everything_and_sets_nothing() -> None:
     text = commented_toml()
     assert tomllib.loads(text) == {}
     for setting in SETTINGS:
-        explained = f"# {setting.help}\n# {setting.key} = " in text
+        is_table = setting.kind is Kind.GATES
+        line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
+        explained = f"# {setting.help}\n# {line}" in text
         assert explained == (setting.name not in OUT_OF_PROJECT)
 
 
 def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
-    lines = [line[2:] for line in commented_toml().split("\n") if " = " in line]
+    settings = commented_toml().partition("# [gates]")[0]
+    lines = [line[2:] for line in settings.split("\n") if " = " in line]
     table = tomllib.loads("\n".join(lines))
     kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int}
     for key, value in table.items():

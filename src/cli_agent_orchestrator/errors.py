@@ -7,6 +7,7 @@
     │   ├── PromptError                 the task file isn't in the expected format
     │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
+    │   ├── NotAllowed                  a project's file wants commands that nobody allowed
     │   ├── NotFound (LookupError)      no terminal, session or run of that name
     │   ├── BadFolder                   a working directory that cannot be used
     │   ├── NotSteerable                what was asked of a run cannot be done as it stands
@@ -145,6 +146,18 @@ class MessageTooLarge(UsageError):
         super().__init__(f"the message has {size} bytes; at most {limit} can be sent")
         self.size = size
         self.limit = limit
+
+
+class NotAllowed(UsageError):
+    """A project's own file wants commands to be run that the user has not allowed."""
+
+    def __init__(self, folder: object, commands: str) -> None:
+        listed = "\n".join(f"  {line}" for line in commands.split("\n"))
+        super().__init__(
+            f"cao.toml in {folder} wants these commands to be run:\n{listed}\nLook at them, and "
+            "allow them with `cao trust` in that folder or with --trust; nothing was run"
+        )
+        self.commands = commands
 
 
 class NotFound(UsageError, LookupError):

@@ -191,18 +191,21 @@ class TurnEnded(Event):
 class CheckBegan(Event):
     """The command of a gate is about to be run."""
 
-    stage: str
+    gate: str
+    """Its name."""
     round: int
     sequence: int
     """The number under which its output is kept."""
     command: str
+    when: str = "after_tester"
+    """At which point of the run: `base`, `after_programmer`, `after_tester`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckEnded(Event):
     """The command of a gate has ended, and the state after it is saved."""
 
-    stage: str
+    gate: str
     round: int
     sequence: int
     outcome: str
@@ -211,6 +214,7 @@ class CheckEnded(Event):
     seconds: float
     archive: str
     """Where its output is kept."""
+    when: str = "after_tester"
 
 
 @dataclass(frozen=True, slots=True)

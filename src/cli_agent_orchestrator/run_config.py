@@ -23,6 +23,7 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.gates import Gate, read_gates
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.settings import (
     BY_NAME,
@@ -53,10 +54,10 @@ class RunConfig:
     """The agents of those roles that name one (ANALYST_PROVIDER and so on, ROLE_PROVIDERS)."""
     flow: str = "loop"
     """The flow, by its name or as the path of its file (FLOW)."""
-    gate: str = ""
-    """The command that decides where a flow has a gate (GATE)."""
+    gates: tuple[Gate, ...] = ()
+    """The commands that are believed (GATES)."""
     gate_timeout: float = 1800
-    """How long that command may take (GATE_TIMEOUT)."""
+    """How long such a command may take if it says nothing else (GATE_TIMEOUT)."""
     permissions: str = ""
     """What agents may do without asking; empty: what the server says (AGENT_PERMISSIONS)."""
     prompt: str = field(default="", repr=False)
@@ -93,7 +94,7 @@ class RunConfig:
             provider=provider,
             providers=read_role_providers(texts),
             flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
-            gate=texts.get("GATE", "").strip(),
+            gates=read_gates(texts.get("GATES", "")),
             gate_timeout=read_gate_timeout(texts),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
@@ -177,7 +178,7 @@ def read_handoff(texts: Mapping[str, str]) -> HandoffRules:
 
 
 def read_gate_timeout(texts: Mapping[str, str]) -> float:
-    """Return how long the command of a gate may take."""
+    """Return how long the command of a gate may take that says nothing else."""
     return _read_duration(texts, "GATE_TIMEOUT")
 
 

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.config import (
     read_seconds,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.gates import gates_text, read_gates, read_gates_table
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.plain_files import Folder, read_named
 from cli_agent_orchestrator.toml_text import read_toml
@@ -53,6 +54,8 @@ class Kind(Enum):
     CHOICE = auto()
     COUNT = auto()
     SECONDS = auto()
+    GATES = auto()
+    """Commands with names; the option can be given several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,14 @@ SETTINGS = (
         "FLOW", Kind.TEXT, "loop", "The flow: who works in which order; a name or a TOML file."
     ),
     Setting(
-        "GATE",
-        Kind.TEXT,
+        "GATES",
+        Kind.GATES,
         "",
-        "The command that decides in a flow with a gate; a settings file cannot name it.",
+        "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
+        "such as tests='make test'. Several may be given.",
+        word="gate",
     ),
-    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long that command may take."),
+    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long such a command may take."),
     Setting(
         "AGENT_PERMISSIONS",
         Kind.CHOICE,
@@ -247,15 +252,15 @@ NOT_KEPT = (
 KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
 """What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
 
-UNCHANGEABLE = ("GATE", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD", "CLEANUP_ON_EXIT")
+UNCHANGEABLE = ("GATES", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD", "CLEANUP_ON_EXIT")
 CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
 """What may change while a run goes on; the others have been told to agents, or may do harm."""
 
 LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
 
-OUT_OF_PROJECT = ("RESUME", "GATE", "MISSING")
-"""What a project's own file cannot say: it is about one run, or would run a command."""
+OUT_OF_PROJECT = ("RESUME", "MISSING")
+"""What a project's own file cannot say: it is about one run."""
 
 IN_TASK = tuple(
     setting.name
@@ -436,6 +441,8 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
             raise ConfigError(where, _shown(value), "a smaller number")
         case int() | float():
             return setting.name, str(value)
+        case dict() if setting.kind is Kind.GATES:
+            return setting.name, read_gates_table(value, f" in {path.name}")
         case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
             return setting.name, str(path.parent / value)
         case str():
@@ -480,6 +487,8 @@ def canonical(name: str, text: str) -> str | None:
                 return str(read_int(values, name, int(setting.default), setting.minimum))
             case Kind.SECONDS:
                 return f"{read_seconds(values, name, float(setting.default)):.15g}"
+            case Kind.GATES:
+                return gates_text(read_gates(text))
     except ConfigError:
         return None
     return values[name]
@@ -515,8 +524,12 @@ def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
     Set are only those that are `chosen`: text and reason by variable name.
     """
     parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
-    for setting in SETTINGS:
+    # A table takes all keys that follow it.
+    for setting in sorted(SETTINGS, key=lambda one: one.kind is Kind.GATES):
         if setting.name in OUT_OF_PROJECT:
+            continue
+        if setting.kind is Kind.GATES:
+            parts.append(_gates_toml(setting, chosen))
             continue
         line = f"# {setting.key} = {_toml_value(setting)}\n"
         if chosen and setting.name in chosen:
@@ -524,6 +537,15 @@ def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
             line = f"# Proposed: {_plain(reason)}\n{setting.key} = {_quoted(text)}\n"
         parts.append(f"# {setting.help}\n{line}")
     return "\n".join(parts)
+
+
+def _gates_toml(setting: Setting, chosen: Mapping[str, tuple[str, str]] | None) -> str:
+    if not chosen or setting.name not in chosen:
+        return f'# {setting.help}\n# [{setting.key}]\n# tests = "make test"\n'
+    text, reason = chosen[setting.name]
+    rows = [f"{gate.name} = {_quoted(gate.run)}" for gate in read_gates(text)]
+    lines = [f"# {setting.help}", f"# Proposed: {_plain(reason)}", f"[{setting.key}]", *rows]
+    return "\n".join([*lines, ""])
 
 
 def _quoted(text: str) -> str:

@@ -424,7 +424,7 @@ class TestSteer:
             (f"{RUN}/hint", {"text": "x" * 70_000}, 413),
             (f"{RUN}/hint", {"text": "x", "role": "cook"}, 400),
             (f"{RUN}/set", {"name": "max_rounds", "value": "none"}, 400),
-            (f"{RUN}/set", {"name": "gate", "value": "rm"}, 400),
+            (f"{RUN}/set", {"name": "gates", "value": "rm"}, 400),
             (f"{RUN}/set", {"name": "max_rounds", "value": 3}, 422),
         ],
     )

@@ -54,6 +54,7 @@ SAMPLES = {
     Kind.CHOICE: "ask",
     Kind.COUNT: "7",
     Kind.SECONDS: "7",
+    Kind.GATES: "tests=make test",
 }
 BAD = {
     Kind.TEXT: "no word",
@@ -63,6 +64,7 @@ BAD = {
     Kind.CHOICE: "all",
     Kind.COUNT: "-1",
     Kind.SECONDS: "-1",
+    Kind.GATES: "tests=",
 }
 
 
@@ -94,7 +96,7 @@ def test_no_bare_name_is_read_by_other_commands(setting: Setting) -> None:
     assert name_server(environ) is None
 
 
-FREE_TEXT = ("PROMPT", "FLOW", "GATE", "PROJECT_TEST_CMD", "ROLE_PROVIDERS")
+FREE_TEXT = ("PROMPT", "FLOW", "PROJECT_TEST_CMD", "ROLE_PROVIDERS")
 
 
 @pytest.mark.parametrize(

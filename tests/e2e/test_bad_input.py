@@ -9,7 +9,7 @@ import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
 from cli_agent_orchestrator.config import state_folder
-from cli_agent_orchestrator.pipeline.state import from_json
+from cli_agent_orchestrator.pipeline.state_json import from_json
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.conductor import state_file_of
 from tests.e2e.conftest import Machine

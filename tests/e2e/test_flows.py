@@ -27,6 +27,11 @@ def ready(machine: Machine) -> Machine:
     return machine
 
 
+def once(command: str) -> str:
+    """Return a gate that is run at the end alone."""
+    return json.dumps({"name": "gate", "run": command, "when": ["after_tester"]})
+
+
 def archived(machine: Machine) -> list[str]:
     return sorted(
         path.name for path in (machine.work / ".tmp").glob("2*/*.md") if "prompt" not in path.name
@@ -35,7 +40,7 @@ def archived(machine: Machine) -> list[str]:
 
 def test_a_pair_passes_its_gate(ready: Machine) -> None:
     gate = 'echo checked; test -n "$HOME" && test -z "$CAO_TOKEN"'
-    done = ready.cao("run", "task.md", "--flow", "pair", "--gate", gate, "--json")
+    done = ready.cao("run", "task.md", "--flow", "pair", "--gate", once(gate), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert archived(ready) == [
         "001-programmer.md",
@@ -46,7 +51,7 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
     (began,) = [event for event in events if event["type"] == "run_began"]
     assert list(began["terminals"]) == ["programmer", "programmer_review"]
     (ended,) = [event for event in events if event["type"] == "check_ended"]
-    assert (ended["stage"], ended["outcome"]) == ("gate", "passed")
+    assert (ended["gate"], ended["outcome"]) == ("gate", "passed")
     assert set(state_of(ready)["terminals"]) == {"programmer", "peer_programmer"}
     (listed,) = json.loads(ready.cao("runs", "--json").stdout)
     assert listed["flow"] == "pair"
@@ -56,7 +61,7 @@ def test_a_gate_that_fails_is_told_in_the_next_round_and_the_run_can_be_reported
     ready: Machine,
 ) -> None:
     gate = "echo attempt >> attempts; echo not yet; test $(wc -l < attempts) -ge 2"
-    done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate)
+    done = ready.cao("run", "task.md", "--flow", "solo", "--gate", once(gate))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Round 1, gate: FAIL" in done.stdout
     prompts = sorted((ready.work / ".tmp").glob("2*/*programmer-prompt.md"))
@@ -75,7 +80,7 @@ def test_a_flow_with_a_gate_needs_a_command(ready: Machine) -> None:
 
 def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(machine: Machine) -> None:
     prepare(machine, script(ASKS))
-    words = ("--max-rounds", "2", "--flow", "solo", "--gate", "test -e mended")
+    words = ("--max-rounds", "2", "--flow", "solo", "--gate", once("test -e mended"))
     with running(machine, "task.md", *words) as run:
         run.until(at("waiting_for_person", "programmer"))
         run.interrupt(signal.SIGINT)

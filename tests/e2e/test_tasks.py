@@ -131,9 +131,9 @@ def test_a_task_that_is_sent_to_the_server_has_settings_in_the_same_way(ready: M
             trust_env=False,
         ) as client:
             body = {"wd": str(ready.work), "settings": {"PROVIDER": "scripted"}}
-            refused = client.post("/runs", json={**body, "task": text.format("gate: true")})
+            refused = client.post("/runs", json={**body, "task": text.format("gates: true")})
             assert refused.status_code == 400
-            assert "PROMPT, line 3: a task cannot set gate" in refused.json()["detail"]
+            assert "PROMPT, line 3: a task cannot set gates" in refused.json()["detail"]
             begun = client.post("/runs", json={**body, "task": text.format("")})
             assert begun.status_code == 201, begun.text
         assert settings_of(ready)["MAX_ROUNDS"] == {"value": "2", "source": "task"}
@@ -143,7 +143,7 @@ def test_a_task_that_is_sent_to_the_server_has_settings_in_the_same_way(ready: M
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("gate: make test", "a task cannot set gate"),
+        ("gates: make test", "a task cannot set gates"),
         ("project_test_cmd: make test", "a task cannot set project_test_cmd"),
         ("api: http://localhost:1", "a task cannot set api"),
         ("wd: /", "a task cannot set wd"),

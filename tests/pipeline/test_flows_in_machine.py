@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.gates import When
+from cli_agent_orchestrator.pipeline.check import BaseResult, CheckResult
 from cli_agent_orchestrator.pipeline.flow import Flow, FlowSource, StageKind
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
+    BaseKnown,
     Check,
     Cleared,
     Delivered,
@@ -29,8 +31,10 @@ from cli_agent_orchestrator.pipeline.machine import (
     pause,
     record_check,
     record_reply,
+    skip_review,
     unpause,
 )
+from cli_agent_orchestrator.pipeline.machine import begin as begin_run
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
@@ -41,9 +45,8 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
-    from_json,
-    to_json,
 )
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.pipeline.task import parse_task
 from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
@@ -61,6 +64,15 @@ NO = review("REVISE", "- look again")
 def begin(flow: Flow) -> RunState:
     terminals = {role.name: f"t-{role.name}" for role in flow.roles}
     return replace(new_state(), flow=flow, terminals=terminals, phase=flow.first.name)
+
+
+TWO_GATES = "unit=make test\nlint=ruff check ."
+
+
+def with_gates(state: RunState, text: str) -> RunState:
+    """Return a new run that has these gates."""
+    progress = replace(state.progress, settings={"GATES": text})
+    return begin_run(replace(state, progress=progress))
 
 
 def through_json(state: RunState) -> RunState:
@@ -166,12 +178,16 @@ def all_runs(state: RunState, steps: int = 0) -> Iterator[tuple[RunState, int]]:
                 yield from all_runs(after, steps + 1)
 
 
+@pytest.mark.parametrize("gates", ["", "tests=make test"])
 @pytest.mark.parametrize("flow", FLOWS[1:], ids=lambda flow: flow.name)
-def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(flow: Flow) -> None:
+def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(
+    flow: Flow, gates: str
+) -> None:
     cycles, rounds = SHORT.limits.max_review_cycles, SHORT.limits.max_rounds
     most = rounds * sum(2 * cycles if stage.reviewer else 1 for stage in flow.stages)
+    most += 1 + 2 * rounds if gates else 0
     ends = set()
-    for state, steps in all_runs(begin(flow)):
+    for state, steps in all_runs(with_gates(begin(flow), gates)):
         assert steps <= most
         assert through_json(state) == state
         assert (next_step(pause(state)) == Pause()) == (not isinstance(next_step(state), Done))
@@ -226,6 +242,98 @@ def test_any_run_of_any_flow_goes_on_from_any_state(
             case Check() as check:
                 state, _ = record_check(state, check, GREEN, SHORT)
     assert next_step(state) == Done(FinalStatus.PASS)
+
+
+class TestGates:
+    """Commands that are believed instead of an agent's word, in the usual flow."""
+
+    APPROVED = ("text", YES, "text", YES)
+
+    def start(self) -> RunState:
+        return with_gates(begin(packaged_flow("loop")), TWO_GATES)
+
+    def work(self, state: RunState) -> RunState:
+        """Go on from the base to the programmer's approval."""
+        state, _ = go(state, *self.APPROVED, *self.APPROVED)
+        return state
+
+    def test_on_the_base_they_are_run_first_and_stop_nothing(self) -> None:
+        state = self.start()
+        assert next_step(state) == Check("unit", 1, When.BASE)
+        state, outcomes = go(state, RED)
+        assert outcomes == [BaseKnown(RED)]
+        assert str(outcomes[0]) == "before the run: FAIL: `make test` ended with exit code 1"
+        assert next_step(state) == Check("lint", 1, When.BASE)
+        state, _ = go(state, GREEN)
+        assert next_step(state) == Turn("analyst", 1, 1)
+        assert state.progress.base == {"unit": BaseResult(1), "lint": BaseResult(0)}
+        assert through_json(state) == state
+
+    def test_after_the_programmers_approval_they_are_run_before_the_tester(self) -> None:
+        state, _ = go(self.start(), GREEN, GREEN)
+        state = self.work(state)
+        assert next_step(state) == Check("unit", 1, When.AFTER_PROGRAMMER)
+        state, outcomes = go(state, GREEN)
+        assert outcomes == [Cleared("the gate lint")]
+        assert next_step(through_json(state)) == Check("lint", 1, When.AFTER_PROGRAMMER)
+        state, outcomes = go(state, GREEN)
+        assert outcomes == [Cleared("tester")]
+        assert next_step(state) == Turn("tester", 1, 1)
+
+    def test_a_pass_of_the_tester_is_not_believed_before_they_agree(self) -> None:
+        state = self.work(go(self.start(), GREEN, GREEN)[0])
+        state, outcomes = go(state, GREEN, GREEN, PASS)
+        assert outcomes[-1] == Cleared("the gate unit")
+        assert state.final_status is FinalStatus.RUNNING
+        state, outcomes = go(state, GREEN)
+        assert next_step(state) == Check("lint", 1, When.AFTER_TESTER)
+        state, outcomes = go(state, RED)
+        assert outcomes == [Failed(RED, 2)]
+        assert next_step(state) == Turn("analyst", 2, 1)
+        assert "one failed" in state.feedback.text
+        state, outcomes = go(self.work(state), GREEN, GREEN, PASS, GREEN, GREEN)
+        assert outcomes[-1] == Passed()
+        assert state.final_status is FinalStatus.PASS
+
+    def test_a_fail_of_the_tester_needs_no_gate(self) -> None:
+        state = self.work(go(self.start(), GREEN, GREEN)[0])
+        state, outcomes = go(state, GREEN, GREEN, FAIL)
+        assert isinstance(outcomes[-1], Failed)
+        assert next_step(state) == Turn("analyst", 2, 1)
+
+    def test_each_is_run_only_when_it_is_meant_to_be(self) -> None:
+        text = '{"name": "end", "run": "x", "when": ["after_tester"]}'
+        state = with_gates(begin(packaged_flow("loop")), text)
+        assert next_step(state) == Turn("analyst", 1, 1)
+        state, _ = go(state, *self.APPROVED, *self.APPROVED)
+        assert next_step(state) == Turn("tester", 1, 1)
+        state, _ = go(state, PASS)
+        assert next_step(state) == Check("end", 1, When.AFTER_TESTER)
+
+    def test_a_skipped_review_leads_to_them_like_an_approval(self) -> None:
+        state, _ = go(self.start(), GREEN, GREEN, *self.APPROVED, "text")
+        review = next_step(state)
+        assert isinstance(review, Turn)
+        assert next_step(skip_review(state, review)) == Check("unit", 1, When.AFTER_PROGRAMMER)
+
+    def test_where_the_flow_has_a_gate_they_are_run_there_alone(self) -> None:
+        state = with_gates(begin(packaged_flow("pair")), "tests=make test")
+        state, _ = go(state, GREEN, *self.APPROVED)
+        assert next_step(state) == Check("tests", 1, When.AFTER_TESTER)
+        state, outcomes = go(state, GREEN)
+        assert outcomes == [Passed()]
+
+    def test_resumed_with_other_gates_the_turn_before_is_due_again(self) -> None:
+        state = self.work(go(self.start(), GREEN, GREEN)[0])
+        state, _ = go(state, GREEN, GREEN, PASS)
+        without = replace(state, progress=replace(state.progress, settings={}))
+        assert next_step(without) == Turn("tester", 1, 1)
+
+    def test_a_state_whose_gates_cannot_be_read_is_refused(self) -> None:
+        data = to_json(self.start())
+        data["progress"]["settings"]["GATES"] = "tests="
+        with pytest.raises(StateError, match="its gates cannot be read"):
+            from_json(data)
 
 
 class TestState:

@@ -51,7 +51,7 @@ def test_a_task_without_settings_has_none() -> None:
 @pytest.mark.parametrize("name", [*BY_NAME])
 def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
     forbidden = {
-        *("GATE", "PROJECT_TEST_CMD", "AGENT_PERMISSIONS", "WD", "STATE_FILE", "API"),
+        *("GATES", "PROJECT_TEST_CMD", "AGENT_PERMISSIONS", "WD", "STATE_FILE", "API"),
         *("PROMPT", "PROMPT_FILE", "RESUME", "MISSING"),
     }
     assert set(IN_TASK) == set(BY_NAME) - forbidden
@@ -67,7 +67,7 @@ def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
     [
         ("title: Fix it", "there is no setting title; expected one of provider, "),
         ("max_round: 3", "there is no setting max_round; expected max_rounds"),
-        ("gate: make test", "a task cannot set gate; set it yourself, with --gate or GATE"),
+        ("gates: make test", "a task cannot set gates; set it yourself, with --gate or GATES"),
         ("permissions: full", "there is no setting permissions; expected "),
         ("max_rounds: many", "max_rounds is 'many'; expected a whole number, at least 1"),
         ("max_rounds: 0", "max_rounds is '0'; expected a whole number, at least 1"),

@@ -44,9 +44,8 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
-    from_json,
-    to_json,
 )
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, TASK_TEXT, approval, new_state, review

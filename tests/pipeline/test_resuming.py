@@ -159,6 +159,8 @@ class TestSettings:
                 value = "0" if setting.default == "1" else "1"
             case Kind.CHOICE:
                 value = setting.choices[0]
+            case Kind.GATES:
+                value = "tests=make test"
             case _:
                 value = "5"
         given = {name: value}

@@ -19,9 +19,8 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
-    from_json,
-    to_json,
 )
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.settings import KEPT_NAMES
 from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT, TERMINALS, new_state
 

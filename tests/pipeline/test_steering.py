@@ -48,9 +48,8 @@ from cli_agent_orchestrator.pipeline.state import (
     FinalStatus,
     RunState,
     Turn,
-    from_json,
-    to_json,
 )
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.pipeline.steering import (
     NO_REVIEW,
     NOT_PAUSED,
@@ -213,7 +212,7 @@ class TestSet:
         declined(new_state(), Set("max_rounds", value), "whole number of at least 1")
 
     def test_nothing_that_runs_a_command_or_names_a_place_can_change(self) -> None:
-        harmful = {"GATE", "WD", "STATE_FILE", "API", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"}
+        harmful = {"GATES", "WD", "STATE_FILE", "API", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"}
         assert harmful.isdisjoint(CHANGEABLE_NAMES)
 
 

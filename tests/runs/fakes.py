@@ -1,5 +1,6 @@
 """A whole run without agents: a server that answers by itself, time that is moved, real files."""
 
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
-from cli_agent_orchestrator.runs.gate import GateCommand
+from cli_agent_orchestrator.runs.checking import GatePlace
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
@@ -227,6 +228,9 @@ class Rig:
         self.gate = ""
 
     def config(self, **values: str) -> RunConfig:
+        if self.gate:
+            gate = {"name": "gate", "run": self.gate, "when": ["after_tester"]}
+            values = {"GATES": json.dumps(gate), **values}
         return RunConfig.from_env({"WD": str(self.folder), "PROMPT": TASK_TEXT, **values})
 
     def new_run(self, **values: str) -> NewRun:
@@ -248,7 +252,7 @@ class Rig:
             Briefing(TASK, files.folder, condensation, self.test_command),
             self.rules,
             self.handoff_rules,
-            GateCommand(self.gate, 60, self.folder, os.environ) if self.gate else None,
+            GatePlace(self.folder, 60, os.environ),
         )
         records = Records(self.state_file, files, Journal(files.kept))
         world = World(self.clock, self.mailbox, no_watch)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.gates import Gate
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.file_settings import check_project_file, read_all_settings
 
@@ -110,11 +111,15 @@ def test_only_the_user_allows_agents_everything(
 
 
 @pytest.mark.parametrize("file", ["cao.toml", "mine.toml"])
-def test_no_file_can_name_the_command_of_a_gate(tmp_path: Path, file: str) -> None:
-    (tmp_path / file).write_text('gate = "rm -rf /"\n', encoding="utf-8")
+def test_a_file_can_name_gates(tmp_path: Path, file: str) -> None:
+    text = '[gates]\ntests = "make test"\n[gates.e2e]\nrun = "make e2e"\nclean = true\n'
+    (tmp_path / file).write_text(text, encoding="utf-8")
     named = str(tmp_path / file) if file == "mine.toml" else None
-    with pytest.raises(ConfigError, match=r"gate in .*--gate"):
-        read_all_settings({"WD": str(tmp_path)}, {}, named)
+    settings = read_all_settings({"WD": str(tmp_path)}, {}, named)
+    assert RunConfig.from_env(settings).gates == (
+        Gate("tests", "make test"),
+        Gate("e2e", "make e2e", clean=True),
+    )
 
 
 @pytest.mark.parametrize("flow", ["/tmp/mine.toml", "../mine.toml", "mine.toml", "~/x/y"])

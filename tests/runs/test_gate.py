@@ -10,20 +10,19 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import Stopped
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.runs.gate import Bounded, Gate, GateCommand
+from cli_agent_orchestrator.runs.gate import Bounded, Ending, GateCommand, GateRunner
 
 LONG = 600.0
 
 
-def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> CheckResult:
-    return Gate().run(GateCommand(command, seconds, folder, {**os.environ, **environ}))
+def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> Ending:
+    return GateRunner().run(GateCommand(command, seconds, folder, {**os.environ, **environ}))
 
 
 @pytest.mark.parametrize("code", [0, 1, 7])
 def test_the_exit_code_decides(tmp_path: Path, code: int) -> None:
     result = run(tmp_path, f"echo out; echo err >&2; exit {code}")
-    assert (result.exit_code, result.passed) == (code, code == 0)
+    assert result.exit_code == code
     assert result.output == "out\nerr\n"
 
 
@@ -82,13 +81,12 @@ def test_what_left_its_group_does_not_hold_it(tmp_path: Path) -> None:
     leave = "import os; os.setsid(); open('left', 'w').close(); open('over').read()"
     python = shlex.join([sys.executable, "-c", leave])
     result = run(tmp_path, f"{python} & cat left; echo done")
-    assert result.passed
-    assert result.output == "done\n"
+    assert (result.exit_code, result.output) == (0, "done\n")
     (tmp_path / "over").write_text("", encoding="utf-8")
 
 
 def test_a_stop_kills_it(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = GateRunner()
     os.mkfifo(tmp_path / "begun")
 
     def stop_when_it_has_begun() -> None:
@@ -107,7 +105,7 @@ def test_a_stop_kills_it(tmp_path: Path) -> None:
 
 def test_what_people_ask_for_meanwhile_is_heeded_and_it_goes_on(tmp_path: Path) -> None:
     heeded = threading.Semaphore(0)
-    gate = Gate(heeded.release)
+    gate = GateRunner(heeded.release)
     for name in ("begun", "go"):
         os.mkfifo(tmp_path / name)
     going = os.open(tmp_path / "go", os.O_RDWR)

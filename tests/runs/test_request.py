@@ -45,8 +45,8 @@ def test_a_task_given_as_text_has_settings_too(tmp_path: Path) -> None:
     options = {"WD": str(tmp_path)}
     request = build_request({**options, "PROMPT": text.format("max_rounds: 4")}, {})
     assert request.sources["MAX_ROUNDS"] == "task"
-    with pytest.raises(PromptError, match="PROMPT, line 2: a task cannot set gate"):
-        build_request({**options, "PROMPT": text.format("gate: true")}, {})
+    with pytest.raises(PromptError, match="PROMPT, line 2: a task cannot set gates"):
+        build_request({**options, "PROMPT": text.format("gates: true")}, {})
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,8 @@ def test_the_settings_of_a_task_come_from_its_top(tmp_path: Path) -> None:
 
 def test_a_fault_in_the_settings_of_a_task_names_where_the_task_is(tmp_path: Path) -> None:
     path = tmp_path / "task.md"
-    path.write_text("---\nflow: pair\ngate: ls\n---\n# Task\nDo it.", encoding="utf-8")
-    with pytest.raises(PromptError, match=rf"^{path}, line 3: a task cannot set gate"):
+    path.write_text("---\nflow: pair\ngates: ls\n---\n# Task\nDo it.", encoding="utf-8")
+    with pytest.raises(PromptError, match=rf"^{path}, line 3: a task cannot set gates"):
         read_task_settings(config(tmp_path, PROMPT_FILE=str(path)))
     with pytest.raises(PromptError, match=r"^PROMPT, line 2: there is no setting gates"):
         read_task_settings(config(tmp_path, PROMPT="---\ngates: ls\n---\n"))

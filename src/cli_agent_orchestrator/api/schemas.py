@@ -260,7 +260,7 @@ class RunBody(Body):
 class RunTurnBody(Body):
     sequence: Annotated[int, Meta(description="Its number in the run.")]
     role: Annotated[
-        str, Meta(description="Of the command of a gate its stage.", examples=["analyst"])
+        str, Meta(description="Of the command of a gate its name.", examples=["analyst"])
     ]
     round: int
     cycle: int

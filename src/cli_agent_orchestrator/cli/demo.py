@@ -108,7 +108,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
         "CLEANUP_ON_EXIT": "1",
         "FLOW": flow,
         # Only a flow with a gate runs it.
-        "GATE": shlex.join([sys.executable, *GATE]) if packaged_flow(flow).has_gate else "",
+        "GATES": shlex.join([sys.executable, *GATE]) if packaged_flow(flow).has_gate else "",
     }
     request = RunRequest(RunConfig.from_env(settings))
     view = choose_view(project, as_json=False, report="", unfinished=STOPPED)

@@ -96,7 +96,7 @@ def try_flow(found: Flow, of: Path) -> int:
             "PROMPT": TASK,
             "PROVIDER": "scripted",
             "FLOW": str(write_flow(found, folder)),
-            "GATE": "true",
+            "GATES": json.dumps({"name": "gate", "run": "true", "when": ["after_tester"]}),
             "CLEANUP_ON_EXIT": "1",
         }
         with private_environment(folder, os.environ) as environ:

@@ -42,6 +42,7 @@ COMMANDS = {
     "skip": ("steer:skip", "Count the review under way as approved."),
     "report": ("report:report", "Print a run on one page."),
     "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
+    "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
     "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),

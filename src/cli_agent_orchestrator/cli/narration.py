@@ -224,7 +224,7 @@ def agents_in_words(providers: Mapping[str, str]) -> list[str]:
 def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
     if isinstance(step, CheckBegan | CheckEnded):
-        return f"Round {step.round}, {step.stage}"
+        return f"Round {step.round}, {step.gate}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
     return f"Round {step.round}{cycle}, {step.role}"
 

@@ -278,7 +278,7 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
     if event.round != picture.round:
         picture = _new_round(picture)
     if isinstance(event, CheckBegan):
-        known = picture.agent(event.stage) or Agent(event.stage, COMMAND, Doing.READY, event.at)
+        known = picture.agent(event.gate) or Agent(event.gate, COMMAND, Doing.READY, event.at)
         begun = replace(known, doing=Doing.WORKING, since=event.at)
         action, cycle = event.command, 0
     else:
@@ -340,7 +340,7 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
 
 def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
     """Fold in the end of a turn or a check."""
-    role = event.role if isinstance(event, TurnEnded) else event.stage
+    role = event.role if isinstance(event, TurnEnded) else event.gate
     known = picture.agent(role)
     if known is not None:
         picture = _put(

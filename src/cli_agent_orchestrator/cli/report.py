@@ -33,13 +33,8 @@ from cli_agent_orchestrator.pipeline.condense import (
 )
 from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
-from cli_agent_orchestrator.pipeline.state import (
-    FinalStatus,
-    PersonalAct,
-    RunState,
-    find_half_character,
-    from_json,
-)
+from cli_agent_orchestrator.pipeline.state import FinalStatus, PersonalAct, RunState
+from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.plain_files import Folder, folder_of
 from cli_agent_orchestrator.run_config import RunConfig
@@ -379,7 +374,7 @@ def _due(state: RunState) -> str:
     if step is None:
         return ""
     if isinstance(step, Check):
-        return f"round {step.round}, {step.stage}"
+        return f"round {step.round}, {step.gate}"
     return f"round {step.round}, cycle {step.cycle}, {step.role}"
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import click
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator.cli.trust import settle_consent
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.layout import STATE_FILE
@@ -35,6 +37,7 @@ METAVARS = {
     Kind.URL: "URL",
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
+    Kind.GATES: "NAME=COMMAND",
 }
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
@@ -55,7 +58,9 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
     if setting.kind is Kind.FLAG:
         names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
         return click.option(names, setting.name, default=None, help=text)
-    return click.option(setting.option, setting.name, metavar=METAVARS[setting.kind], help=text)
+    several = setting.kind is Kind.GATES
+    metavar = METAVARS[setting.kind]
+    return click.option(setting.option, setting.name, metavar=metavar, multiple=several, help=text)
 
 
 def _default(setting: Setting) -> str:
@@ -88,14 +93,16 @@ def setting_options(command: Command) -> Command:
     is_flag=True,
     help="Resume with new agents for those that are lost or in error.",
 )
+@click.option(
+    "--trust", is_flag=True, help="Allow the commands that the project's own cao.toml names."
+)
 @setting_options
 def run(
     task: str | None,
     config_file: str | None,
     as_json: bool,
     detach: bool,
-    replace_terminals: bool,
-    **options: str | bool | None,
+    **options: str | bool | tuple[str, ...] | None,
 ) -> None:
     """Take TASK, a file, through analyst, programmer and tester until it passes.
 
@@ -115,29 +122,43 @@ def run(
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
+    manner = Manner(
+        as_json,
+        detach,
+        replace_terminals=options.pop("replace_terminals") is True,
+        trust=options.pop("trust") is True,
+    )
     given = {name: _text(value) for name, value in options.items()}
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
         given |= project_options(given, os.environ)
-    start(given, config_file, as_json=as_json, detach=detach, replace_terminals=replace_terminals)
+    start(given, config_file, manner)
 
 
-def start(
-    given: Mapping[str, str | None],
-    config_file: str | None,
-    *,
-    as_json: bool,
-    detach: bool,
-    replace_terminals: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a run is begun or resumed."""
+
+    as_json: bool = False
+    detach: bool = False
+    """Apart from this terminal?"""
+    replace_terminals: bool = False
+    """With new agents for those that are lost?"""
+    trust: bool = False
+    """Are the commands of the project's own file allowed?"""
+
+
+def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.runs.request import build_request
 
-    request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
+    replacing = manner.replace_terminals
+    request = build_request(given, os.environ, config_file, replace_terminals=replacing)
     config = request.config
-    if detach:
-        _launch(given, config_file, replace_terminals, config.wd, as_json)
+    settle_consent(request.project_gates, config.wd, given=manner.trust)
+    if manner.detach:
+        _launch(given, config_file, manner, config.wd)
         return
     with importing():
         from cli_agent_orchestrator.cli.conduct import conduct
@@ -146,7 +167,7 @@ def start(
 
     report = report_command(config, Path.cwd())
     unfinished = unfinished_words(config.resume)
-    view = choose_view(config.wd, as_json, report, unfinished, state_folder(os.environ))
+    view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view))
 
 
@@ -181,9 +202,8 @@ def project_options(
 def _launch(
     given: Mapping[str, str | None],
     config_file: str | None,
-    replace_terminals: bool,
+    manner: Manner,
     wd: Path,
-    as_json: bool,
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
@@ -191,14 +211,14 @@ def _launch(
         from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest, run_command
 
     launcher = Launcher(run_command(sys.executable), os.environ)
-    request = LaunchRequest(given, config_file, replace_terminals)
-    view = JsonView() if as_json else PlainView(wd)
+    request = LaunchRequest(given, config_file, manner.replace_terminals)
+    view = JsonView() if manner.as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)
     except KeyboardInterrupt:
         click.echo("cao: stopped before the run had begun", err=True)
         raise
-    if not as_json:
+    if not manner.as_json:
         click.echo(DETACHED.format(id=launched.run))
 
 
@@ -212,5 +232,10 @@ def report_command(config: RunConfig, here: Path) -> str:
     return shlex.join(words)
 
 
-def _text(value: str | bool | None) -> str | None:
-    return {True: "1", False: "0"}[value] if isinstance(value, bool) else value
+def _text(value: str | bool | tuple[str, ...] | None) -> str | None:
+    match value:
+        case bool():
+            return str(int(value))
+        case tuple():
+            return "\n".join(value)
+    return value

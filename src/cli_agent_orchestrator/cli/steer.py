@@ -83,12 +83,12 @@ def resume(
         steer(found, Unpause())
         return
     with importing():
-        from cli_agent_orchestrator.cli.run import start
+        from cli_agent_orchestrator.cli.run import Manner, start
         from cli_agent_orchestrator.runs.asking import options_to_resume
 
     options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
     anew = replace_terminals or not found.has_agents
-    start(options, None, as_json=as_json, detach=detach, replace_terminals=anew)
+    start(options, None, Manner(as_json, detach, replace_terminals=anew))
 
 
 @click.command()

@@ -14,6 +14,10 @@ The rules:
 3. A PASS of a tester or a gate ends the stage, and the run if it was the last one. Anything else
    starts the next round at the first stage: outputs are emptied, the evidence becomes the
    feedback. After the last round the run has failed.
+   Gates are run at three points, those of each in their order: on the base, before the first turn,
+   where whatever they say is only remembered; after the last work of a round was approved; and
+   after the last tester's PASS, or where the flow has a gate as its stage. When all have passed
+   that last one, what was done is proven, if that is wanted (PROOF).
 4. A stage that lacks what the work before it should have left falls back to that one.
 5. A round or cycle beyond its limit, from a state saved under other settings, is finished first.
 6. A pause holds the run before its next step; a turn that is in flight is finished first.
@@ -24,7 +28,8 @@ The rules:
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator.config import Condensation, LoopRules
-from cli_agent_orchestrator.pipeline.check import CheckResult, evidence_of
+from cli_agent_orchestrator.gates import Gate, When
+from cli_agent_orchestrator.pipeline.check import CheckResult, base_of, evidence_of
 from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
     extract_review_notes,
@@ -60,10 +65,12 @@ MOST_ACTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The command of a gate is to be run."""
+    """A gate is to be run, or the proof."""
 
-    stage: str
+    gate: str
+    """Its name, or `proof`."""
     round: int
+    when: When = When.AFTER_TESTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +148,21 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseKnown:
+    """It is known what a gate says of the base."""
+
+    result: CheckResult
+
+    def __str__(self) -> str:
+        return f"before the run: {self.result}"
+
+
+@dataclass(frozen=True, slots=True)
 class Cleared:
     """A test or a gate has passed that is not the last one."""
 
     then: str
-    """The stage that follows."""
+    """What follows: a stage, a gate, the proof."""
 
     def __str__(self) -> str:
         return f"PASS; {self.then} follows"
@@ -181,10 +198,16 @@ Outcome = (
     | SentBack
     | CyclesUsedUp
     | Passed
+    | BaseKnown
     | Cleared
     | Failed
     | RoundsUsedUp
 )
+
+
+def begin(state: RunState) -> RunState:
+    """Return a new run with its gates due on the base, if it has any."""
+    return _check_at(state, When.BASE) if _gates_at(state, When.BASE) else state
 
 
 def next_step(state: RunState) -> Step:
@@ -278,16 +301,20 @@ def record_reply(
 def record_check(
     state: RunState, check: Check, result: CheckResult, rules: LoopRules
 ) -> tuple[RunState, Outcome]:
-    """Return the state after the command of a gate, and what it meant; the check must be due."""
+    """Return the state after a gate, and what its result meant; the check must be due."""
     if due_step(state) != check:
         raise ValueError(f"{check} is not due")
     state = _settle(state)
+    if check.when is When.BASE:
+        base = {**state.progress.base, check.gate: base_of(result)}
+        state = replace(state, progress=replace(state.progress, base=base))
+        return _after_check(state), BaseKnown(result)
     outcome: Outcome
     if result.passed:
-        outcome = _passed(_stage(state))
-    else:
-        outcome = _failed(result, check.round, rules)
-        state = replace(state, feedback=evidence_of(result, rules.condensation))
+        outcome = _gate_passed(state, check.when)
+        return _after_check(state), outcome
+    outcome = _failed(result, check.round, rules)
+    state = replace(state, feedback=evidence_of(result, rules.condensation))
     return _follow(state, outcome), outcome
 
 
@@ -299,8 +326,10 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
     if stage.kind is StageKind.WORK:
         return Delivered()
     verdict = judge_test(text)
-    passed = verdict.answer is TestAnswer.PASS
-    return _passed(stage) if passed else _failed(verdict, turn.round, rules)
+    if verdict.answer is not TestAnswer.PASS:
+        return _failed(verdict, turn.round, rules)
+    gates = _gates_at(state, When.AFTER_TESTER) if stage.then == DONE else ()
+    return Cleared(f"the gate {gates[0].name}") if gates else _passed(stage)
 
 
 def reason_against(outcome: Outcome, text: str) -> str:
@@ -349,15 +378,75 @@ def _follow(state: RunState, outcome: Outcome) -> RunState:
             return _start_round(state, next_round)
         case RoundsUsedUp():
             return _finish(state, FinalStatus.FAIL)
+        case Cleared() if stage.then == DONE:
+            return _check_at(state, When.AFTER_TESTER)
+        case Delivered() | Approved() | Skipped() | CyclesUsedUp() if _is_checked(state, stage):
+            return _check_at(state, When.AFTER_PROGRAMMER)
     # a summary that nobody reviews, the end of a review, a test that is not the last one
+    return _go_on(state, stage.then)
+
+
+def _is_checked(state: RunState, stage: Stage) -> bool:
+    """Are there gates between a stage of work and what follows it?"""
+    then = state.flow.stage(stage.then)
+    works = [one for one in state.flow.stages if one.kind is StageKind.WORK]
+    is_last = stage == works[-1] and then is not None and then.kind is not StageKind.GATE
+    return is_last and bool(_gates_at(state, When.AFTER_PROGRAMMER))
+
+
+def _gates_at(state: RunState, when: When) -> tuple[Gate, ...]:
+    return tuple(gate for gate in state.gates if when in gate.when)
+
+
+def _check_at(state: RunState, when: When) -> RunState:
+    """Return the state in which the gates of a point are due."""
+    return replace(state, progress=replace(state.progress, checking=when, checks_passed=0))
+
+
+def _point(state: RunState) -> When | None:
+    """Return the point whose gates are due; None if none are."""
+    at_gate = _stage(state).kind is StageKind.GATE
+    return state.progress.checking or (When.AFTER_TESTER if at_gate else None)
+
+
+def _next_gate(state: RunState) -> Gate | None:
+    point = _point(state)
+    gates = () if point is None else _gates_at(state, point)
+    passed = state.progress.checks_passed
+    return gates[passed] if passed < len(gates) else None
+
+
+def _gate_passed(state: RunState, when: When) -> Outcome:
+    gates = _gates_at(state, when)
+    following = state.progress.checks_passed + 1
+    if following < len(gates):
+        return Cleared(f"the gate {gates[following].name}")
+    stage = _stage(state)
+    return Cleared(stage.then) if when is When.AFTER_PROGRAMMER else _passed(stage)
+
+
+def _after_check(state: RunState) -> RunState:
+    """Return the state after a gate that does not stop the run."""
+    passed = state.progress.checks_passed + 1
+    state = replace(state, progress=replace(state.progress, checks_passed=passed))
+    if _next_gate(state) is not None:
+        return state
+    stage = _stage(state)
+    match _point(state):
+        case When.BASE:
+            return _go_on(state, stage.name)
+        case When.AFTER_TESTER if stage.then == DONE:
+            return _finish(state, FinalStatus.PASS)
     return _go_on(state, stage.then)
 
 
 def _due(state: RunState) -> Turn | Check:
     state = _settle(state)
     stage = _stage(state)
-    if stage.kind is StageKind.GATE:
-        return Check(stage.name, state.round)
+    gate, point = _next_gate(state), _point(state)
+    if point is not None:
+        # Without one, what is missing is said when it is to be run.
+        return Check(gate.name if gate else stage.name, state.round, point)
     role = stage.reviewer if state.progress.reviewing and stage.reviewer else stage.author
     return Turn(role, state.round, state.progress.cycle, bool(stage.reviewer))
 
@@ -375,11 +464,16 @@ def _settle(state: RunState) -> RunState:
         return _go_on(state, stage.name)
     if stage.reviewer and state.progress.reviewing and not state.has_output(stage.author):
         return _go_on(state, stage.name, cycle=state.progress.cycle)
+    if state.progress.checking is not None and _next_gate(state) is None:
+        # It is resumed with other gates, and none of them is due here: the turn before is.
+        return _go_on(state, stage.name)
     return state
 
 
 def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False) -> RunState:
-    progress = replace(state.progress, cycle=cycle, reviewing=reviewing)
+    progress = replace(
+        state.progress, cycle=cycle, reviewing=reviewing, checking=None, checks_passed=0
+    )
     return replace(state, phase=phase, progress=progress)
 
 

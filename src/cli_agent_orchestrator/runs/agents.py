@@ -16,6 +16,7 @@ from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError
 from cli_agent_orchestrator.models import TerminalStatus
 from cli_agent_orchestrator.pipeline.flow import Flow
+from cli_agent_orchestrator.pipeline.machine import begin
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.pipeline.task import Task
 from cli_agent_orchestrator.run_config import RunConfig
@@ -64,7 +65,7 @@ def init_new_run(terminals: Terminals, new: NewRun, onlooker: Onlooker = ALONE) 
     providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
     agents = _agents(new.flow, providers)
     session, ids = start_in_new_session(terminals, session_name_of(new.run_id), agents, onlooker)
-    return RunState(
+    state = RunState(
         api=config.api if config.api_given else DEFAULT_API,
         provider=config.provider,
         wd=str(config.wd),
@@ -75,6 +76,7 @@ def init_new_run(terminals: Terminals, new: NewRun, onlooker: Onlooker = ALONE) 
         phase=new.flow.first.name,
         progress=Progress(archive=new.run_id, providers=providers, settings=config.settings),
     )
+    return begin(state)
 
 
 def find_lost_terminals(

@@ -33,6 +33,7 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
+from cli_agent_orchestrator.gates import When
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
@@ -58,8 +59,8 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
+from cli_agent_orchestrator.runs.checking import GatePlace
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.gate import GateCommand
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
 from cli_agent_orchestrator.runs.patience import patiently
@@ -77,8 +78,14 @@ from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByP
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
+from cli_agent_orchestrator.runs.trust import Trust, check_consent
 from cli_agent_orchestrator.runs.view import View
-from cli_agent_orchestrator.settings import BY_NAME, PROVIDER_SUFFIX, read_role_providers
+from cli_agent_orchestrator.settings import (
+    BY_NAME,
+    PROVIDER_SUFFIX,
+    canonical,
+    read_role_providers,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -203,6 +210,7 @@ class Conductor:
         task = parse_task(read_task_text(self._config))
         flow = self._given.find_flow(self._config.flow, self._config.wd)
         self._check_flow(flow)
+        self._check_consent()
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
         run_id = new_run_id(self._clock)
@@ -239,6 +247,7 @@ class Conductor:
         # Whoever resumes it wants it to go on.
         saved = unpause(self._with_its_settings(saved))
         self._check_flow(saved.flow)
+        self._check_consent()
         config = _with_saved_api(self._config, saved, own=self._state_file.own)
         if self._request.replace_terminals:
             chosen = (self._request.chosen_provider(role.name) for role in saved.flow.roles)
@@ -305,10 +314,10 @@ class Conductor:
         config = self._config
         files = response_files(config.wd, state.progress.archive, state.flow)
         briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
-        gate = GateCommand(config.gate, config.gate_timeout, config.wd, self._given.environ)
-        plan = Plan(
-            briefing, config.rules, config.handoff, gate if config.gate else None, self._opened
+        place = GatePlace(
+            config.wd, config.gate_timeout, self._given.environ, self._recorder.folder
         )
+        plan = Plan(briefing, config.rules, config.handoff, place, self._opened)
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 
@@ -368,15 +377,19 @@ class Conductor:
             # A variable for a role of the usual flow may well be set for all runs.
             if role not in known and f"{role.upper()}{PROVIDER_SUFFIX}" not in BY_NAME:
                 raise UnknownName(f"role of the flow {flow.name}", role, known)
-        if flow.has_gate and not config.gate:
+        if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
             raise UsageError(
                 f"in the flow {flow.name} a command of yours decides, and none is given: "
-                "say --gate 'make test', for example, or set GATE"
+                "say --gate tests='make test', for example, or set CAO_GATES"
             )
         for warning in config.warnings(flow.least_evidence):
             self._warn(warning)
-        if config.gate and not flow.has_gate:
-            self._warn(f"GATE is set, but the flow {flow.name} has no gate: it is not run")
+
+    def _check_consent(self) -> None:
+        """Refuse commands of the project's own file that the user has not allowed."""
+        gates = self._request.project_gates
+        if canonical("GATES", gates) == self._config.settings.get("GATES"):
+            check_consent(Trust(self._given.state_folder), self._config.wd, gates)
 
     def _successors(self, state: RunState, lost: Mapping[str, str]) -> Mapping[str, str]:
         """Return the agent for each lost one: the one chosen now, else what it was before."""

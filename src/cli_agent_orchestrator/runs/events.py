@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded
 from cli_agent_orchestrator.pipeline.machine import (
     Approved,
+    BaseKnown,
     Check,
     Cleared,
     CyclesUsedUp,
@@ -25,6 +26,7 @@ OUTCOME_WORDS: Mapping[type[Outcome], str] = {
     SentBack: "sent_back",
     CyclesUsedUp: "cycles_used_up",
     Passed: "passed",
+    BaseKnown: "base_known",
     Cleared: "cleared",
     Failed: "failed",
     RoundsUsedUp: "rounds_used_up",
@@ -67,18 +69,19 @@ def turn_ended(
 
 def check_began(at: float, check: Check, sequence: int, command: str) -> CheckBegan:
     """Return the event of a gate whose command is about to be run."""
-    return CheckBegan(at, check.stage, check.round, sequence, command)
+    return CheckBegan(at, check.gate, check.round, sequence, command, check.when)
 
 
 def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) -> CheckEnded:
     """Return the event of a gate whose command has ended."""
     return CheckEnded(
         at=at,
-        stage=began.stage,
+        gate=began.gate,
         round=began.round,
         sequence=began.sequence,
         outcome=OUTCOME_WORDS[type(outcome)],
         detail=str(outcome),
         seconds=at - began.at,
         archive=archive,
+        when=began.when,
     )

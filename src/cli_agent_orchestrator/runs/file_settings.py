@@ -41,10 +41,7 @@ def read_file_settings(
     """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
-        named = read_settings_file(Path(config_file))
-        if "GATE" in named:
-            raise ConfigError(f"gate in {config_file}", named["GATE"], "it by --gate or CAO_GATE")
-        return named
+        return read_settings_file(Path(config_file))
     folder = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
     file = read_project_settings(folder)
     check_project_file(file, folder)

@@ -1,7 +1,8 @@
-"""Runs the command of a gate, which the user gave: through the shell, in the working folder.
+"""Runs a command of the user's through the shell, and says how it ended.
 
 It has a process group of its own, which is killed whole: at the command's end, at its time limit,
-and when the run is to stop. What it writes is kept up to a limit: the beginning and the end.
+and when the run is to stop. What it writes goes to a file of the run's, and is kept here up to a
+limit: the beginning and the end.
 """
 
 import os
@@ -19,25 +20,36 @@ from typing import IO
 
 from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.handoff.mailbox import heed_nothing
-from cli_agent_orchestrator.pipeline.check import CheckResult
 
 SECRETS = ("CAO_TOKEN",)
 """What no command gets to know."""
 HEAD_BYTES, TAIL_BYTES = 128 * 1024, 384 * 1024
 CHUNK_BYTES = 64 * 1024
+LARGEST_LOG = 200 * 1024 * 1024
 LAST_WORDS_SECONDS = 1.0
 """How long its output is waited for after its end; something that left its group may hold it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateCommand:
-    """What a gate runs, and where."""
+    """What is run, and where."""
 
     command: str
     seconds: float
     """How long it may take."""
     folder: Path
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    before: tuple[str, ...] = ()
+    """Words of another program that runs the shell: a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended, and what it wrote."""
+
+    exit_code: int | None
+    """None if it did not end in time; negative if a signal ended it."""
+    output: str = field(repr=False)
 
 
 class Wake(Enum):
@@ -49,7 +61,7 @@ class Wake(Enum):
     """A person asks for something; it is heeded, and the wait goes on."""
 
 
-class Gate:
+class GateRunner:
     """Runs one command at a time."""
 
     def __init__(self, heed: Callable[[], None] = heed_nothing) -> None:
@@ -66,13 +78,16 @@ class Gate:
         """Let the present wait heed what people ask for; any thread may call it."""
         self._wakes.put(Wake.ASKED)
 
-    def run(self, gate: GateCommand) -> CheckResult:
-        """Return what became of a command; raise `Stopped` after `stop`."""
+    def run(self, gate: GateCommand, log: IO[bytes] | None = None) -> Ending:
+        """Return what became of a command; raise `Stopped` after `stop`.
+
+        All that it writes goes to the log as well, up to a limit.
+        """
         self._wakes = SimpleQueue()
         if self._stopped:
             raise Stopped
         process = subprocess.Popen(
-            ["/bin/sh", "-c", gate.command],
+            [*gate.before, "/bin/sh", "-c", gate.command],
             cwd=gate.folder,
             env={name: text for name, text in gate.environ.items() if name not in SECRETS},
             stdin=subprocess.DEVNULL,
@@ -82,7 +97,7 @@ class Gate:
         )
         stream = process.stdout
         assert stream is not None, "it was asked for"
-        output = Bounded(HEAD_BYTES, TAIL_BYTES)
+        output = Bounded(HEAD_BYTES, TAIL_BYTES, log)
         reader = _start(lambda: output.read_all(stream))
         waiter = _start(lambda: self._wait(process))
         try:
@@ -94,7 +109,7 @@ class Gate:
         if wake is Wake.STOPPED:
             raise Stopped
         code = process.returncode if wake is Wake.ENDED else None
-        return CheckResult(gate.command, code, output.text(), gate.seconds)
+        return Ending(code, output.text())
 
     def _next_wake(self, seconds: float) -> Wake | None:
         """Return why the wait is over, None if the time is."""
@@ -116,8 +131,9 @@ class Gate:
 class Bounded:
     """The beginning and the end of what somebody writes, however long it is."""
 
-    def __init__(self, head: int, tail: int) -> None:
+    def __init__(self, head: int, tail: int, log: IO[bytes] | None = None) -> None:
         self._head_size, self._tail_size = head, tail
+        self._log, self._log_room = log, LARGEST_LOG
         self._head, self._tail = bytearray(), bytearray()
         self._dropped = 0
         self._changing = threading.Lock()
@@ -130,6 +146,7 @@ class Bounded:
 
     def add(self, data: bytes) -> None:
         with self._changing:
+            self._write(data)
             room = self._head_size - len(self._head)
             self._head += data[:room]
             self._tail += data[room:] if room < len(data) else b""
@@ -137,6 +154,15 @@ class Bounded:
             if over > 0:
                 del self._tail[:over]
                 self._dropped += over
+
+    def _write(self, data: bytes) -> None:
+        # That the disk is full does not change what the command says.
+        if self._log is not None and self._log_room > 0:
+            with suppress(OSError, ValueError):
+                self._log.write(data[: self._log_room])
+                self._log_room -= len(data)
+                if self._log_room <= 0:
+                    self._log.write(f"\n(cut after {LARGEST_LOG} bytes)\n".encode())
 
     def text(self) -> str:
         """Return what is kept, with a line where something is missing."""

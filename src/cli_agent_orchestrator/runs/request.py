@@ -32,6 +32,8 @@ class RunRequest:
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each setting came from: option, environment, task or file."""
+    project_gates: str = ""
+    """The gates, if they stand in the project's own file, which may be anybody's."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
@@ -83,12 +85,14 @@ def _build_request(
     sources = find_sources(option=options, environment=variables, task=task, file=file)
     if named is not None:
         sources["API"] = "option" if options.get("API") else "environment"
+    from_project = config_file is None and sources.get("GATES") == "file"
     return RunRequest(
         config=RunConfig.from_env(settings, named_by),
         settings=settings,
         insisted=merge_settings(options, variables),
         replace_terminals=replace_terminals,
         sources=sources,
+        project_gates=settings["GATES"] if from_project else "",
     )
 
 

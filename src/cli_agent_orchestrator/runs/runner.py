@@ -57,8 +57,9 @@ from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.steering import grant
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
 from cli_agent_orchestrator.run_config import read_gate_timeout, read_handoff, read_rules
+from cli_agent_orchestrator.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator.runs.events import check_began, check_ended, turn_began, turn_ended
-from cli_agent_orchestrator.runs.gate import Gate, GateCommand
+from cli_agent_orchestrator.runs.gate import GateRunner
 from cli_agent_orchestrator.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
 
@@ -81,18 +82,18 @@ class Plan:
     briefing: Briefing
     rules: LoopRules
     handoff: HandoffRules
-    gate: GateCommand | None = None
-    """What the gates of its flow run; None if it has none."""
+    gate_place: GatePlace | None = None
+    """Where its gates are run; None if it has none."""
     since: float = 0.0
     """When the run was taken up, in unix time; some of what was asked before is out of date."""
 
     def with_settings(self, settings: Mapping[str, str]) -> "Plan":
         """Return the plan that goes by these settings, by variable name."""
         rules = read_rules(settings)
-        gate = self.gate and replace(self.gate, seconds=read_gate_timeout(settings))
+        place = self.gate_place and replace(self.gate_place, seconds=read_gate_timeout(settings))
         briefing = replace(self.briefing, condensation=rules.condensation)
         return replace(
-            self, briefing=briefing, rules=rules, handoff=read_handoff(settings), gate=gate
+            self, briefing=briefing, rules=rules, handoff=read_handoff(settings), gate_place=place
         )
 
 
@@ -122,7 +123,8 @@ class Runner:
         self._tell = on_event
         self._clock = world.clock
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
-        self._gate = Gate(self._heed_wishes)
+        self._gates = GateRunner(self._heed_wishes)
+        self._checker = Checker(self._gates)
         # SimpleQueue, because a signal handler may put something while something is taken.
         self._wishes: SimpleQueue[Heard | Stop] = SimpleQueue()
         self._state: RunState | None = None
@@ -137,14 +139,14 @@ class Runner:
     def stop(self) -> None:
         """End the loop at its next look; any thread may call it, and a signal handler too."""
         self._handoff.stop()
-        self._gate.stop()
+        self._gates.stop()
         self._wishes.put(Stop())
 
     def hear(self, heard: Heard) -> None:
         """Take what a person asks for; it is heeded at the next look. Any thread may call it."""
         self._wishes.put(heard)
         self._handoff.wake()
-        self._gate.wake()
+        self._gates.wake()
 
     @property
     def state(self) -> RunState:
@@ -320,20 +322,21 @@ class Runner:
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
-        gate = self._plan.gate
-        if gate is None:
-            raise RunError(f"the flow has a gate, {check.stage}, and there is no command for it")
+        place = self._plan.gate_place
+        gate = next((one for one in self.state.gates if one.name == check.gate), None)
+        if gate is None or place is None:
+            raise RunError(f"the flow has a gate, {check.gate}, and there is no command for it")
         sequence = self._next_sequence()
-        began = check_began(self._clock.now(), check, sequence, gate.command)
+        began = check_began(self._clock.now(), check, sequence, gate.run)
         self._tell(began)
-        result = self._gate.run(gate)
-        archive = self._records.files.archive_text(check.stage, sequence, page_of(result))
+        result = self._checker.run(gate, place, sequence, self.state.progress.base.get(gate.name))
+        archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         state, outcome = record_check(self.state, check, result, self._plan.rules)
         ended = check_ended(began, self._clock.now(), outcome, str(archive))
         record = TurnRecord(
             sequence=sequence,
-            role=check.stage,
+            role=check.gate,
             round=check.round,
             cycle=1,
             provider=COMMAND,

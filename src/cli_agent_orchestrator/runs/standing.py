@@ -51,7 +51,7 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
         case Unpaused():
             return replace(record, status=RunStatus.RUNNING)
         case CheckBegan():
-            return replace(record, role=event.stage, round=event.round, cycle=0)
+            return replace(record, role=event.gate, round=event.round, cycle=0)
         case RunEnded():
             return _after_end(record, event)
     return _with_changed_setting(record, event)

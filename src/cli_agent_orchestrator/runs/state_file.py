@@ -11,12 +11,8 @@ from typing import Any, Protocol
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
 from cli_agent_orchestrator.pipeline.front_matter import read_front_matter
-from cli_agent_orchestrator.pipeline.state import (
-    RunState,
-    find_half_character,
-    from_json,
-    to_json,
-)
+from cli_agent_orchestrator.pipeline.state import RunState
+from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json, to_json
 from cli_agent_orchestrator.plain_files import (
     LARGEST_FILE,
     LARGEST_TEXT,

@@ -1,6 +1,6 @@
 """The turns of a run, from its events; what was said in them, from its archive.
 
-The command of a gate counts as a turn, as it does in the journal: of its stage, by no agent.
+The command of a gate counts as a turn, as it does in the journal: of its name, by no agent.
 """
 
 import re
@@ -33,7 +33,7 @@ class RunTurn:
     sequence: int
     """Its number in the run, under which prompt and reply are kept."""
     role: str
-    """Of a gate its stage."""
+    """Of a gate its name."""
     round: int
     cycle: int
     provider: str
@@ -91,7 +91,7 @@ def turns_of(events: Iterable[RunEvent]) -> list[RunTurn]:
 
 def _check(event: CheckBegan | CheckEnded) -> RunTurn:
     return RunTurn(
-        event.sequence, event.stage, event.round, 1, COMMAND, "", event.at, reviewed=False
+        event.sequence, event.gate, event.round, 1, COMMAND, "", event.at, reviewed=False
     )
 
 

@@ -1,0 +1,61 @@
+"""Which commands of a project's own file may be run."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import NotAllowed, StateError
+from cli_agent_orchestrator.runs.trust import TRUST_FILE, Allowed, Trust, check_consent
+
+SHOP, ELSEWHERE = Path("/home/ada/shop"), Path("/home/ada/shop2")
+
+
+def test_just_what_was_allowed_is_allowed(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    assert not trust.allows(SHOP, "tests=make test")
+    trust.allow(SHOP, "tests=make test", 5.0)
+    assert Trust(tmp_path).allows(SHOP, "tests=make test")
+    assert not trust.allows(SHOP, "tests=make test; rm -r x")
+    assert not trust.allows(ELSEWHERE, "tests=make test")
+    assert trust.all() == (Allowed(str(SHOP), "tests=make test", 5.0),)
+
+
+def test_a_later_yes_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    trust.allow(SHOP, "a", 1.0)
+    trust.allow(ELSEWHERE, "a", 2.0)
+    trust.allow(SHOP, "b", 3.0)
+    assert not trust.allows(SHOP, "a")
+    assert [one.folder for one in trust.all()] == [str(ELSEWHERE), str(SHOP)]
+
+
+def test_it_can_be_taken_back(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    trust.allow(SHOP, "a", 1.0)
+    assert not trust.revoke(ELSEWHERE)
+    assert trust.revoke(SHOP)
+    assert not trust.allows(SHOP, "a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "[]", "7", '{"allowed": 7}', '{"allowed": [7, {"folder": 1, "commands": "a"}]}'],
+)
+def test_what_cannot_be_read_allows_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / TRUST_FILE).write_text(text, encoding="utf-8")
+    assert Trust(tmp_path).all() == ()
+
+
+def test_nobody_else_can_read_or_lead_it_elsewhere(tmp_path: Path) -> None:
+    Trust(tmp_path).allow(SHOP, "a", 1.0)
+    assert (tmp_path / TRUST_FILE).stat().st_mode & 0o777 == 0o600
+    (tmp_path / TRUST_FILE).unlink()
+    (tmp_path / TRUST_FILE).symlink_to(tmp_path / "other")
+    with pytest.raises(StateError, match="cannot be written"):
+        Trust(tmp_path).allow(SHOP, "a", 1.0)
+
+
+def test_the_refusal_shows_the_commands(tmp_path: Path) -> None:
+    with pytest.raises(NotAllowed, match=r"(?s)shop wants .*\n  tests=make test\n.*cao trust"):
+        check_consent(Trust(tmp_path), SHOP, "tests=make test")
+    check_consent(Trust(tmp_path), SHOP, "")
