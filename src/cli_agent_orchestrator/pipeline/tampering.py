@@ -176,7 +176,7 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
     if change.status == "D":
         yield Suspicion(change.old_path, trick, "deleted")
         return
-    if change.path != change.old_path:
+    if change.path != change.old_path and not is_new:
         yield Suspicion(change.old_path, trick, f"moved to {_shown(change.path)}")
     yield from _look_at_mode(change)
     if _is_replaced(change):
