@@ -1,0 +1,243 @@
+r"""What belongs to the tests of a project, as tables: where they lie, and what they look like.
+
+Nothing here is exact. Patterns are searched in text, so that a skip in a comment counts; cases and
+assertions are counted where comments and texts of several lines are left out, so that a test in a
+comment does not count. All of it takes time in proportion to the length of a text, whoever wrote
+it: no pattern can begin again inside of what it has looked at in vain (`{0,3}` in place of `*`).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FOLDERS = frozenset(
+    {"test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "e2e", "cypress"}
+    | {"testdata", "benches"}
+)
+"""Everything in these is of the tests, golden data too."""
+# "app/src/integrationTest/java/A.java"
+SOURCE_SETS_PATTERN = r"(?:^|/)src/(?:it|integrationTest|androidTest)/"
+# "app/src/main/java/ATest.java": what is there is never run as a test
+MAIN_PATTERN = r"(?:^|/)src/main/"
+# "packages/a/tests/b.rs": cargo runs what lies in the folder itself
+CARGO_PATTERN = r"(?:^|/)(?:tests|benches)/[^/]+\.rs\Z"
+# "a/__tests__/b/c.tsx"
+JEST_PATTERN = r"(?:^|/)__tests__/(?:[^/]+/)*+[^/]+\.[cm]?[jt]sx?\Z"
+
+# All of these are of the whole last part of a path.
+FOUND_NAMES = (
+    # "test_total.py", "total_test.py"
+    r"test_.+\.py",
+    r".+_test\.py",
+    # "total.test.ts", "login.cy.js"
+    r".+\.(?:test|spec|cy|e2e)\.[cm]?[jt]sx?",
+    # "total_test.go"
+    r".+_test\.go",
+    # "tests.rs"
+    r"tests?\.rs",
+    # "TotalTest.java", "OrderIT.kt", "TestTotal.java"
+    r".*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|groovy|scala)",
+    r"Test[A-Z].*\.(?:java|kt)",
+)
+"""By these names the usual runners find tests."""
+HELPER_NAMES = (r"conftest\.py", r".+\.snap")
+"""These are of the tests, and no tests themselves."""
+SETTINGS_NAMES = (
+    r"pytest\.ini|\.pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|\.coveragerc",
+    r"(?:jest|vite|vitest|playwright|cypress|karma|wdio)\.config\.(?:[cm]?[jt]s|json)",
+    r"\.mocharc\..+|\.mocharc|\.nycrc|\.nycrc\.json|package\.json|vitest\.workspace\..+",
+    r"Cargo\.toml|nextest\.toml",
+    r"pom\.xml|testng\.xml|(?:build|settings)\.gradle(?:\.kts)?",
+)
+CI_NAMES = (
+    r"\.gitlab-ci\.ya?ml|\.travis\.ya?ml|azure-pipelines\.ya?ml|bitbucket-pipelines\.ya?ml",
+    r"Jenkinsfile.*|(?:GNUm|[Mm])akefile|.+\.mk|\.?[Jj]ustfile|Taskfile\.ya?ml",
+    r"\.pre-commit-config\.ya?ml",
+)
+# ".github/workflows/test.yml", ".circleci/config.yml"
+CI_FOLDERS_PATTERN = r"(?:^|/)\.(?:github/(?:workflows|actions)|gitlab|circleci|buildkite)/"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How the tests of a language are written."""
+
+    suffixes: tuple[str, ...]
+    skips: tuple[str, ...]
+    """What keeps a test from running, from counting, or all others from running."""
+    assertions: tuple[str, ...]
+    cases: tuple[str, ...]
+    quiet: str
+    """Comments and texts, in which nothing is run. Those in the group `kept` are left in: they
+    are looked for only because they may hold what looks like the beginning of a comment."""
+
+
+# "a # b", 'it\'s'
+SHORT_TEXTS = r"\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
+# "// a", "/* a */", and one that is not closed
+C_COMMENTS = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
+LONG_TEXT = r"\"\"\"(?:[^\"\\]|\\[\s\S]|\"(?!\"\"))*+(?:\"\"\"|\\?\Z)"
+
+PYTHON = Language(
+    suffixes=(".py", ".pyi"),
+    skips=(
+        # "@pytest.mark.skip", "pytestmark = pytest.mark.xfail(strict=False)"
+        r"\bpytest\.mark\.(?:skip|skipif|xfail)\b",
+        r"@(?:unittest\.)?(?:skip|skipIf|skipUnless|expectedFailure)\b",
+        r"\bpytest\.(?:skip|xfail|importorskip)\(",
+        r"\bself\.skipTest\(",
+        r"\braise (?:unittest\.)?SkipTest\b",
+        # "collect_ignore = ['test_a.py']", "collect_ignore_glob"
+        r"\bcollect_ignore(?:_glob)?\b",
+        r"\bpytest_(?:ignore_collect|collection_modifyitems|runtest_makereport)\b",
+        r"(?<![\w-])--(?:ignore|deselect)\b",
+        r"\b__test__ {0,4}= {0,4}False\b",
+        r"\bpragma: no cover\b",
+        r"\b(?:sys\.exit|os\._exit)\(0?\)",
+    ),
+    assertions=(
+        r"^[ \t]*assert\b",
+        r"\bself\.assert\w+\(",
+        r"\bself\.fail\(",
+        r"\bpytest\.(?:raises|warns|approx|fail)\b",
+        r"\.assert_(?:called|any|has|not|awaited)\w*\(",
+    ),
+    cases=(r"^[ \t]*(?:async )?def test\w*\(", r"^[ \t]*class Test\w*"),
+    quiet=(
+        rf"{LONG_TEXT}|'''(?:[^'\\]|\\[\s\S]|'(?!''))*+(?:'''|\\?\Z)|(?P<kept>{SHORT_TEXTS})|#[^\n]*"
+    ),
+)
+JAVASCRIPT = Language(
+    suffixes=(".js", ".jsx", ".ts", ".tsx", ".cjs", ".mjs", ".cts", ".mts"),
+    skips=(
+        # "it.skip(", "test.concurrent.only(", "test.describe.fixme("
+        r"(?<![\w.$])(?:describe|it|test|context|suite)(?:\.\w{1,40}){0,3}"
+        r"\.(?:skip|skipIf|todo|fails|fixme|failing|only)\b",
+        # "xit(", "xdescribe.each"
+        r"(?<![\w.$])x(?:describe|it|test|context)\b(?=[(.`])",
+        r"(?<![\w.$])(?:fdescribe|fit)\b(?=[(.`])",
+        r"\b(?:this|t)\.skip\(",
+        # "test('a', { skip: true }, …)"
+        r"\b(?:skip|only|todo): ?true\b",
+        r"\btestPathIgnorePatterns\b",
+        r"\bpassWithNoTests\b",
+        r"\b(?:istanbul|c8|v8) ignore\b",
+        r"\bprocess\.exit\(0?\)",
+    ),
+    assertions=(
+        r"(?<![\w.$])expect(?:\.\w{1,40})?\(",
+        r"(?<![\w.$])assert(?:\.\w{1,40}){0,3}\(",
+        r"\.should\b",
+    ),
+    cases=(r"(?<![\w.$])(?:it|test)(?:\.\w{1,40}){0,3} ?[(`]",),
+    quiet=rf"(?P<kept>{SHORT_TEXTS})|`(?:[^`\\]|\\[\s\S])*+(?:`|\\?\Z)|{C_COMMENTS}",
+)
+GO = Language(
+    suffixes=(".go",),
+    skips=(
+        r"\b[tbf]\.Skip(?:f|Now)?\(",
+        r"\btesting\.Short\(\)",
+        # "//go:build ignore", "// +build never": it is built only if somebody asks for it
+        r"^//go:build\b",
+        r"^// ?\+build\b",
+        r"\bos\.Exit\(0\)",
+    ),
+    assertions=(
+        r"\b[tb]\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(",
+        r"\b(?:assert|require)\.\w+\(",
+        r"\bcmp\.Diff\(",
+    ),
+    cases=(r"^func (?:Test|Benchmark|Fuzz|Example)\w*\(", r"\bt\.Run\("),
+    quiet=rf"(?P<kept>{SHORT_TEXTS})|`[^`]*+(?:`|\Z)|{C_COMMENTS}",
+)
+RUST = Language(
+    suffixes=(".rs",),
+    skips=(
+        r"#!?\[\s{0,9}ignore\b",
+        # "#[cfg_attr(miri, ignore)]"
+        r"#!?\[\s{0,9}cfg_attr\([^)]{0,200}?\bignore\b",
+        r"#\[\s{0,9}should_panic\b",
+        # "#[cfg(any())]": never built
+        r"#!?\[\s{0,9}cfg\((?:any\(\)|false|FALSE)\)",
+        r"\bprocess::exit\(0\)",
+    ),
+    assertions=(
+        r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?! ?[(\[{]",
+        r"\bprop_assert\w*!",
+        r"\binsta::assert\w*!",
+    ),
+    cases=(r"#\[\s{0,9}(?:\w{1,40}::)?test\b", r"#\[\s{0,9}(?:rstest|test_case)\b"),
+    quiet=rf"(?P<kept>{SHORT_TEXTS})|{C_COMMENTS}",
+)
+JAVA = Language(
+    suffixes=(".java", ".kt", ".kts", ".groovy", ".scala"),
+    skips=(
+        r"@(?:Disabled|Ignore|IgnoreIf|IgnoreRest|DisabledIf\w*|DisabledOn\w*|EnabledIf\w*)\b",
+        r"\benabled {0,4}= {0,4}false\b",
+        r"\bassume(?:True|False|That|NotNull|NoException)\w*\(",
+        r"<skip(?:Tests|ITs)?>\s{0,9}true",
+        r"-DskipTests\b",
+        r"maven\.test\.skip\b",
+        r"(?<![\w/])testFailureIgnore\b",
+        r"\bignoreFailures {0,4}= {0,4}true\b",
+        r"\b(?:System\.exit|exitProcess)\(0\)",
+    ),
+    assertions=(
+        r"\bassert(?:That|Equals|NotEquals|True|False|Null|NotNull|Same|NotSame|Throws|All|Timeout"
+        r"|Iterable|Lines|Array|Instance|DoesNot|Fails|Is|Contains|Content)\w*\(",
+        r"\bfail\(",
+        r"\bverify\w*\(",
+    ),
+    cases=(r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|TestTemplate)\b",),
+    quiet=rf"{LONG_TEXT}|(?P<kept>{SHORT_TEXTS})|{C_COMMENTS}",
+)
+LANGUAGES = (PYTHON, JAVASCRIPT, GO, RUST, JAVA)
+
+SETTINGS_SKIPS = (
+    # "pytest || true", "run: exit 0"
+    r"\|\| ?(?:true|:|exit 0)(?!\w)",
+    r"\bexit 0\b",
+    r"\b(?:continue-on-error|allow_failure): ?true\b",
+    r"\bif: ?(?:false\b|\$\{\{ ?false ?\}\})",
+    # "pytest -k 'not slow'", "go test -short", "cargo test -- --skip slow", "gradle build -x test"
+    r"(?<![\w-])-[km][ =][\"']?not\b",
+    r"(?<![\w-])-(?:short|skip)\b",
+    r"(?<![\w-])--(?:skip|no-run)\b",
+    r"(?<![\w-])-x test\b",
+    # "[lib] test = false", "[[test]] harness = false"
+    r"\b(?:test|autotests|harness|doctest) {0,4}= {0,4}false\b",
+)
+"""What narrows the tests in a settings or CI file, besides the marks of all languages."""
+
+
+def language_of(path: str) -> Language | None:
+    """Return the language that a file is written in, if its tests can be read."""
+    return next((known for known in LANGUAGES if path.endswith(known.suffixes)), None)
+
+
+def marks_of(patterns: Sequence[str], text: str) -> list[str]:
+    """Return what in a text matches one of some patterns, each place once.
+
+    >>> marks_of(PYTHON.skips, "@pytest.mark.skip\\ndef test_a(): pytest.skip('b')")
+    ['pytest.mark.skip', 'pytest.skip(']
+    """
+    found = re.finditer("|".join(f"(?:{pattern})" for pattern in patterns), text, re.MULTILINE)
+    return [mark[0] for mark in found]
+
+
+def spoken_part(text: str, language: Language) -> str:
+    """Return a text without comments and without texts of several lines."""
+    return re.sub(language.quiet, lambda found: found["kept"] or found[0][0], text)
+
+
+def is_found(path: str) -> bool:
+    """Would a usual test runner find tests in a file, by its path?"""
+    name = path.rpartition("/")[2]
+    if re.search(CARGO_PATTERN, path) or re.search(JEST_PATTERN, path):
+        return True
+    return is_named(name, FOUND_NAMES) and not re.search(MAIN_PATTERN, path)
+
+
+def is_named(name: str, patterns: Sequence[str]) -> bool:
+    """Is this a whole name of one of some kinds?"""
+    return any(re.fullmatch(pattern, name, re.DOTALL) for pattern in patterns)
