@@ -33,7 +33,8 @@ SPECIFIED = {
     "ANALYST_PROVIDER": "", "ANALYST_REVIEW_PROVIDER": "", "PROGRAMMER_PROVIDER": "",
     "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
     "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
-    "MISSING": "",
+    "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
+    "STALL": "warn",
 }  # fmt: skip
 
 

@@ -273,6 +273,12 @@ class LoopRules:
     limits: Limits = field(default_factory=Limits)
     review: ReviewRules = field(default_factory=ReviewRules)
     condensation: Condensation = field(default_factory=Condensation)
+    is_review_bound: bool = False
+    """Does a PASS count only for the files that were approved? (REVIEW_BOUND)"""
+    stops_at_stall: bool = False
+    """Is a run stopped that does not converge? (STALL)"""
+    proof: str = "report"
+    """Is what was done proven: off, report, require? (PROOF)"""
 
 
 @dataclass(frozen=True, slots=True)

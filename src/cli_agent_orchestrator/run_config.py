@@ -56,6 +56,8 @@ class RunConfig:
     """The flow, by its name or as the path of its file (FLOW)."""
     gates: tuple[Gate, ...] = ()
     """The commands that are believed (GATES)."""
+    readonly_roles: str = "warn"
+    """What is done when a reviewer or tester changes files (READONLY_ROLES)."""
     gate_timeout: float = 1800
     """How long such a command may take if it says nothing else (GATE_TIMEOUT)."""
     permissions: str = ""
@@ -95,6 +97,7 @@ class RunConfig:
             providers=read_role_providers(texts),
             flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
             gates=read_gates(texts.get("GATES", "")),
+            readonly_roles=_read_choice(texts, "READONLY_ROLES"),
             gate_timeout=read_gate_timeout(texts),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
@@ -163,6 +166,9 @@ def read_rules(texts: Mapping[str, str]) -> LoopRules:
             cross_phase=_read_flag(texts, "CONDENSE_CROSS_PHASE"),
             max_cross_phase_lines=_read_count(texts, "MAX_CROSS_PHASE_LINES"),
         ),
+        is_review_bound=_read_choice(texts, "REVIEW_BOUND") == "require",
+        stops_at_stall=_read_choice(texts, "STALL") == "stop",
+        proof=_read_choice(texts, "PROOF"),
     )
 
 
@@ -195,7 +201,8 @@ def _read_duration(texts: Mapping[str, str], name: str) -> float:
 
 
 def _read_choice(texts: Mapping[str, str], name: str) -> str:
-    return read_choice(texts, name, "", BY_NAME[name].choices) if name in texts else ""
+    usual = BY_NAME[name].default
+    return read_choice(texts, name, usual, BY_NAME[name].choices) if name in texts else usual
 
 
 def _read_url(texts: Mapping[str, str], name: str, named_by: str) -> str:

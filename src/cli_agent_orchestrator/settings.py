@@ -126,6 +126,35 @@ SETTINGS = (
         "such as tests='make test'. Several may be given.",
         word="gate",
     ),
+    Setting(
+        "PROOF",
+        Kind.CHOICE,
+        "report",
+        "Whether a PASS with gates is proven: new tests must fail on the base and pass now. off, "
+        "report, or require: without proof it is a FAIL.",
+        choices=("off", "report", "require"),
+    ),
+    Setting(
+        "READONLY_ROLES",
+        Kind.CHOICE,
+        "warn",
+        "When a reviewer or the tester changes files: warn, restore them, or off.",
+        choices=("warn", "restore", "off"),
+    ),
+    Setting(
+        "REVIEW_BOUND",
+        Kind.CHOICE,
+        "show",
+        "When files change after the review that approved them: show it, or require another round.",
+        choices=("show", "require"),
+    ),
+    Setting(
+        "STALL",
+        Kind.CHOICE,
+        "warn",
+        "When a run does not converge: warn, or stop it so that it can be resumed.",
+        choices=("warn", "stop"),
+    ),
     Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long such a command may take."),
     Setting(
         "AGENT_PERMISSIONS",
@@ -515,6 +544,8 @@ def _expected(setting: Setting) -> str:
             return "1 or 0"
         case Kind.COUNT:
             return f"a whole number of at least {setting.minimum}"
+        case Kind.CHOICE:
+            return f"one of {', '.join(setting.choices)}"
     return "a number of seconds"
 
 

@@ -35,7 +35,7 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator.pipeline.outcomes import (
     Approved,
     CyclesUsedUp,
     Delivered,

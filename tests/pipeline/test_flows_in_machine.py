@@ -16,17 +16,9 @@ from cli_agent_orchestrator.pipeline.check import BaseResult, CheckResult
 from cli_agent_orchestrator.pipeline.flow import Flow, FlowSource, StageKind
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from cli_agent_orchestrator.pipeline.machine import (
-    Approved,
-    BaseKnown,
     Check,
-    Cleared,
-    Delivered,
     Done,
-    Failed,
-    Outcome,
-    Passed,
     Pause,
-    RoundsUsedUp,
     next_step,
     pause,
     record_check,
@@ -35,6 +27,16 @@ from cli_agent_orchestrator.pipeline.machine import (
     unpause,
 )
 from cli_agent_orchestrator.pipeline.machine import begin as begin_run
+from cli_agent_orchestrator.pipeline.outcomes import (
+    Approved,
+    BaseKnown,
+    Cleared,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+)
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output

@@ -14,18 +14,20 @@ from cli_agent_orchestrator.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.machine import (
     EMPTY_REPLY,
     NO_RESULT,
-    Approved,
-    CyclesUsedUp,
-    Delivered,
     Done,
-    Failed,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
     judge_reply,
     next_step,
     reason_against,
     record_reply,
+)
+from cli_agent_orchestrator.pipeline.outcomes import (
+    Approved,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
 )
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import LONGEST_REPLY, Excerpt, Output

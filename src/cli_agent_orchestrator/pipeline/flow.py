@@ -171,6 +171,16 @@ class Flow:
         """The smallest number of evidence groups a reviewer has; None if nobody has any."""
         return min((len(role.evidence) for role in self.roles if role.evidence), default=None)
 
+    @property
+    def last_work(self) -> Stage | None:
+        """The stage whose author makes what is tested."""
+        works = [stage for stage in self.stages if stage.kind is StageKind.WORK]
+        return works[-1] if works else None
+
+    def is_author(self, role: str) -> bool:
+        """Does a role do work, and not only look at it?"""
+        return any(s.kind is StageKind.WORK and s.author == role for s in self.stages)
+
     def role(self, name: str) -> Role:
         """Return the role of that name."""
         for role in self.roles:

@@ -36,10 +36,32 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_test_evidence,
     first_point,
 )
+from cli_agent_orchestrator.pipeline.findings import (
+    Ledger,
+    find_stall,
+    follow,
+    objection,
+    read_findings,
+)
 from cli_agent_orchestrator.pipeline.flow import DONE, Stage, StageKind
+from cli_agent_orchestrator.pipeline.outcomes import (
+    Against,
+    Approved,
+    BaseKnown,
+    Cleared,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    NotReviewed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+    Skipped,
+)
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator.pipeline.review import (
-    ReviewVerdict,
+    FindingsOpen,
     TestAnswer,
     TestVerdict,
     judge_review,
@@ -53,6 +75,7 @@ from cli_agent_orchestrator.pipeline.state import (
     RunState,
     Turn,
 )
+from cli_agent_orchestrator.pipeline.work import UNSEEN, Work
 
 EMPTY_REPLY = "(The reply was empty.)"
 MOST_LINES_READ = 50
@@ -86,123 +109,6 @@ class Done:
 
 
 Step = Turn | Check | Pause | Done
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """An author's summary is there."""
-
-    def __str__(self) -> str:
-        return "summary received"
-
-
-@dataclass(frozen=True, slots=True)
-class Approved:
-    """A review ends its phase."""
-
-    verdict: ReviewVerdict
-
-    def __str__(self) -> str:
-        return str(self.verdict)
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A person did not want to wait for a review; it ends its phase."""
-
-    def __str__(self) -> str:
-        return "skipped by a person; it counts as approved"
-
-
-@dataclass(frozen=True, slots=True)
-class SentBack:
-    """A review leads to another cycle."""
-
-    verdict: ReviewVerdict
-    next_cycle: int
-
-    def __str__(self) -> str:
-        return f"{self.verdict}; cycle {self.next_cycle} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class CyclesUsedUp:
-    """The last review did not approve; the run goes on with open notes."""
-
-    verdict: ReviewVerdict
-    cycles: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.verdict}; all {self.cycles} review cycles are used up, "
-            "the run goes on with the notes still open"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """The run has reached its goal."""
-
-    def __str__(self) -> str:
-        return "PASS"
-
-
-@dataclass(frozen=True, slots=True)
-class BaseKnown:
-    """It is known what a gate says of the base."""
-
-    result: CheckResult
-
-    def __str__(self) -> str:
-        return f"before the run: {self.result}"
-
-
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A test or a gate has passed that is not the last one."""
-
-    then: str
-    """What follows: a stage, a gate, the proof."""
-
-    def __str__(self) -> str:
-        return f"PASS; {self.then} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A test or a gate failed; another round follows."""
-
-    verdict: TestVerdict | CheckResult
-    next_round: int
-
-    def __str__(self) -> str:
-        return f"{self.verdict}; round {self.next_round} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundsUsedUp:
-    """A test or a gate of the last round failed, and with it the run."""
-
-    verdict: TestVerdict | CheckResult
-    rounds: int
-
-    def __str__(self) -> str:
-        all_of_them = f"all {self.rounds} rounds are" if self.rounds > 1 else "the only round is"
-        return f"{self.verdict}; {all_of_them} used up"
-
-
-Outcome = (
-    Delivered
-    | Approved
-    | Skipped
-    | SentBack
-    | CyclesUsedUp
-    | Passed
-    | BaseKnown
-    | Cleared
-    | Failed
-    | RoundsUsedUp
-)
 
 
 def begin(state: RunState) -> RunState:
@@ -281,12 +187,16 @@ def note_act(state: RunState, at: float, text: str) -> RunState:
 
 
 def record_reply(
-    state: RunState, turn: Turn, reply: Output, rules: LoopRules
+    state: RunState, turn: Turn, reply: Output, rules: LoopRules, work: Work = UNSEEN
 ) -> tuple[RunState, Outcome]:
     """Return the state after a turn, and what the reply meant; the turn must be due."""
     if due_step(state) != turn:
         raise ValueError(f"{turn} is not due")
+    state = _take_findings(state, turn, reply.text)
     outcome = judge_reply(state, turn, reply.text, rules)
+    if isinstance(outcome, Passed):
+        outcome = _bound_to_review(work, turn.round, rules) or outcome
+    state = _see_work(state, turn, outcome, work)
     kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
     state = _keep(_settle(state), turn, kept)
     if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
@@ -299,7 +209,7 @@ def record_reply(
 
 
 def record_check(
-    state: RunState, check: Check, result: CheckResult, rules: LoopRules
+    state: RunState, check: Check, result: CheckResult, rules: LoopRules, work: Work = UNSEEN
 ) -> tuple[RunState, Outcome]:
     """Return the state after a gate, and what its result meant; the check must be due."""
     if due_step(state) != check:
@@ -312,10 +222,20 @@ def record_check(
     outcome: Outcome
     if result.passed:
         outcome = _gate_passed(state, check.when)
+        if isinstance(outcome, Passed) and (against := _bound_to_review(work, check.round, rules)):
+            state = replace(state, feedback=Excerpt(str(against.verdict)))
+            return _follow(state, against), against
         return _after_check(state), outcome
     outcome = _failed(result, check.round, rules)
     state = replace(state, feedback=evidence_of(result, rules.condensation))
-    return _follow(state, outcome), outcome
+    return _see_failure(_follow(state, outcome), check.gate, work.tree), outcome
+
+
+def stall_of(state: RunState) -> str:
+    """Say in a sentence why the run does not converge; empty if it may."""
+    progress = state.progress
+    everything = Ledger(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
+    return find_stall(everything, progress.unchanged_turns, progress.repeated_gate)
 
 
 def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
@@ -347,6 +267,10 @@ def reason_against(outcome: Outcome, text: str) -> str:
 
 def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
     verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
+    ledger = state.progress.findings.get(turn.role, Ledger())
+    # Only a reviewer that follows the form is judged by it.
+    if verdict.approved and read_findings(text) and (against := objection(ledger)):
+        verdict = replace(verdict, obstacles=(FindingsOpen(against),))
     if verdict.approved:
         return Approved(verdict)
     if turn.cycle < rules.limits.max_review_cycles:
@@ -354,11 +278,55 @@ def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) ->
     return CyclesUsedUp(verdict, turn.cycle)
 
 
+def _take_findings(state: RunState, turn: Turn, text: str) -> RunState:
+    """Follow the numbered findings of a reviewer that writes them."""
+    if turn.role != state.flow.stage_of(turn.role).reviewer:
+        return state
+    form = read_findings(text)
+    if form is None:
+        return state
+    known = state.progress.findings
+    ledger = follow(known.get(turn.role, Ledger()), form, turn.round, turn.cycle)
+    progress = replace(state.progress, findings={**known, turn.role: ledger})
+    return replace(state, progress=progress)
+
+
+def _bound_to_review(work: Work, number: int, rules: LoopRules) -> Failed | RoundsUsedUp | None:
+    """Return what becomes of a PASS for files that nobody approved as they are now."""
+    if not rules.is_review_bound or not work.since_review:
+        return None
+    return _failed(NotReviewed(work.since_review), number, rules)
+
+
+def _see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunState:
+    """Remember what the turn did to the files, as far as anything is decided by it."""
+    stage = state.flow.last_work
+    if stage is None or turn.role not in stage.roles or not work.tree:
+        return state
+    progress = state.progress
+    if turn.role == stage.author:
+        # Who has been asked for nothing more than a beginning may begin with a plan.
+        idle = not work.changed and (turn.cycle > 1 or turn.round > 1)
+        progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
+    elif isinstance(outcome, Approved):
+        progress = replace(progress, approved_tree=work.tree)
+    return replace(state, progress=progress)
+
+
+def _see_failure(state: RunState, gate: str, tree: str) -> RunState:
+    if not tree:
+        return state
+    progress = state.progress
+    repeated = gate if progress.failed_on.get(gate) == tree else ""
+    failed_on = {**progress.failed_on, gate: tree}
+    return replace(state, progress=replace(progress, failed_on=failed_on, repeated_gate=repeated))
+
+
 def _passed(stage: Stage) -> Outcome:
     return Passed() if stage.then == DONE else Cleared(stage.then)
 
 
-def _failed(verdict: TestVerdict | CheckResult, number: int, rules: LoopRules) -> Outcome:
+def _failed(verdict: Against, number: int, rules: LoopRules) -> Failed | RoundsUsedUp:
     if number < rules.limits.max_rounds:
         return Failed(verdict, number + 1)
     return RoundsUsedUp(verdict, number)
@@ -389,8 +357,7 @@ def _follow(state: RunState, outcome: Outcome) -> RunState:
 def _is_checked(state: RunState, stage: Stage) -> bool:
     """Are there gates between a stage of work and what follows it?"""
     then = state.flow.stage(stage.then)
-    works = [one for one in state.flow.stages if one.kind is StageKind.WORK]
-    is_last = stage == works[-1] and then is not None and then.kind is not StageKind.GATE
+    is_last = stage == state.flow.last_work and then is not None and then.kind is not StageKind.GATE
     return is_last and bool(_gates_at(state, When.AFTER_PROGRAMMER))
 
 
@@ -479,7 +446,7 @@ def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False)
 
 def _start_round(state: RunState, number: int) -> RunState:
     still_open = tuple(n for n in state.progress.open_notes if n.round == state.round)
-    progress = replace(state.progress, open_notes=still_open)
+    progress = replace(state.progress, open_notes=still_open, approved_tree="")
     fresh = replace(state, round=number, outputs={}, notes={}, progress=progress)
     return _go_on(fresh, state.flow.first.name)
 
@@ -521,6 +488,8 @@ def _evidence(
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
     verdict = outcome.verdict
+    if isinstance(verdict, NotReviewed):
+        return Excerpt(str(verdict))
     if isinstance(verdict, TestVerdict) and verdict.answer is TestAnswer.MISSING:
         return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")
     return evidence

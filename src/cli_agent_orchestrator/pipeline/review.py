@@ -88,7 +88,17 @@ class EvidenceMissing:
         )
 
 
-Obstacle = TooEarly | NotesMissing | EvidenceMissing
+@dataclass(frozen=True, slots=True)
+class FindingsOpen:
+    """An approval came while blocking findings of the reviewer's own are open."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Obstacle = TooEarly | NotesMissing | EvidenceMissing | FindingsOpen
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from cli_agent_orchestrator.gates import Gate, When, read_gates
 from cli_agent_orchestrator.handoff.prompt import Sent
 from cli_agent_orchestrator.pipeline.check import BaseResult
+from cli_agent_orchestrator.pipeline.findings import Ledger
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.packaged import LOOP, packaged_flow
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
@@ -113,6 +114,16 @@ class Progress:
     """How many of them have been."""
     base: Mapping[str, BaseResult] = field(default_factory=dict)
     """What each gate said before the run."""
+    failed_on: Mapping[str, str] = field(default_factory=dict)
+    """The tree on which each gate last failed."""
+    repeated_gate: str = ""
+    """The gate that failed twice on the same tree, if one did in this round."""
+    findings: Mapping[str, Ledger] = field(default_factory=dict)
+    """What each reviewer found that numbers its findings."""
+    unchanged_turns: int = 0
+    """How many of the last turns of whoever does the work changed nothing."""
+    approved_tree: str = ""
+    """The work folder as the last review of the work approved it."""
 
 
 def _loop() -> Flow:

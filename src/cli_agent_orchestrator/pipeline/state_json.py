@@ -27,6 +27,7 @@ from cli_agent_orchestrator.errors import ConfigError, FlowError, StateError
 from cli_agent_orchestrator.gates import When, read_gates
 from cli_agent_orchestrator.handoff.prompt import Sent
 from cli_agent_orchestrator.pipeline.check import BaseResult
+from cli_agent_orchestrator.pipeline.findings import ledger_from_json, ledger_to_json
 from cli_agent_orchestrator.pipeline.flow import DONE, Flow, FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from cli_agent_orchestrator.pipeline.packaged import LOOP, packaged_flow
@@ -114,9 +115,6 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
 
 
 def _gates_to_json(progress: Progress) -> dict[str, Any]:
-    """Return how far a run with gates is; nothing for one without."""
-    if not progress.base and progress.checking is None and not progress.checks_passed:
-        return {}
     return {
         "checking": "" if progress.checking is None else str(progress.checking),
         "checks_passed": progress.checks_passed,
@@ -124,6 +122,11 @@ def _gates_to_json(progress: Progress) -> dict[str, Any]:
             name: {"exit_code": base.exit_code, "run": base.run, "failures": list(base.failures)}
             for name, base in progress.base.items()
         },
+        "failed_on": dict(progress.failed_on),
+        "repeated_gate": progress.repeated_gate,
+        "findings": {role: ledger_to_json(one) for role, one in progress.findings.items()},
+        "unchanged_turns": progress.unchanged_turns,
+        "approved_tree": progress.approved_tree,
     }
 
 
@@ -314,6 +317,17 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
             for name, item in _table(data, "base").items()
             if isinstance(item, dict)
         },
+        failed_on={
+            name: tree for name, tree in _table(data, "failed_on").items() if isinstance(tree, str)
+        },
+        repeated_gate=_text(data, "repeated_gate"),
+        findings={
+            role.name: ledger_from_json(_table(data, "findings")[role.name])
+            for role in flow.roles
+            if role.name in _table(data, "findings")
+        },
+        unchanged_turns=_count(data, "unchanged_turns", 0),
+        approved_tree=_text(data, "approved_tree"),
     )
 
 

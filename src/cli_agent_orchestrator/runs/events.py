@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded
 from cli_agent_orchestrator.pipeline.machine import (
+    Check,
+)
+from cli_agent_orchestrator.pipeline.outcomes import (
     Approved,
     BaseKnown,
-    Check,
     Cleared,
     CyclesUsedUp,
     Delivered,

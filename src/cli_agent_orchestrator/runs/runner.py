@@ -41,7 +41,6 @@ from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Done,
     Pause,
-    Skipped,
     drop_hints,
     due_review,
     due_step,
@@ -51,6 +50,9 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_reply,
 )
 from cli_agent_orchestrator.pipeline.missing import Remedy, ask_again, missing_turn, note_taken
+from cli_agent_orchestrator.pipeline.outcomes import (
+    Skipped,
+)
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
