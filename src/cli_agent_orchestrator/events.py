@@ -218,6 +218,34 @@ class CheckEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class FilesChanged(Event):
+    """A turn or a gate has changed files of the work folder."""
+
+    role: str
+    """Of a gate its name."""
+    round: int
+    sequence: int
+    """Of the turn, and of the snapshot after it."""
+    files: tuple[str, ...]
+    """The first of them."""
+    count: int
+    added: int
+    """Lines."""
+    removed: int
+    allowed: bool = True
+    """Is it this role's task to change files?"""
+    restored: bool = False
+    """Were they put back?"""
+
+
+@dataclass(frozen=True, slots=True)
+class NotConverging(Event):
+    """The run goes in circles; somebody should look."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused(Event):
     """The run waits, as a person wants it, and nothing is begun until it is lifted."""
 
@@ -346,6 +374,8 @@ RunEvent = (
     | TurnEnded
     | CheckBegan
     | CheckEnded
+    | FilesChanged
+    | NotConverging
     | Paused
     | Unpaused
     | PauseAsked
@@ -373,6 +403,8 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "turn_ended": TurnEnded,
     "check_began": CheckBegan,
     "check_ended": CheckEnded,
+    "files_changed": FilesChanged,
+    "not_converging": NotConverging,
     "paused": Paused,
     "unpaused": Unpaused,
     "pause_asked": PauseAsked,

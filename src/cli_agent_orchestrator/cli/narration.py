@@ -14,8 +14,10 @@ from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
     EventKind,
+    FilesChanged,
     HandoffEvent,
     HintTaken,
+    NotConverging,
     PauseAsked,
     Paused,
     ReviewSkipped,
@@ -35,7 +37,7 @@ from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
 
-Step = TurnEnded | CheckBegan | CheckEnded | Paused | Unpaused
+Step = TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused
 Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
 """What people ask for."""
 
@@ -241,11 +243,26 @@ def _step_line(event: Step | Personal) -> Line:
             return Line("The run goes on", Tone.QUIET)
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
+        case FilesChanged():
+            return _files_line(event)
+        case NotConverging():
+            return Line(event.text, Tone.ALERT)
         case TurnEnded() | CheckEnded():
             kept = f", {Path(event.archive).name}" if event.archive else ""
             why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
             text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
+
+
+def _files_line(event: FilesChanged) -> Line:
+    files = f"{event.count} file{'' if event.count == 1 else 's'}"
+    lines = f"+{event.added} −{event.removed}"
+    if event.allowed:
+        return Line(f"{event.role} changed {files} ({lines})", Tone.QUIET)
+    more = event.count - len(event.files)
+    named = ", ".join(event.files) + (f" and {more} more" if more else "")
+    back = "; they were put back" if event.restored else ""
+    return Line(f"{event.role} changed {files}, which is not its task: {named}{back}", Tone.ALERT)
 
 
 def _count(agents: Collection[str]) -> str:

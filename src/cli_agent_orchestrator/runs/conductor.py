@@ -80,6 +80,7 @@ from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.trust import Trust, check_consent
 from cli_agent_orchestrator.runs.view import View
+from cli_agent_orchestrator.runs.work_folder import open_work_folder
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     PROVIDER_SUFFIX,
@@ -317,7 +318,16 @@ class Conductor:
         place = GatePlace(
             config.wd, config.gate_timeout, self._given.environ, self._recorder.folder
         )
-        plan = Plan(briefing, config.rules, config.handoff, place, self._opened)
+        work = open_work_folder(config.wd, self._recorder.folder, self._clock)
+        plan = Plan(
+            briefing,
+            config.rules,
+            config.handoff,
+            place,
+            work,
+            config.readonly_roles,
+            since=self._opened,
+        )
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 

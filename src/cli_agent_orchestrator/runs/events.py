@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded
+from cli_agent_orchestrator.events import (
+    CheckBegan,
+    CheckEnded,
+    FilesChanged,
+    TurnBegan,
+    TurnEnded,
+)
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
 )
@@ -20,6 +26,7 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     Skipped,
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch
+from cli_agent_orchestrator.runs.work_folder import MOST_NAMED, Seen
 
 OUTCOME_WORDS: Mapping[type[Outcome], str] = {
     Delivered: "delivered",
@@ -66,6 +73,21 @@ def turn_ended(
         seconds=seconds,
         archive=archive,
         reviewed=turn.reviewed,
+    )
+
+
+def files_changed(at: float, role: str, number: int, sequence: int, seen: Seen) -> FilesChanged:
+    """Return the event of a turn or a gate that has changed files."""
+    changes = seen.touched
+    return FilesChanged(
+        at=at,
+        role=role,
+        round=number,
+        sequence=sequence,
+        files=tuple(one.path for one in changes[:MOST_NAMED]),
+        count=len(changes),
+        added=sum(max(one.added, 0) for one in changes),
+        removed=sum(max(one.removed, 0) for one in changes),
     )
 
 

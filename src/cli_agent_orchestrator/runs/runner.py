@@ -10,7 +10,7 @@ it needs: the same number, the same key and the same words, so that nothing is a
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -24,11 +24,13 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.events import (
     HandoffEvent,
+    NotConverging,
     OnRunEvent,
     Paused,
     ReviewSkipped,
     SettingChanged,
     StopAsked,
+    Warned,
     tell_nobody,
 )
 from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
@@ -48,6 +50,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     reason_against,
     record_check,
     record_reply,
+    stall_of,
 )
 from cli_agent_orchestrator.pipeline.missing import Remedy, ask_again, missing_turn, note_taken
 from cli_agent_orchestrator.pipeline.outcomes import (
@@ -58,12 +61,20 @@ from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.steering import grant
 from cli_agent_orchestrator.pipeline.stopwatch import Stopwatch
+from cli_agent_orchestrator.pipeline.work import Work
 from cli_agent_orchestrator.run_config import read_gate_timeout, read_handoff, read_rules
 from cli_agent_orchestrator.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator.runs.events import check_began, check_ended, turn_began, turn_ended
+from cli_agent_orchestrator.runs.events import (
+    check_began,
+    check_ended,
+    files_changed,
+    turn_began,
+    turn_ended,
+)
 from cli_agent_orchestrator.runs.gate import GateRunner
 from cli_agent_orchestrator.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator.runs.state_file import StateFile
+from cli_agent_orchestrator.runs.work_folder import WorkFolder
 
 
 class _Skipped(Exception):
@@ -86,6 +97,9 @@ class Plan:
     handoff: HandoffRules
     gate_place: GatePlace | None = None
     """Where its gates are run; None if it has none."""
+    work: WorkFolder = field(default_factory=lambda: WorkFolder(None))
+    readonly_roles: str = "warn"
+    """What is done when somebody changes files whose task it is not: warn, restore, off."""
     since: float = 0.0
     """When the run was taken up, in unix time; some of what was asked before is out of date."""
 
@@ -131,6 +145,7 @@ class Runner:
         self._wishes: SimpleQueue[Heard | Stop] = SimpleQueue()
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
+        self._stall = ""
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +174,8 @@ class Runner:
     def run(self, state: RunState) -> RunState:
         """Do whatever is due and return the state of the finished run."""
         self._state = state
-        self._save(state)
+        self._begin_work()
+        self._save(self.state)
         try:
             while True:
                 self._heed_wishes()
@@ -214,6 +230,43 @@ class Runner:
         reply = self._handoff.take_last_output(terminal_id, role, dispatch.sequence)
         self._state = note_taken(self.state, dispatch, self._clock.now())
         self._record(dispatch, reply, dispatch.worked)
+
+    def _begin_work(self) -> None:
+        """Keep the work folder as it is before anything is done."""
+        progress = self.state.progress
+        sequence, remarks = self._plan.work.begin(
+            self._next_sequence() - 1, is_in_flight=progress.in_flight is not None
+        )
+        for remark in remarks:
+            self._tell(Warned(self._clock.now(), remark))
+        last = max(progress.sequence, sequence) if sequence else progress.sequence
+        self._state = replace(self.state, progress=replace(progress, sequence=last))
+
+    def _look(self, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
+        """Keep the work folder after a turn or a gate, and tell what that did to it."""
+        seen = self._plan.work.look(sequence, who, self.state.progress.approved_tree)
+        if not seen.touched:
+            return seen.work
+        told = files_changed(self._clock.now(), who, number, sequence, seen)
+        mode = self._plan.readonly_roles
+        if not is_author and mode != "off":
+            told = replace(told, allowed=False, restored=mode == "restore")
+            if told.restored:
+                seen = self._plan.work.put_back(sequence, who, seen)
+        self._tell(told)
+        return seen.work
+
+    def _heed_stall(self) -> None:
+        """Say once that the run does not converge, and stop it if that is wanted."""
+        text = stall_of(self.state)
+        if text == self._stall:
+            return
+        self._stall = text
+        if not text:
+            return
+        self._tell(NotConverging(self._clock.now(), text))
+        if self._plan.rules.stops_at_stall:
+            raise RunError(f"{text} The run is stopped (STALL=stop); look, and resume it")
 
     def _take(self, turn: Turn) -> None:
         dispatch = self._dispatch(turn)
@@ -300,7 +353,10 @@ class Runner:
     def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
         turn = dispatch.turn
         output = Output(reply.text, str(reply.archive))
-        state, outcome = record_reply(self.state, turn, output, self._plan.rules)
+        # The reply is archived: whatever happens here, it is found again.
+        is_author = self.state.flow.is_author(turn.role)
+        work = self._look(dispatch.sequence, turn.role, turn.round, is_author=is_author)
+        state, outcome = record_reply(self.state, turn, output, self._plan.rules, work)
         ended = self._clock.now()
         record = TurnRecord(
             sequence=dispatch.sequence,
@@ -321,6 +377,7 @@ class Runner:
         archive = str(reply.archive)
         told = turn_ended(ended, dispatch, outcome, worked, archive)
         self._tell(replace(told, reason=reason_against(outcome, reply.text)))
+        self._heed_stall()
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
@@ -334,7 +391,8 @@ class Runner:
         result = self._checker.run(gate, place, sequence, self.state.progress.base.get(gate.name))
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
-        state, outcome = record_check(self.state, check, result, self._plan.rules)
+        work = self._look(sequence, check.gate, check.round, is_author=True)
+        state, outcome = record_check(self.state, check, result, self._plan.rules, work)
         ended = check_ended(began, self._clock.now(), outcome, str(archive))
         record = TurnRecord(
             sequence=sequence,
@@ -353,6 +411,7 @@ class Runner:
         self._records.journal.write(record)
         self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
         self._tell(ended)
+        self._heed_stall()
 
     def _hold(self) -> None:
         """Wait until the pause is lifted or the run is to stop."""

@@ -1,0 +1,135 @@
+"""The work folder of a run: kept after every turn, so that it is known who changed what."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
+from cli_agent_orchestrator.layout import SNAPSHOTS_FOLDER
+from cli_agent_orchestrator.pipeline.work import UNSEEN, Work
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.workspace.changes import Change
+from cli_agent_orchestrator.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator.workspace.snapshots import Snapshot, Snapshots
+
+START_LABEL, RESUMED_LABEL = "start", "resumed"
+# what programs leave behind when they are merely run
+CACHE_PATTERN = (
+    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
+    r"|\.pyc$|(^|/)\.coverage$"
+)
+MOST_NAMED = 10
+"""Files that a warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a turn or a gate did to the work folder."""
+
+    work: Work = UNSEEN
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def touched(self) -> tuple[Change, ...]:
+        """The changes without what programs leave behind when they are merely run."""
+        return tuple(one for one in self.changes if not re.search(CACHE_PATTERN, one.path))
+
+
+class WorkFolder:
+    """Takes the snapshots of a run; without any, nothing is known and nothing is in the way."""
+
+    def __init__(self, snapshots: Snapshots | None, repository: Repository | None = None) -> None:
+        self._snapshots = snapshots
+        self._repository = repository
+        self._last: Snapshot | None = None
+
+    def begin(self, sequence: int, *, is_in_flight: bool) -> tuple[int, list[str]]:
+        """Keep the folder before anything is done in it; return the last number and what to say.
+
+        When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
+        """
+        if self._snapshots is None:
+            return sequence, []
+        try:
+            taken = self._snapshots.all()
+            if not taken:
+                self._last = self._snapshots.take(0, START_LABEL)
+                return sequence, self._about_start(self._last)
+            self._last = taken[-1]
+            if not is_in_flight:
+                now = self._snapshots.take(sequence + 1, RESUMED_LABEL)
+                if now.tree != self._last.tree:
+                    self._last = now
+                    return sequence + 1, []
+        except (GitError, OSError) as error:
+            self._snapshots = None
+            reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
+            return sequence, [f"what is done to the work folder can not be undone: {reason}"]
+        return sequence, []
+
+    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
+        """Keep the folder as it is after a turn or a gate, and return what that did to it."""
+        if self._snapshots is None or self._last is None:
+            return Seen()
+        try:
+            before, self._last = self._last, self._snapshots.take(sequence, label)
+            changes = self._between(before.tree, self._last.tree)
+            since = self._between(approved_tree, self._last.tree) if approved_tree else ()
+        except (GitError, OSError) as error:
+            raise RunError(
+                f"the work folder could not be kept after {label}: {error}. The reply is kept; "
+                "resume the run when that is mended"
+            ) from error
+        paths = tuple(one.path for one in changes)
+        return Seen(Work(self._last.tree, paths, tuple(one.path for one in since)), changes)
+
+    def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
+        """Undo what a turn did to some files, and return what is left of its changes."""
+        assert self._snapshots is not None, "something was seen"
+        taken = self._snapshots.all()
+        earlier = [one for one in taken if one.sequence < sequence]
+        paths = {path for one in seen.touched for path in (one.path, one.old_path)}
+        self._snapshots.restore(earlier[-1].commit, sorted(paths))
+        self._last = earlier[-1]
+        return self.look(sequence, label)
+
+    def _between(self, old: str, new: str) -> tuple[Change, ...]:
+        assert self._snapshots is not None, "there are two snapshots"
+        return () if old == new else self._snapshots.changes(old, new)
+
+    def _about_start(self, start: Snapshot) -> list[str]:
+        said = []
+        repository = self._repository
+        if repository is not None and repository.under_way:
+            said.append(f"the repository is in the middle of {repository.under_way}")
+        if repository is not None and repository.head:
+            assert self._snapshots is not None, "there is one"
+            dirty = [one.path for one in self._snapshots.changes(repository.head, start.commit)]
+            if dirty:
+                said.append(
+                    f"{_named(dirty)} had changes that are not committed when the run began; they "
+                    "count as yours"
+                )
+        if start.left_out:
+            left = [f"{one.path} ({one.reason})" for one in start.left_out]
+            said.append(f"not kept in snapshots: {_named(left)}")
+        return said
+
+
+def open_work_folder(wd: Path, run_folder: Folder | None, clock: Clock) -> WorkFolder:
+    """Return the work folder of a run; raise `UsageError` if it is none to work in."""
+    try:
+        repository = find_repository(wd)
+    except (GitError, OSError):
+        # Without git, or in a repository that cannot be read, it is a folder like any other.
+        repository = None
+    if run_folder is None:
+        return WorkFolder(None)
+    store = run_folder.path / SNAPSHOTS_FOLDER
+    return WorkFolder(Snapshots(store, wd, repository, clock), repository)
+
+
+def _named(texts: list[str]) -> str:
+    more = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
