@@ -19,8 +19,8 @@ RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
 RUN_PATTERN = re.compile(r"=== RUN +(\S+)")
 # "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
 PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
-# "    shop_test.go:4: got 3, want 4"
-ERROR_PATTERN = re.compile(r"\s*[^\s:]+\.go:\d+: (?P<error>.+)|(?P<panic>panic: .+)")
+# "    shop_test.go:4: got 3, want 4", from ".go:" on
+ERROR_PATTERN = re.compile(r"\.go:\d+(?::\d+)?: (.+)")
 # "example.com/shop/good [no tests to run]"
 NOTHING = ("[no tests to run]", "[no test files]")
 WORST = {"": 0, "PASS": 1, "SKIP": 2, "FAIL": 3}
@@ -75,8 +75,13 @@ def read_go(lines: Sequence[str]) -> list[TestCounts]:
 def _read_text(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
     now, test = Package(), ""
+    built, building = dict[str, str](), ""
     for line in lines:
-        if line.startswith("=== RUN "):
+        if line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and not now.results and _error(line):
+            built.setdefault(building, line)
+        elif line.startswith("=== RUN "):
             match = RUN_PATTERN.fullmatch(line)
             test = match[1] if match else test
             now.note(test, "")
@@ -92,6 +97,8 @@ def _read_text(lines: Sequence[str]) -> dict[str, Package]:
         end = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
         now.end(end, empty=False)
         packages.setdefault("", now)
+    for name in built.keys() & packages.keys():
+        packages[name].last_error = built[name]
     return packages
 
 
@@ -104,11 +111,18 @@ def _note_result(package: Package, match: re.Match[str]) -> str:
 
 
 def _note_error(package: Package, test: str, line: str) -> None:
-    match = ERROR_PATTERN.fullmatch(line)
-    if match:
-        error = match["error"] or match["panic"]
+    if error := _error(line):
         package.errors.setdefault(test, error)
         package.last_error = package.last_error or line.strip()
+
+
+def _error(line: str) -> str:
+    """Return what a line says is wrong, nothing if it is no error."""
+    place = line.find(".go:")
+    if line.startswith("panic: "):
+        return line
+    match = ERROR_PATTERN.match(line, place) if place > 0 else None
+    return match[1] if match else ""
 
 
 def _close(package: Package, now: Package, line: str, word: str) -> None:
@@ -122,12 +136,17 @@ def _close(package: Package, now: Package, line: str, word: str) -> None:
 
 def _read_events(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
+    built: dict[str, str] = {}
     for line in lines:
         if line.startswith("{") and '"Action":' in line and (event := _event(line)):
             name, action, test = event.get("Package", ""), event["Action"], event.get("Test", "")
-            _take(packages, name, (action, test, event.get("Output", "")))
-    for package in packages.values():
+            output = event.get("Output", "").rstrip("\n")
+            _take(packages, name, (action, test, output))
+            if action == "build-output" and _error(output):
+                built.setdefault(event.get("ImportPath", "").partition(" ")[0], output)
+    for name, package in packages.items():
         package.ended = package.ended or "FAIL"
+        package.last_error = built.get(name, package.last_error)
     return packages
 
 
@@ -148,14 +167,11 @@ def _take(packages: dict[str, Package], name: str, event: tuple[str, str, str]) 
         return
     package = packages.setdefault(name, Package())
     if action == "output":
-        if package.empty is False and any(words in output for words in NOTHING):
-            package.empty = True
-        _note_error(package, test, output.rstrip("\n"))
+        package.empty = package.empty or any(words in output for words in NOTHING)
+        _note_error(package, test, output)
     elif action in {"pass", "fail", "skip", "run"}:
         result = "" if action == "run" else action.upper()
         if test:
             package.note(test, result)
         elif result:
             package.end("FAIL" if result == "FAIL" else "PASS", package.empty)
-
-

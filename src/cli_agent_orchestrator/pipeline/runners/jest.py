@@ -58,12 +58,10 @@ def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
 
 
 def _read_jest_run(lines: Sequence[str]) -> list[TestCounts]:
-    found = _summaries(lines, "Tests:", JEST)
     failures = _jest_failures(lines)
-    if found:
-        counts = chosen(found)
-        lost = sum(name.endswith(LOST) for name, _ in failures)
-        return [_joined(counts, lost, failures)]
+    lost = len({name for name, _ in failures if name.endswith(LOST)})
+    if found := _summaries(lines, JEST, lost):
+        return [_named(chosen(found), failures)]
     if any(EXIT in line for line in lines):
         return [unfinished(JEST)]
     if any(line.startswith(NO_TESTS[0]) for line in lines):
@@ -72,29 +70,33 @@ def _read_jest_run(lines: Sequence[str]) -> list[TestCounts]:
 
 
 def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
-    found = _summaries(lines, "Tests  ", VITEST)
+    lost = max((int(m[1]) for line in lines if (m := LOST_PATTERN.fullmatch(line))), default=0)
+    found = _summaries(lines, VITEST, lost)
     if not found:
         if any(line.startswith(NO_TESTS[1]) for line in lines):
             return counts_of(VITEST, (0, 0, 0))
         return unfinished(VITEST) if lines and START_PATTERN.fullmatch(lines[0]) else None
-    lost = max((int(m[1]) for line in lines if (m := LOST_PATTERN.fullmatch(line))), default=0)
     errors = max((int(m[1]) for line in lines if (m := ERRORS_PATTERN.fullmatch(line))), default=0)
     failures = _vitest_failures(lines)
     if errors:
         failures.append(("an error outside of the tests", _unhandled(lines)))
-    return _joined(chosen(found), lost + errors, failures)
+    return _named(chosen(found), failures, errors)
 
 
-def _summaries(lines: Sequence[str], word: str, runner: str) -> list[TestCounts]:
-    """Return what each line of tests says that follows a line of files."""
+def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]:
+    """Return what each line of tests says that follows a line of files.
+
+    Files that could not be loaded have failed, as have those that failed without a failed test.
+    """
+    word = "Tests:" if runner == JEST else "Tests  "
     found: list[TestCounts] = []
     files: re.Match[str] | None = None
     for line in lines:
         if word in line and files and (match := TESTS_PATTERN.fullmatch(line)):
             ran = _numbers(match[1])
-            # Files that failed without a failed test could not be loaded.
-            lost = _numbers(files[1] or files[2])[1] if not ran[1] else 0
-            found.append(counts_of(runner, (ran[0], ran[1] + lost, ran[2])))
+            files_failed = _numbers(files[1] or files[2])[1]
+            failed = ran[1] + lost if ran[1] else max(lost, files_failed)
+            found.append(counts_of(runner, (ran[0], failed, ran[2])))
         files = FILES_PATTERN.fullmatch(line) if "Test " in line else None
     return found
 
@@ -106,18 +108,10 @@ def _numbers(text: str) -> tuple[int, int, int]:
     return ran[0], ran[1], ran[2]
 
 
-def _joined(
-    counts: TestCounts, others: int, failures: Sequence[tuple[str, str]]
-) -> TestCounts:
-    """Return counts with names, and with failures that are no tests' own.
-
-    If no test failed, files that could not be loaded are in the counts already.
-    """
-    failed = max(counts.failed, others)
-    if counts.failed > others or len(failures) > counts.failed:
-        failed = max(counts.failed, min(len(failures), counts.failed + others))
-    named = failures if failed else ()
-    return counts_of(counts.runner, (counts.passed, failed, counts.skipped), named)
+def _named(counts: TestCounts, failures: Sequence[tuple[str, str]], others: int = 0) -> TestCounts:
+    """Return counts with the names of what failed, and with failures that are no test's own."""
+    ran = (counts.passed, counts.failed + others, counts.skipped)
+    return counts_of(counts.runner, ran, failures if ran[1] else ())
 
 
 def _jest_failures(lines: Sequence[str]) -> list[tuple[str, str]]:

@@ -24,16 +24,18 @@ CRASH = " Exception during run: "
 
 def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of Mocha."""
+    found = [
+        (number, int(match[1]))
+        for number, line in enumerate(lines)
+        if " passing (" in line and (match := PASSING_PATTERN.fullmatch(line))
+    ]
+    ends = [*(number for number, _ in found[1:]), len(lines)]
     claims: list[Claim] = []
-    seen = 0
-    for number, line in enumerate(lines):
-        seen += _marks(line)
-        passing = PASSING_PATTERN.fullmatch(line) if " passing (" in line else None
-        if passing is None:
-            continue
-        claims.append(Claim(_read_run(int(passing[1]), lines[number + 1 :]), seen))
-        if claims[-1].counts.run <= seen:
-            seen = 0
+    start, seen = 0, 0
+    for (number, passed), end in zip(found, ends, strict=False):
+        seen += sum(_marks(line) for line in lines[start:number])
+        claims.append(Claim(_read_run(passed, lines[number + 1 : end]), seen))
+        start, seen = number, 0 if claims[-1].counts.run <= seen else seen
     crashes = [line for line in lines if line.startswith(CRASH)]
     crashed = [counts_of(MOCHA, (0, 1, 0), [(CRASH.strip(" :"), c[len(CRASH) :])]) for c in crashes]
     return believed(claims) + crashed
@@ -71,7 +73,7 @@ def _failures(lines: Sequence[str], most: int) -> list[tuple[str, str]]:
     named = True
     for line in lines:
         match = NUMBERED_PATTERN.fullmatch(line)
-        if PASSING_PATTERN.fullmatch(line) or (match and len(found) == most):
+        if match and len(found) == most:
             break
         if match or (title and not named):
             title = [match[1]] if match else [*title, line.strip()]

@@ -122,7 +122,9 @@ def _unsummed(lines: Sequence[str], headed: bool) -> TestCounts | None:
         return unfinished(PYTEST, passed, failed)
     if not marks:
         return None
-    return counts_of(PYTEST, (passed, failed, marks.count("s") + marks.count("x")), _failures(lines))
+    failures = _failures(lines)
+    ran = (passed, max(failed, len(failures)), marks.count("s") + marks.count("x"))
+    return counts_of(PYTEST, ran, failures)
 
 
 def _banner(line: str) -> str:

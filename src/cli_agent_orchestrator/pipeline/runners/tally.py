@@ -19,7 +19,7 @@ SEVERAL = "several"
 
 # Colors, titles of windows, movements of the cursor. None reaches beyond its line.
 ESCAPE_PATTERN = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]+[0-~]|[0-Z\\^-~])"
 )
 CONTROL_PATTERN = re.compile(f"[{CONTROLS}]")
 

@@ -100,7 +100,7 @@ def _parse(lines: Sequence[str]) -> Document:
         elif text == "---" and document.points and indent > document.points[-1].indent:
             yaml = indent
         elif text.startswith("# Subtest: "):
-            path = [entry for entry in path if entry[0] < indent] + [(indent, text[11:])]
+            path = [entry for entry in path if entry[0] < indent] + [(indent, text[11:111])]
         elif text == "}":
             fresh = len(document.points)
         elif text.startswith(("ok", "not ok")) and (match := POINT_PATTERN.fullmatch(line)):
@@ -123,11 +123,10 @@ def _point(match: re.Match[str], groups: Sequence[str]) -> Point:
 
 def _note_parent(points: Sequence[Point], point: Point, fresh: int, opens: bool) -> None:
     """Do not count a point that sums up those below it; they stand before it, or after a `{`."""
-    children: list[Point] = []
-    for other in reversed(points[fresh:]):
-        if other.indent <= point.indent:
-            break
-        children.append(other)
+    first = len(points)
+    while first > fresh and points[first - 1].indent > point.indent:
+        first -= 1
+    children = points[first:]
     told = any(not child.ok and not child.skipped for child in children)
     point.counted = not (opens or (children and (point.ok or told)))
 

@@ -37,7 +37,8 @@ def read_unittest(lines: Sequence[str]) -> list[TestCounts]:
         result = _result(lines[number + 1 : number + 4]) if ran else None
         if ran is None or result is None:
             continue
-        claims.append(Claim(_read_run(lines[start:number], int(ran[1]), result), seen))
+        failures = _failures(lines[start:number]) if result["failed"] else []
+        claims.append(Claim(_read_run(int(ran[1]), result, failures), seen))
         if claims[-1].counts.failed or claims[-1].counts.run <= seen:
             start, seen = number, 0
     if not claims and (verbose := [line for line in lines if _is_test(line)]):
@@ -55,11 +56,12 @@ def _result(lines: Sequence[str]) -> dict[str, int] | None:
     return numbers | {"failed": int(match[1] == "FAILED")}
 
 
-def _read_run(lines: Sequence[str], ran: int, result: dict[str, int]) -> TestCounts:
+def _read_run(
+    ran: int, result: dict[str, int], failures: Sequence[tuple[str, str, str]]
+) -> TestCounts:
     unexpected = result.get("unexpected successes", 0)
     failed = result.get("failures", 0) + result.get("errors", 0) + unexpected
     skipped = result.get("skipped", 0) + result.get("expected failures", 0)
-    failures = _failures(lines) if result["failed"] else []
     # Parts of one test can fail each for itself: the test is one that did not pass.
     tests = {
         _without_part(name)
