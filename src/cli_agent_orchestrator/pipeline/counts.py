@@ -1,23 +1,45 @@
-"""Stand-in."""
+"""What a test runner says in its output: how many tests passed and failed, and which.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+The output is not to be trusted: the program under test writes into it too. It can claim more
+passed tests than there are, but no failure that a runner told is lost, whatever comes before or
+after it. Whoever runs the tests must therefore look at the exit code as well, and must compare
+the number of tests with what it was before.
+"""
 
+from collections.abc import Callable, Sequence
 
-@dataclass(frozen=True, slots=True)
-class TestCounts:
-    runner: str
-    passed: int
-    failed: int
-    skipped: int
-    failures: tuple[str, ...] = ()
-    first_errors: Mapping[str, str] = field(default_factory=dict)
-    __test__ = False
+from cli_agent_orchestrator.pipeline.runners.cargo import read_cargo
+from cli_agent_orchestrator.pipeline.runners.go import read_go
+from cli_agent_orchestrator.pipeline.runners.jest import read_jest, read_vitest
+from cli_agent_orchestrator.pipeline.runners.junit import read_junit
+from cli_agent_orchestrator.pipeline.runners.mocha import read_mocha
+from cli_agent_orchestrator.pipeline.runners.pytest import read_pytest
+from cli_agent_orchestrator.pipeline.runners.tally import TestCounts, add_counts, lines_of
+from cli_agent_orchestrator.pipeline.runners.tap import read_node, read_tap
+from cli_agent_orchestrator.pipeline.runners.unittest import read_unittest
 
-    @property
-    def run(self) -> int:
-        return self.passed + self.failed
+__all__ = ["TestCounts", "add_counts", "read_counts", "read_junit"]
+
+READERS: Sequence[Callable[[Sequence[str]], list[TestCounts]]] = (
+    read_pytest,
+    read_unittest,
+    read_go,
+    read_cargo,
+    read_jest,
+    read_vitest,
+    read_mocha,
+    read_node,
+    read_tap,
+)
 
 
 def read_counts(output: str) -> TestCounts | None:
-    return None
+    """Return what a test runner says at the end of its output; None if it is no known runner's.
+
+    The summaries of several runs are added: of packages, of targets, of one runner after another.
+    """
+    if output[:1000].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<testsuite")):
+        return read_junit(output)
+    lines = lines_of(output)
+    parts = [counts for read in READERS for counts in read(lines)]
+    return add_counts(parts) if parts else None
