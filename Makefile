@@ -6,6 +6,9 @@ READY  := $(VENV)/.ready
 SEED   ?= $(shell date +%s)
 SAMPLE ?= 12
 
+# What pytest makes of a test file is kept: to make it anew takes each worker ten seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 help: ## Show what there is

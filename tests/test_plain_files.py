@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -266,6 +267,7 @@ def test_nothing_is_moved_into_a_folder_that_leads_elsewhere(
 
 TAKE_LOCK = """
 import sys
+import threading
 from pathlib import Path
 from cli_agent_orchestrator.plain_files import Folder
 try:
@@ -337,6 +339,43 @@ class TestWholeFolders:
             assert renamed.path == tmp_path / "final"
             assert renamed.is_locked()
         assert not renamed.is_locked()
+
+    def test_who_looks_whether_it_is_locked_keeps_nobody_from_taking_the_lock(
+        self, tmp_path: Path
+    ) -> None:
+        folder = Folder(tmp_path, ("run",))
+        folder.make()
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.is_set():
+                folder.is_locked()
+
+        lookers = [threading.Thread(target=look) for _ in range(2)]
+        for looker in lookers:
+            looker.start()
+        try:
+            for _ in range(200):
+                with folder.locked():
+                    assert folder.is_locked()
+        finally:
+            over.set()
+            for looker in lookers:
+                looker.join()
+
+    def test_a_lock_of_a_folder_keeps_others_out_but_not_of_the_one_beside_it(
+        self, tmp_path: Path
+    ) -> None:
+        folder, beside = Folder(tmp_path, ("a",)), Folder(tmp_path, ("b",))
+        folder.make()
+        beside.make()
+        with folder.locked():
+            with pytest.raises(BlockingIOError), folder.locked():
+                pytest.fail("it was taken twice")
+            with beside.locked():
+                assert folder.is_locked()
+        with folder.locked():
+            assert not beside.is_locked()
 
     def test_a_folder_is_removed_with_all_in_it_but_nothing_a_link_leads_to(
         self, tmp_path: Path

@@ -172,11 +172,17 @@ class Folder:
         It is on the folder itself: whatever is removed in it makes no difference.
         """
         with self._opened() as folder:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self.parts:
+                self._lock_despite_lookers(folder)
+            else:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
     def is_locked(self) -> bool:
-        """Does a process hold the lock? Not if the folder is not there."""
+        """Does a process hold the lock? Not if the folder is not there.
+
+        The root is not asked: who looks there would keep another from taking its lock.
+        """
         try:
             with self._opened() as folder:
                 fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -185,6 +191,16 @@ class Folder:
         except FileNotFoundError:
             return False
         return False
+
+    def _lock_despite_lookers(self, folder: int) -> None:
+        """Take the lock, and wait for whoever looks: that shares it for a moment.
+
+        Meanwhile the parent is locked, so that of several who want the lock only one waits for it.
+        """
+        with Folder(self.root, self.parts[:-1])._opened() as parent:
+            fcntl.flock(parent, fcntl.LOCK_EX)
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(folder, fcntl.LOCK_EX)
 
     @property
     def _file_mode(self) -> int:

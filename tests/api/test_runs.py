@@ -123,10 +123,10 @@ class Rig:
         log.close()
 
     @contextmanager
-    def client(self) -> Iterator[httpx.Client]:
+    def client(self, patience: float = WAIT_SECONDS) -> Iterator[httpx.Client]:
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
             app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
-            serve_runs(app, RunService(self.state, self.launcher))
+            serve_runs(app, RunService(self.state, self.launcher, patience))
             await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
 
         server = BackgroundServer(main)
@@ -383,8 +383,8 @@ class TestSteer:
             told = http.post(f"/runs/{RUN}/skip")
         assert (told.status_code, told.json()["detail"]) == (409, "no review")
 
-    def test_what_is_not_heard_in_time_is_queued(self, rig: Rig, http: httpx.Client) -> None:
-        with rig.folder.locked():
+    def test_what_is_not_heard_in_time_is_queued(self, rig: Rig) -> None:
+        with rig.folder.locked(), rig.client(patience=0.01) as http:
             told = http.post(f"/runs/{RUN}/pause")
         assert (told.status_code, told.json()["heard"]) == (202, False)
 

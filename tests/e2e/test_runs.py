@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.runs.event_log import Follower
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
@@ -204,20 +208,10 @@ class TestWatch:
         prepare(machine, script(ASKS))
         with running(machine, "task.md") as run:
             run.until(at("waiting_for_person", "programmer"))
-            with subprocess.Popen(
-                [*CAO, "watch"],
-                env={**machine.env, "PYTHONUNBUFFERED": "1"},
-                cwd=machine.work,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            ) as watching:
-                assert watching.stdout is not None
-                while "programmer begins" not in (line := watching.stdout.readline()):
-                    assert line
-                watching.send_signal(signal.SIGINT)
-                _, errors = watching.communicate(timeout=60)
-            assert watching.returncode == 130
+            with watching(machine, until="programmer begins") as watch:
+                watch.send_signal(signal.SIGINT)
+                _, errors = watch.communicate(timeout=60)
+            assert watch.returncode == 130
             assert "the run goes on" in errors
             answer(machine, "programmer")
             assert run.end() == 0, run.errors
@@ -226,20 +220,10 @@ class TestWatch:
         prepare(machine, script(rule("programmer", misbehave="{ hang = true }")))
         with running(machine, "task.md") as run:
             run.until(at("dispatched", "programmer"))
-            with subprocess.Popen(
-                [*CAO, "watch"],
-                env={**machine.env, "PYTHONUNBUFFERED": "1"},
-                cwd=machine.work,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            ) as watching:
-                assert watching.stdout is not None
-                while "programmer begins" not in (line := watching.stdout.readline()):
-                    assert line
+            with watching(machine, until="programmer begins") as watch:
                 run.interrupt(signal.SIGKILL)
-                _, errors = watching.communicate(timeout=60)
-            assert watching.returncode == 3
+                _, errors = watch.communicate(timeout=60)
+            assert watch.returncode == 3
             assert "interrupted" in errors
 
     @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
@@ -250,21 +234,29 @@ class TestWatch:
         assert "\x1b" not in done.stderr
 
 
-def watch_and_answer(machine: Machine) -> None:
-    """Watch a run to its PASS, and answer its programmer's question."""
+@contextmanager
+def watching(machine: Machine, until: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `cao watch`; the block begins when it has printed a text."""
     with subprocess.Popen(
         [*CAO, "watch"],
         env={**machine.env, "PYTHONUNBUFFERED": "1"},
         cwd=machine.work,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-    ) as watching:
-        assert watching.stdout is not None
-        while "waits for a person" not in (line := watching.stdout.readline()):
+    ) as watch:
+        assert watch.stdout is not None
+        while until not in (line := watch.stdout.readline()):
             assert line
+        yield watch
+
+
+def watch_and_answer(machine: Machine) -> None:
+    """Watch a run to its PASS, and answer its programmer's question."""
+    with watching(machine, until="waits for a person") as watch:
         answer(machine, "programmer")
-        watching.communicate(timeout=120)
-    assert watching.returncode == 0
+        watch.communicate(timeout=120)
+    assert watch.returncode == 0
 
 
 class TestDetached:
@@ -428,9 +420,9 @@ def test_ten_detached_runs_at_once_all_finish(machine: Machine) -> None:
     for process in starting:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-    listed = runs_of(machine)
-    for run in listed:
-        machine.cao("watch", run["id"])
+    for run in runs_of(machine):
+        for _ in Follower(run_folder(machine.home / "state", run["id"])):
+            pass  # until it ends
     assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 10
 
 

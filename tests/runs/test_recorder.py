@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,21 +101,18 @@ def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: 
     kept.close()
 
 
-def test_who_looks_whether_a_run_is_alive_does_not_keep_it_from_being_resumed(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_that_another_holds_is_said_and_left_alone(tmp_path: Path) -> None:
     first = recorder(tmp_path)
     first.start(RECORD, resumed=False)
-    first.close()
-    looking = ExitStack()
-    looking.enter_context(run_folder(tmp_path, RUN).locked())
-    leaving = threading.Timer(0.2, looking.close)
-    leaving.start()
     second = recorder(tmp_path)
-    second.start(RECORD, resumed=True)
-    leaving.join()
-    assert second.pop_troubles() == []
+    assert second.start(replace(RECORD, task="another"), resumed=True) == RUN
+    (trouble,) = second.pop_troubles()
+    assert "will not be listed" in trouble
     second.close()
+    first.close()
+    kept = read_record(run_folder(tmp_path, RUN))
+    assert kept is not None
+    assert kept.task == RECORD.task
 
 
 @pytest.mark.parametrize("before", [RECORD, replace(RECORD, wd="/cloned", archive="another")])

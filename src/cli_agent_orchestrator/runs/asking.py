@@ -85,11 +85,11 @@ def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
     return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1"}
 
 
-def ask_run(folder: Folder, wish: Wish) -> Asked:
+def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:
     """Ask something of a run, and wait a moment for what it says; raise why it does not do it."""
     answers = _Answers(folder)
     ask = write_ask(folder, wish, SystemClock())
-    told = answers.wait_for(ask.id, ANSWER_SECONDS)
+    told = answers.wait_for(ask.id, patience)
     if isinstance(told, StopAsked):
         told = answers.wait_for_end(STOP_SECONDS) or told
         return Asked(True, _stopped_words(told))

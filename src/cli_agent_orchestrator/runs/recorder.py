@@ -5,7 +5,6 @@ that is said once, and each event is tried anew.
 """
 
 import threading
-import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +25,6 @@ from cli_agent_orchestrator.runs.run_record import (
     write_record,
 )
 from cli_agent_orchestrator.runs.standing import after_event
-
-LOCK_SECONDS = 2.0
-"""Who looks whether a run is alive holds its lock for a moment."""
-LOCK_PAUSE_SECONDS = 0.01
 
 
 class Recorder:
@@ -118,7 +113,7 @@ class Recorder:
             folder = run_folder(self._state_folder, record.id)
             before = read_record(folder)
             if before is not None and (before.wd, before.archive) == (record.wd, record.archive):
-                self._lock(folder)
+                self._held.enter_context(folder.locked())
                 record = resumed_record(before, record)
                 write_record(folder, record)
                 return folder, record
@@ -130,21 +125,9 @@ class Recorder:
         # Whoever sees it sees it locked and with its record.
         draft = run_folder(self._state_folder, DRAFT_PREFIX + record.id)
         draft.make()
-        self._lock(draft)
+        self._held.enter_context(draft.locked())
         write_record(draft, record)
         return draft.rename_to(record.id), record
-
-    def _lock(self, folder: Folder) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                self._held.enter_context(folder.locked())
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(LOCK_PAUSE_SECONDS)
-            else:
-                return
 
     def _place(self) -> str:
         return str(self._folder.path) if self._folder else "its folder"

@@ -9,7 +9,13 @@ from cli_agent_orchestrator.errors import BadFolder, NotFound, StateError, Unkno
 from cli_agent_orchestrator.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator.pipeline.asks import Unpause, demand_wish
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.asking import Asked, ask_run, check_wish, options_to_resume
+from cli_agent_orchestrator.runs.asking import (
+    ANSWER_SECONDS,
+    Asked,
+    ask_run,
+    check_wish,
+    options_to_resume,
+)
 from cli_agent_orchestrator.runs.event_log import Follower, read_events
 from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
@@ -28,6 +34,8 @@ class RunService:
 
     state_folder: Path
     launcher: Launcher
+    patience: float = ANSWER_SECONDS
+    """How many seconds a run has to answer."""
 
     def list(self) -> list[Answer]:
         """Return all runs, the newest first."""
@@ -88,7 +96,7 @@ class RunService:
             self.launcher.launch(request, Path(run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)
-        return asdict(ask_run(folder, wish))
+        return asdict(ask_run(folder, wish, self.patience))
 
     def _find(self, name: str) -> tuple[Folder, RunRecord]:
         folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)
