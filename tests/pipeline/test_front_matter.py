@@ -67,6 +67,7 @@ def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
     [
         ("title: Fix it", "there is no setting title; expected one of provider, "),
         ("max_round: 3", "there is no setting max_round; expected max_rounds"),
+        ("require_evidence: 1", "require_review_evidence or review_evidence_min_match"),
         ("gate: make test", "a task cannot set gate; set it yourself, with --gate or GATE"),
         ("permissions: full", "there is no setting permissions; expected "),
         ("max_rounds: many", "max_rounds is 'many'; expected a whole number, at least 1"),
