@@ -96,7 +96,7 @@ TESTS = {
     "cli/proposals.py": "cli/test_proposals.py",
     "cli/remarks.py": "cli/test_remarks.py",
     "cli/dry_run.py": "cli/test_runs.py",
-    "cli/markdown.py": "cli/test_report.py",
+    "cli/markdown.py": "cli/test_markdown.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
