@@ -41,7 +41,9 @@ TESTS = {
     "pipeline/machine.py": (
         "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
     ),
-    "pipeline/prompts.py": "pipeline/test_prompts.py pipeline/test_golden_prompts.py",
+    "pipeline/prompts.py": (
+        "pipeline/test_prompts.py pipeline/test_golden_prompts.py pipeline/test_steering.py"
+    ),
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
