@@ -1,7 +1,9 @@
 """The events of a run, and their form as JSON."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -78,6 +80,20 @@ def test_an_event_is_the_same_after_a_trip_through_json(event: RunEvent) -> None
 
 def test_every_event_is_tried_here() -> None:
     assert {type(event) for event in ALL} == set(TYPES.values())
+
+
+def test_the_names_of_events_are_those_that_the_page_about_runs_tells() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "run.md").read_text(encoding="utf-8")
+    names = page.partition("The types: ")[2].partition(". ")[0]
+    assert set(re.findall("`(.*?)`", names)) == set(TYPES)
+
+
+def test_what_an_earlier_version_did_not_tell_is_as_it_was_then() -> None:
+    data = to_json(ALL[8])
+    del data["reviewed"], data["reason"]
+    ended = from_json(data)
+    assert isinstance(ended, TurnEnded)
+    assert (ended.reviewed, ended.reason) == (True, "")
 
 
 def test_number_time_and_type_come_first() -> None:

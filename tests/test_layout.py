@@ -1,5 +1,6 @@
 """Where everything of a run lies."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ def test_all_that_is_in_the_project_is_in_one_folder() -> None:
     assert (HERE / layout.STATE_FILE).parent == Path("/p/.tmp")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(layout.IGNORE_FILE, layout.STATE_FILE, layout.OWNER_FILE, layout.LOG_FILE),
+        *(layout.JOURNAL_FILE, layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
+        layout.REJECTED_FILE,
+    ],
+)
+def test_every_file_is_told_to_readers(name: str) -> None:
+    assert f"/{name} " in (layout.__doc__ or "")
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "agent-responses", "a\n", "a\0b"])
 def test_an_archive_is_never_elsewhere(name: str) -> None:
     with pytest.raises(UsageError, match="cannot name"):
@@ -28,8 +41,20 @@ def test_what_is_kept_has_number_role_and_label() -> None:
     assert layout.kept_name(7, "analyst", layout.PROMPT_LABEL) == "007-analyst-prompt.md"
 
 
+@pytest.mark.parametrize(
+    ("name", "number"), [("007-analyst.md", "007"), ("1000-a-stale.md", "1000")]
+)
+def test_what_is_kept_is_known_by_its_number(name: str, number: str) -> None:
+    kept = re.fullmatch(layout.KEPT_PATTERN, name)
+    assert kept is not None
+    assert kept[1] == number
+    assert not re.fullmatch(layout.KEPT_PATTERN, layout.JOURNAL_FILE)
+
+
 def test_run_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
     folder = layout.run_folder(tmp_path / "state", "20261115-084037-k3f9")
+    assert folder.path.parent == layout.runs_folder(tmp_path / "state").path
+    assert layout.runs_folder(tmp_path / "state").private
     folder.make()
     folder.replace(layout.RECORD_FILE, b"{}")
     folder.append(layout.EVENTS_FILE).close()

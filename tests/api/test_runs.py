@@ -38,6 +38,7 @@ from cli_agent_orchestrator.events import (
     tell_nobody,
 )
 from cli_agent_orchestrator.layout import CONTROL_FILE, EVENTS_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.asks import (
     Ask,
     Heard,
@@ -281,6 +282,7 @@ class TestStart:
             ({"settings": {"PATH": "/x"}}, 400),
             ({"settings": {"MAX_ROUNDS": 3}}, 422),
             ({"wd": None}, 422),
+            ({"task": "x" * (MESSAGE_LIMIT + 1)}, 413),
         ],
     )
     def test_what_cannot_be_is_refused(

@@ -174,6 +174,35 @@ def test_a_reason_without_words_of_its_own_says_what_it_led_to() -> None:
     assert "  ✗ 1 tester FAIL: 2 tests fail" in rows
 
 
+def test_a_review_that_used_up_its_cycles_says_revise() -> None:
+    rows = drawn(OPENED, BEGAN, ended("analyst_review", "cycles_used_up", "REVISE", "Too vague"))
+    assert "  ✗ 1.1 analyst_review REVISE: Too vague" in rows
+
+
+def styles(*happened: RunEvent) -> dict[str, list[str]]:
+    """Return how each row is painted, from left to right, by how the row begins."""
+    rows = draw(reduce(fold, happened, Picture()), ROOMY)
+    painted = {row.plain[:14].rstrip(): [row.style, *(s.style for s in row.spans)] for row in rows}
+    return {begin: [str(style) for style in found if style] for begin, found in painted.items()}
+
+
+def test_the_agent_whose_turn_it_is_stands_out() -> None:
+    seen = styles(*a_whole_run())
+    assert seen["▶ Round 1 of 8"] == ["bold cyan", "bold", "dim"]
+    assert seen["  ▶ analyst"] == ["bold cyan", "bold cyan"]
+    assert seen["  ✗ analyst_re"] == ["red", "dim", "dim"]
+    assert seen["    programmer"] == ["dim", "dim"]
+    assert seen["  ✗ 1.1 analys"] == ["red", "dim"]
+
+
+def test_what_a_person_is_asked_for_stands_out() -> None:
+    seen = styles(OPENED, BEGAN, turn("programmer"), ASKS)
+    assert seen["  ▶ programmer"] == ["bold yellow", "bold yellow"]
+    assert seen["  ! asks you,"] == ["bold yellow"]
+    seen = styles(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
+    assert seen["  ! paused for"] == ["bold yellow"]
+
+
 @pytest.mark.parametrize("happened", [(), (OPENED,), (OPENED, BEGAN, RunEnded(NOON, "PASS", 1, 0))])
 def test_nothing_is_drawn_of_a_run_that_has_no_agents_or_has_ended(
     happened: tuple[RunEvent, ...],

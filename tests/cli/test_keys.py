@@ -111,6 +111,7 @@ def test_an_empty_line_is_no_hint(typed: bytes) -> None:
 
 def test_letters_can_be_erased() -> None:
     assert pressed("hNaß\x7f\x7f\bMind\r".encode())[1] == [Hint(None, "Mind")]
+    assert pressed(b"hMinf\x7fd\r")[1] == [Hint(None, "Mind")]
     assert pressed(b"hsomething\x15Mind\r")[1] == [Hint(None, "Mind")]
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -380,6 +381,18 @@ class TestViews:
             written = shown.text.count("▶ Starting 2")
             shown.view.tell(Warned(NOON, "odd"))
         assert shown.text.count("▶ Starting 2") == written
+
+    def test_nothing_that_is_told_can_control_the_terminal(self) -> None:
+        with Shown() as shown:
+            shown.view.tell(Warned(NOON, "odd \x1b]0;title\x07"))
+        assert "]0;title" in shown.text
+        assert "\x1b]" not in shown.text
+
+    def test_a_terminal_that_is_resized_afterward_is_no_matter_of_the_view(self) -> None:
+        before = signal.getsignal(signal.SIGWINCH)
+        with Shown():
+            assert signal.getsignal(signal.SIGWINCH) is not before
+        assert signal.getsignal(signal.SIGWINCH) is before
 
     def test_a_question_rings_the_bell_once(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.proposals import MARK_FILES, Agent, Proposal, propose
+from cli_agent_orchestrator.cli.proposals import (
+    MARK_FILES,
+    READ_FILES,
+    Agent,
+    Proposal,
+    propose,
+)
 from cli_agent_orchestrator.settings import BY_KEY, commented_toml
 
 
@@ -24,13 +30,19 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
     [
         ({}, ""),
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest"),
+        ({"setup.cfg": "[tool:pytest]"}, "python3 -m pytest"),
+        ({"requirements.txt": "pytest"}, "python3 -m pytest"),
+        ({"setup.py": "", "requirements-dev.txt": "pytest"}, "python3 -m pytest"),
+        ({"setup.py": "", "tox.ini": "commands = pytest"}, "python3 -m pytest"),
         ({"setup.py": "", "conftest.py": ""}, "python3 -m pytest"),
+        ({"pytest.ini": ""}, "python3 -m pytest"),
         ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest"),
         ({"pyproject.toml": "pytest", "poetry.lock": ""}, "poetry run pytest"),
         ({"setup.py": ""}, "python3 -m unittest"),
         ({"package.json": package("vitest")}, "npm test"),
         ({"package.json": package("vitest"), "pnpm-lock.yaml": ""}, "pnpm test"),
         ({"package.json": package("vitest"), "yarn.lock": ""}, "yarn test"),
+        ({"package.json": package("vitest"), "bun.lock": ""}, "bun run test"),
         ({"package.json": package("vitest"), "bun.lockb": ""}, "bun run test"),
         ({"package.json": package('echo "Error: no test specified" && exit 1')}, ""),
         ({"package.json": '{"scripts": []}'}, ""),
@@ -49,6 +61,8 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
 )
 def test_the_test_command_follows_from_the_files(files: dict[str, str], command: str) -> None:
     assert proposed(files) == command
+    assert set(files) <= set(MARK_FILES)
+    assert {name for name, text in files.items() if text} <= set(READ_FILES)
 
 
 def test_the_flow_is_one_that_needs_no_gate() -> None:

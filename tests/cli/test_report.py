@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from markdown_it import MarkdownIt
 
-from cli_agent_orchestrator.cli.markdown import without_places
 from cli_agent_orchestrator.cli.report import report, report_of_record
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
 from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.run_record import RunRecord
+from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
 
@@ -106,21 +105,6 @@ def test_what_agents_wrote_cannot_control_the_terminal(rig: Rig) -> None:
     assert "\x1b" not in page
 
 
-NASTY = (
-    "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "
-    "www.evil.org http://evil.org a|b ~~no~~ &lt; @ada </details> | # heading"
-)
-NASTY_LINES = f"{NASTY}\n\n# Heading\n\n````\n</details>\n```\n{NASTY}\n> quote\n- [ ] box\n---\n"
-
-
-def markup_of(page: str) -> set[str]:
-    """Return what becomes of a page when it is shown, but for the texts."""
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    blocks = parser.parse(page)
-    tokens = [*blocks, *(child for block in blocks for child in block.children or ())]
-    return {token.type for token in tokens} - {"text", "softbreak", "inline"}
-
-
 @pytest.mark.parametrize("role", ["tester", "programmer_review"])
 def test_nothing_that_an_agent_wrote_becomes_markup(rig: Rig, role: str) -> None:
     run_to_the_end(rig)
@@ -191,22 +175,6 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     assert rest.startswith("| round | cycle | role | agent | time | outcome | reply |")
     assert rest.rstrip().endswith("</details>")
     assert "- Agents: analyst: codex, analyst_review: codex, " in page
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/home/ada/shop/a.py", "a.py"),
-        ("in /home/ada/shop, and", "in ., and"),
-        ("/home/ada/shop.old", "~/shop.old"),
-        ("/home/ada/shop2/a", "~/shop2/a"),
-        ("/home/ada/other, /home/ada", "~/other, ~"),
-        ("/mnt/home/ada/shop/a", "/mnt/home/ada/shop/a"),
-        ("/home/adam", "/home/adam"),
-    ],
-)
-def test_a_path_begins_in_the_project_or_at_home(text: str, shown: str) -> None:
-    assert without_places(text, "/home/ada/shop", Path("/home/ada")) == shown
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

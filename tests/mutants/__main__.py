@@ -1,11 +1,14 @@
 """The command: samples changes, tries each, and tells which the tests let pass."""
 
 import argparse
+import multiprocessing
+import os
 import random
 import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,7 +41,9 @@ TESTS = {
     "pipeline/machine.py": (
         "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
     ),
-    "pipeline/prompts.py": "pipeline/test_prompts.py pipeline/test_golden_prompts.py",
+    "pipeline/prompts.py": (
+        "pipeline/test_prompts.py pipeline/test_golden_prompts.py pipeline/test_steering.py"
+    ),
     "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
@@ -96,7 +101,7 @@ TESTS = {
     "cli/proposals.py": "cli/test_proposals.py",
     "cli/remarks.py": "cli/test_remarks.py",
     "cli/dry_run.py": "cli/test_runs.py",
-    "cli/markdown.py": "cli/test_report.py",
+    "cli/markdown.py": "cli/test_markdown.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
@@ -132,11 +137,19 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as pipeline/reply.py")
     given = parser.parse_args()
     print(f"seed {given.seed}, {given.sample} changes per module")
-    tallies = [_try_module(module, given.seed, given.sample) for module in given.modules]
+    tallies = _try_all(given.modules, given.seed, given.sample)
     killed, judged = sum(t.killed for t in tallies), sum(t.judged for t in tallies)
     share = killed / judged if judged else 1.0
     print(f"{killed} of {judged} changes were noticed: {share:.1%}; needed are {NEEDED:.0%}")
     return 0 if share >= NEEDED else 1
+
+
+def _try_all(modules: Sequence[str], seed: int, sample: int) -> list[Tally]:
+    """Try as many modules at a time as there are processors."""
+    forking = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(os.cpu_count(), forking) as pool:
+        trials = [pool.submit(_try_module, module, seed, sample) for module in modules]
+        return [trial.result() for trial in trials]
 
 
 def _try_module(module: str, seed: int, sample: int) -> Tally:
@@ -147,7 +160,7 @@ def _try_module(module: str, seed: int, sample: int) -> Tally:
     began = time.monotonic()
     outcome, seconds = run(Trial(name, path, None, tests, cpu_seconds=600))
     if outcome is not Outcome.GREEN:
-        raise SystemExit(f"{module}: its tests are not green as it is")
+        raise RuntimeError(f"{module}: its tests are not green as it is")
     limit = int(10 + SLOWER * seconds)
     tally = Tally()
     for change in _chosen(changes_of(source), f"{seed} {module}", sample):

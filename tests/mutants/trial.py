@@ -17,6 +17,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 MEMORY_BYTES = 4 << 30
+# pytest would have liked to see our imports itself
+QUIET = ("-qx", "--tb=no", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning")
+PLUGINS = ("-ppytest_asyncio.plugin", "-p_hypothesis_pytestplugin")
 
 # Few examples, and none is made smaller: whether a test fails is all that is asked, and
 # a change that only the hundredth example notices is to be noticed by a test with a name.
@@ -99,7 +102,6 @@ def _judge(trial: Trial) -> int:
     for number in (0, 1, 2):
         os.dup2(silence, number)
     sys.meta_path.insert(0, _Instead(trial))
-    sys.dont_write_bytecode = True
-    # pytest would have liked to see these imports itself
-    quiet = ("-qx", "--tb=no", "-pno:cacheprovider", "-Wignore::pytest.PytestAssertRewriteWarning")
-    return int(pytest.main([*quiet, "--hypothesis-profile=mutants", *trial.tests]))
+    # Whatever else is installed for pytest takes longer to load than most of these tests.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return int(pytest.main([*QUIET, *PLUGINS, "--hypothesis-profile=mutants", *trial.tests]))

@@ -68,6 +68,7 @@ def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
         ("title: Fix it", "there is no setting title; expected one of provider, "),
         ("max_round: 3", "there is no setting max_round; expected max_rounds"),
         ("gates: make test", "a task cannot set gates; set it yourself, with --gate or GATES"),
+        ("require_evidence: 1", "require_review_evidence or review_evidence_min_match"),
         ("permissions: full", "there is no setting permissions; expected "),
         ("max_rounds: many", "max_rounds is 'many'; expected a whole number, at least 1"),
         ("max_rounds: 0", "max_rounds is '0'; expected a whole number, at least 1"),

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.pipeline.missing import (
     note_taken,
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
+from cli_agent_orchestrator.settings import BY_NAME
 from tests.pipeline.samples import LOOP
 
 ANALYST = Turn("analyst", 1, 1)
@@ -25,6 +26,10 @@ NEW = RunState(api="", provider="codex", wd="/p", prompt="", flow=LOOP, phase="a
 def stopped(turn: Turn, sent: Sent = Sent.YES) -> RunState:
     in_flight = Dispatch(turn, "k", 1, 1.0, sent)
     return replace(NEW, progress=replace(NEW.progress, in_flight=in_flight))
+
+
+def test_every_word_that_can_be_given_is_a_remedy() -> None:
+    assert tuple(Remedy) == BY_NAME["MISSING"].choices
 
 
 @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE, Sent.FAILED])

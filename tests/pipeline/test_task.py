@@ -102,6 +102,19 @@ def test_a_task_may_have_headings_instead(task: str, test: str) -> None:
     assert parsed.scenario_test == "Run it."
 
 
+@pytest.mark.parametrize("task", ["Task", "What to do", "Explore summary"])
+@pytest.mark.parametrize(
+    "test",
+    [
+        *("Test", "Tests", "How to test", "Scenario", "Scenario test", "Test scenario"),
+        *("Acceptance", "Acceptance test", "Acceptance criteria"),
+    ],
+)
+def test_a_heading_may_have_several_words(task: str, test: str) -> None:
+    parsed = parse_task(f"# {task}\nDo it.\n# {test}\nRun it.\n")
+    assert (parsed.explore_summary, parsed.scenario_test) == ("Do it.", "Run it.")
+
+
 def test_without_a_heading_for_it_the_scenario_is_the_usual_one() -> None:
     task = parse_task("# Task\nDo it.\n\n# Notes\nCarefully.\n")
     assert task.explore_summary == "Do it.\n\n# Notes\nCarefully."

@@ -37,6 +37,17 @@ def test_a_tool_is_told_with_what_says_most(
     assert action_line(tool, arguments) == line
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("command", "cmd", "file_path", "filePath", "notebook_path", "path", "pattern", "url"),
+        *("query", "description", "told"),
+    ],
+)
+def test_agents_have_different_names_for_what_says_most(name: str) -> None:
+    assert action_line("Tool", {"other": "x", name: "this"}) == "Tool: this"
+
+
 @given(st.text(), st.dictionaries(st.sampled_from(["command", "path", "x"]), JSON))
 def test_an_action_is_one_short_line_whatever_it_is(
     tool: str, arguments: dict[str, object]
@@ -76,6 +87,7 @@ PATCH = "*** Begin Patch\n*** Update File: src/basket.py\n@@\n-a\n+b\n*** End Pa
         (item(type="custom_tool_call", name="apply_patch", input="?"), "apply_patch"),
         (item(type="local_shell_call", action={"command": ["ls", "-l"]}), "shell: ls -l"),
         (item(type="web_search_call"), "web_search_call"),
+        (item(type="custom_tool_call", name="view_image", input="x"), "view_image"),
         (item(type="function_call", name="update_plan", arguments="["), "update_plan"),
         (item(type="function_call", name="update_plan", arguments="[1]"), "update_plan"),
     ],

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,23 @@ def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
         "replace_terminals": True,
     }
     assert is_apart
+
+
+def test_what_it_writes_elsewhere_is_shown_to_nobody(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = f"import sys; print('secret', file=sys.stderr)\n{TELL}"
+    launcher(program, OPENED, BEGAN).launch(REQUEST, tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_that_has_ended_leaves_no_dead_process_behind(tmp_path: Path) -> None:
+    launched = launcher(TELL, OPENED, BEGAN).launch(REQUEST, tmp_path)
+    for thread in threading.enumerate():
+        if thread.name == "run":
+            thread.join()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(launched.pid, 0)
 
 
 def ended(code: int, reason: str) -> str:

@@ -176,6 +176,23 @@ class TestSaving:
         final = rig.run(state)
         assert rig.archived(final)["001-analyst-stale.md"] == "from another run"
 
+    def test_one_that_seems_to_be_new_does_not_count_though_the_run_is_killed_at_once(
+        self, rig: Rig
+    ) -> None:
+        state = rig.begin()
+        old = rig.files(state).ensure_response_dir() / "analyst_summary.md"
+        old.write_text("from another run", encoding="utf-8")
+        assert old.stat().st_mtime > rig.clock.now()
+        path = rig.state_file.path
+        rig.state_file = Deadly(path, rig.clock, after=2, written=True)
+        with pytest.raises(Killed):
+            rig.run(state)
+        rig.state_file = StateFile(path, rig.clock)
+        assert rig.saved().progress.in_flight is not None
+        final = rig.run(rig.saved())
+        assert rig.archived(final)["001-analyst-stale.md"] == "from another run"
+        assert rig.server.prompts_to("analyst")
+
     def test_a_full_disk_stops_the_run_and_it_can_be_resumed(self, rig: Rig) -> None:
         state = rig.begin()
         rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=8)

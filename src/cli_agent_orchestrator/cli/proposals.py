@@ -72,7 +72,7 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "cargo test", "Cargo.toml is there"
     if "pom.xml" in files:
         yield ("./mvnw test" if "mvnw" in files else "mvn test"), "pom.xml is there"
-    elif gradle := next((name for name in files if name.startswith("build.gradle")), ""):
+    elif gradle := next((name for name in files if name.startswith("build.gradle")), None):
         yield ("./gradlew test" if "gradlew" in files else "gradle test"), f"{gradle} is there"
 
 

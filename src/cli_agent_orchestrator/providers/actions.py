@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from cli_agent_orchestrator.characters import CONTROLS, HALVES
 
 LONGEST_ACTION = 120
+LOOKED_AT = 480
+"""Characters of a text: a command may have megabytes, of which no more can be shown."""
 TELLING = (
     "command", "cmd", "file_path", "filePath", "notebook_path", "path", "pattern", "url", "query",
     "description", "told",
@@ -30,6 +32,4 @@ def _words(value: object) -> str:
         value = " ".join(word for word in value if isinstance(word, str))
     if not isinstance(value, str):
         return ""
-    # No more than can be shown is looked at: a command may have megabytes.
-    head = value[: 4 * LONGEST_ACTION]
-    return re.sub(f"[{CONTROLS}{HALVES}]", "�", " ".join(head.split()))
+    return re.sub(f"[{CONTROLS}{HALVES}]", "�", " ".join(value[:LOOKED_AT].split()))

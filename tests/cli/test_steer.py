@@ -1,0 +1,107 @@
+"""The commands that steer a run: what they refuse, ask and print."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_agent_orchestrator.cli.steer import change, hint, pause, resume
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
+from cli_agent_orchestrator.layout import CONTROL_FILE
+from cli_agent_orchestrator.pipeline.asks import Ask, Heard
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.run_record import RunRecord
+
+RUN = "20261115-084037-k3f9"
+
+
+def invoke(command: click.Command, *words: str) -> Result:
+    return CliRunner().invoke(command, [*words])
+
+
+@contextmanager
+def live_run(answer: Callable[[Ask], RunEvent]) -> Iterator[Path]:
+    """A run that is under way and says the same to every ask; yield its folder."""
+    recorder = Recorder(state_folder(os.environ), SystemClock())
+    record = RunRecord(RUN, "/p", "/p/s.json", RUN, "x", "x", 1.0, providers={"tester": "codex"})
+    recorder.start(record, resumed=False)
+    assert recorder.folder is not None
+
+    def hear(heard: Heard) -> None:
+        assert heard.ask is not None
+        recorder.take(answer(heard.ask))
+
+    try:
+        with Listener(recorder.folder, 0, hear, pytest.fail):
+            yield recorder.folder.path
+    finally:
+        recorder.close()
+
+
+def agree_to_pause(ask: Ask) -> RunEvent:
+    return PauseAsked(2.0, ask.id)
+
+
+def test_who_pauses_a_run_is_told_how_it_goes_on() -> None:
+    with live_run(agree_to_pause):
+        done = invoke(pause, "k3f9")
+    assert done.output == (
+        f"{RUN}: The run pauses when the present turn has ended.\n"
+        f"Let it go on with: cao resume {RUN}\n"
+    )
+
+
+def test_what_a_run_says_cannot_control_the_terminal() -> None:
+    with live_run(lambda ask: AskDeclined(2.0, "pause", "\x1b]0;title\x07", ask.id)):
+        done = invoke(pause)
+    assert "]0;title" in done.output
+    assert "\x1b" not in done.output
+
+
+def test_a_decision_about_a_missing_reply_is_for_a_run_that_stopped() -> None:
+    with live_run(agree_to_pause) as folder:
+        done = invoke(resume, "--missing", "ask")
+        assert not (folder / CONTROL_FILE).exists()
+    assert isinstance(done.exception, UsageError)
+    assert "is under way" in str(done.exception)
+
+
+def test_of_several_settings_all_are_changed_or_none() -> None:
+    asked = []
+
+    def agree(ask: Ask) -> RunEvent:
+        asked.append(ask)
+        return SettingChanged(2.0, "MAX_ROUNDS", "12", "8", ask.id)
+
+    with live_run(agree):
+        refused = invoke(change, "max_rounds=12", "flow=pair")
+        assert asked == []
+        done = invoke(change, "max_rounds=12", "max_rounds=13")
+        assert len(asked) == 2
+    assert isinstance(refused.exception, UsageError)
+    assert done.exit_code == 0
+
+
+def test_a_role_that_is_not_in_the_run_is_refused_before_it_is_asked() -> None:
+    with live_run(agree_to_pause) as folder:
+        done = invoke(hint, "--role", "tster", "Mind the tabs.")
+        assert not (folder / CONTROL_FILE).exists()
+    assert "tester" in str(done.exception)
+
+
+@pytest.mark.parametrize("words", [(), ("a", "b", "c")])
+def test_a_hint_is_one_text(words: tuple[str, ...]) -> None:
+    assert "put TEXT in quotes" in str(invoke(hint, *words).exception)
+
+
+@pytest.mark.parametrize("words", [(), ("k3f9",), ("a", "b", "max_rounds=1")])
+def test_a_change_names_what_it_changes(words: tuple[str, ...]) -> None:
+    assert "expected [RUN] and NAME=VALUE" in str(invoke(change, *words).exception)
