@@ -124,7 +124,27 @@ def test_whatever_codex_records_is_read(call: dict[str, object]) -> None:
 def test_claude_code_tells_what_it_is_about_to_do(
     tool: str, given_to_it: dict[str, object], action: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "events.jsonl"
+    line = told_before_use(tool, given_to_it, tmp_path / "events.jsonl")
+    assert "secret" not in line
+    assert claude_code.read_signal(line) == AgentSignal(
+        SignalKind.ACTING, "PreToolUse", action=action
+    )
+
+
+@pytest.mark.parametrize("length", range(194, 200))
+@pytest.mark.parametrize("hard", ["\x1b", "\n", '"', "\\", "\\u00", "ä"])
+def test_a_long_command_of_claude_code_is_told_wherever_it_is_cut(
+    length: int, hard: str, tmp_path: Path
+) -> None:
+    command = "x" * length + hard * 20
+    line = told_before_use("Bash", {"command": command}, tmp_path / "events.jsonl")
+    signal = claude_code.read_signal(line)
+    assert signal is not None
+    assert signal.action == action_line("Bash", {"command": command})
+
+
+def told_before_use(tool: str, given_to_it: dict[str, object], file: Path) -> str:
+    """Return the line that the hook leaves before a tool is used."""
     told = {"session_id": "s", "tool_name": tool, "tool_input": given_to_it, "tool_use_id": "i"}
     done = subprocess.run(
         ["sh", "-c", hook_command("PreToolUse", str(file))],
@@ -133,11 +153,8 @@ def test_claude_code_tells_what_it_is_about_to_do(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    (line,) = file.read_text(encoding="utf-8").splitlines()
-    assert "secret" not in line
-    assert claude_code.read_signal(line) == AgentSignal(
-        SignalKind.ACTING, "PreToolUse", action=action
-    )
+    (line,) = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return line
 
 
 def test_opencode_and_the_scripted_agent_tell_it_too() -> None:

@@ -242,6 +242,9 @@ ANSWERED = f"❯ go\n\n● I wait.\n\n{'─' * 40}\n❯\xa0\n{'─' * 40}\n"
         "  1 shell · ↓ to manage",
         "  ⏵⏵ bypass permissions on · 1 local agent · ctrl+x ctrl+k to stop agents · ↓ to manage",
         "  ? for shortcuts · 2 background tasks",
+        # What its input box holds takes the place of what else it would say here.
+        "  1 shell                                 ● high · /effort",
+        "  ⏵⏵ accept edits on · 2 local agents  ● high · /effort",
     ],
 )
 def test_what_runs_on_below_the_input_box_is_work(footer: str) -> None:

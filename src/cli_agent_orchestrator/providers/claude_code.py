@@ -61,9 +61,10 @@ tried_versions: tuple[tuple[int, ...], ...] = (
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 BUSY_FOOTER_PATTERN = r"(?:^ +|· )esc to interr"
 #   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage          2 local agents · ↓ to …
+#   1 shell                                 ● high · /effort        with a text in the input box
 BACKGROUND_FOOTER_PATTERN = (
     r"^  (?:\S.* · )?\d+ (?:(?:background|local|remote) )?"
-    r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·|$)"
+    r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·| {2}|$)"
 )
 # ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
 DRAFT_PATTERN = r"^(?:│\xa0)?(?:[❯>]\xa0 *[^ │]|[!#]\xa0)"
