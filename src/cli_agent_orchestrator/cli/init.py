@@ -14,11 +14,11 @@ from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.hosting.environment import read_server_config
+from cli_agent_orchestrator.layout import TASK_FILE
 from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml
 
-TASK_FILE = "task.md"
 PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
 """What the top folder of a project has."""
 LARGEST_MARK = 1024 * 1024
