@@ -228,7 +228,7 @@ class TestListening:
         self, folder: Folder
     ) -> None:
         lost = ask(folder, Skip())
-        add(folder, b"y\n" * (3 * LARGEST_PIECE))
+        add(folder, (b"y" * 1023 + b"\n") * (3 * LARGEST_PIECE // 1024))
         new = ask(folder, Pause())
         with listening(folder) as run:
             assert run.next_ask() == new != lost
@@ -240,9 +240,8 @@ class TestListening:
 
     def test_a_line_that_is_cut_is_no_ask(self, folder: Folder) -> None:
         inner = to_line(Ask("a1", 1.0, Pause())).encode() + b"\n"
-        rest = b"y\n" * ((LARGEST_PIECE - len(inner)) // 2 + 1)
-        rest = rest[: LARGEST_PIECE - len(inner) - 1] + b"\n"
-        add(folder, b"x" * 10 + inner + rest)
+        rest = (b"y" * (LARGEST_LINE - 1) + b"\n") * (LARGEST_PIECE // LARGEST_LINE)
+        add(folder, b"x" * 10 + inner + rest[len(inner) :])
         with listening(folder) as run:
             new = ask(folder, Skip())
             assert run.next_ask() == new
