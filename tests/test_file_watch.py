@@ -1,5 +1,6 @@
 """Real files under a real watch."""
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ def test_a_file_that_is_written_is_reported_when_it_is_closed(
     with (folder / "reply.md").open("w") as file:
         file.write("first half")
         file.flush()
+        assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
         assert changes.get(timeout=LIMIT) is FileChange.WRITING
         file.write("second half")
     assert next_closed(changes)[-1] is FileChange.CLOSED
@@ -59,6 +61,14 @@ def test_a_file_that_is_moved_in_from_elsewhere_is_complete(folder: Path, change
     (folder.parent / "draft").write_text("text")
     (folder.parent / "draft").rename(folder / "reply.md")
     assert next_closed(changes) == [FileChange.CLOSED]
+
+
+def test_a_link_or_pipe_in_its_place_is_reported(folder: Path, changes: Changes) -> None:
+    (folder / "reply.md").symlink_to("/nowhere")
+    assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
+    (folder / "reply.md").unlink()
+    os.mkfifo(folder / "reply.md")
+    assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
 
 
 def test_other_files_are_nobodys_business(folder: Path, changes: Changes) -> None:

@@ -15,13 +15,22 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
-from textwrap import shorten
 from typing import Any, TypeVar
 
 from cli_agent_orchestrator.models import TerminalStatus
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""
+CUT = " …"
+
+
+def short_line(text: str, most: int) -> str:
+    """Return a text on one line of at most so many characters, cut after a word if there is one."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    kept = line[: most - len(CUT) + 1]
+    return (kept.rpartition(" ")[0] or kept[:-1]) + CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +304,7 @@ class HintTaken(Event):
 
     @property
     def words(self) -> str:
-        text = shorten(self.text, HINT_CHARACTERS, placeholder=" …")
+        text = short_line(self.text, HINT_CHARACTERS)
         return f"hint for {self.role or 'the next prompt'}: {text}"
 
 

@@ -29,7 +29,8 @@ if sys.platform == "linux":
 
         def get_event_mask_from_filter(self) -> "Mask":
             mask = (
-                InotifyConstants.IN_MODIFY
+                InotifyConstants.IN_CREATE
+                | InotifyConstants.IN_MODIFY
                 | InotifyConstants.IN_CLOSE_WRITE
                 | InotifyConstants.IN_MOVED_TO
                 | InotifyConstants.IN_DELETE_SELF
@@ -85,6 +86,7 @@ class _Handler(FileSystemEventHandler):
 
 
 _CHANGES = {
+    "created": FileChange.TOUCHED,
     "modified": FileChange.WRITING,
     "closed": FileChange.CLOSED,
     "moved": FileChange.CLOSED,

@@ -35,6 +35,8 @@ from pathlib import Path
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.plain_files import Folder
 
+TASK_FILE = "task.md"
+"""The task that `cao init` writes; a run is told of it like of any other."""
 TEMPORARY_FOLDER = ".tmp"
 IGNORE_FILE = ".gitignore"
 STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"

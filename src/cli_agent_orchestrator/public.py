@@ -139,7 +139,9 @@ def run(
     values = {**settings, **_task(task), "wd": wd, "flow": flow, "provider": provider}
     environ = dict(os.environ)
     replace_lost = bool(values.pop("replace_terminals", False))
-    request = build_request(_given(values), environ, replace_terminals=replace_lost)
+    request = build_request(
+        _given(values), environ, replace_terminals=replace_lost, called=CALLED.name
+    )
     return _Run(request, named, environ).take_to_its_end(on_event)
 
 

@@ -352,11 +352,18 @@ def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str
 
 
 def name_as_given(
-    name: str, options: Mapping[str, str | None], environ: Mapping[str, str], file: str
+    name: str,
+    options: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    file: str,
+    called: str = "",
 ) -> str:
-    """Name a setting as whoever gave it did: `--max-rounds`, `CAO_MAX_ROUNDS`, or in a file."""
+    """Name a setting as whoever gave it did: `--max-rounds`, `CAO_MAX_ROUNDS`, or in a file.
+
+    `called` is the function whose arguments the options are, if they are.
+    """
     if (options.get(name) or "").strip():
-        return BY_NAME[name].option
+        return f"{BY_NAME[name].key} in {called}" if called else BY_NAME[name].option
     for variable in (f"{PREFIX}{name}", name):
         if environ.get(variable, "").strip():
             return variable

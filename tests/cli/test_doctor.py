@@ -75,6 +75,12 @@ def test_an_old_tmux_will_not_do(desk: Desk) -> None:
     assert "too old" in desk.findings()["tmux"].detail
 
 
+@pytest.mark.parametrize("version", ["3.3a", "next-3.6", "master"])
+def test_the_version_of_tmux_is_named_as_tmux_does(desk: Desk, version: str) -> None:
+    desk.install("tmux", f"echo tmux {version}")
+    assert desk.findings()["tmux"].detail == version
+
+
 def test_without_an_agent_the_way_to_get_one_is_said(desk: Desk) -> None:
     desk.install_tmux()
     assert desk.findings()["agent claude_code"].advice

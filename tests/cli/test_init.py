@@ -104,7 +104,8 @@ def test_marks_that_are_links_are_not_followed(tmp_path: Path) -> None:
     assert read_marks(tmp_path) == {"Makefile": "test:\n\ufffd"}
 
 
-def test_it_writes_a_task_and_settings(tmp_path: Path) -> None:
+def test_it_writes_a_task_and_settings(tmp_path: Path, programs: Path) -> None:
+    install(programs, "codex", "echo codex-cli 0.154.0")
     done = CliRunner().invoke(init, [str(tmp_path / "new" / "folder")])
     assert done.exit_code == 0
     written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
@@ -187,7 +188,17 @@ def last_line(output: str) -> str:
     return output.splitlines()[-1].strip()
 
 
-def test_the_next_command_is_given_as_it_works_from_here(tmp_path: Path) -> None:
+def test_without_an_agent_the_next_command_is_the_one_that_says_how_to_get_one(
+    tmp_path: Path,
+) -> None:
+    output = CliRunner().invoke(init, [str(tmp_path)]).output
+    assert "install an agent" in output
+    assert last_line(output).endswith(" doctor")
+    assert " run " not in output
+
+
+def test_the_next_command_is_given_as_it_works_from_here(tmp_path: Path, programs: Path) -> None:
+    install(programs, "codex", "echo codex-cli 0.154.0")
     with chdir(tmp_path):
         here = last_line(CliRunner().invoke(init, []).output)
         named = last_line(CliRunner().invoke(init, [str(tmp_path)]).output)

@@ -1,4 +1,4 @@
-"""A bare `cao run` finds the project above the folder in which it is typed."""
+"""A `cao run` that names no place finds the project above the folder in which it is typed."""
 
 from pathlib import Path
 

@@ -262,6 +262,7 @@ class TestSavedState:
         done = ready.cao("run", "--resume")
         assert done.returncode == 3
         assert f"the saved run works in {folder!r}" in done.stderr
+        assert "name that with --wd, or start a new run with --no-resume" in done.stderr
         assert done.stderr.count("\n") == 1
 
     @pytest.mark.parametrize("api", ["http://192.0.2.1:1", "http://127.0.0.1:1"])
@@ -272,7 +273,7 @@ class TestSavedState:
         state_path(ready).write_text(json.dumps(state), encoding="utf-8")
         done = ready.cao("run", "task.md", "--resume")
         assert done.returncode == 3
-        assert "set API" in done.stderr
+        assert "with --api" in done.stderr
 
     def test_a_server_elsewhere_is_used_again_only_if_it_is_named_again(
         self, ready: Machine
@@ -283,7 +284,7 @@ class TestSavedState:
         state_file_of(config, state_folder(ready.env), SystemClock()).save_state(state)
         done = ready.cao("run")
         assert done.returncode == 3
-        assert f"used the server {elsewhere}: set API" in done.stderr
+        assert f"used the server {elsewhere}: name it with --api" in done.stderr
 
 
 def install(machine: Machine, text: str) -> None:

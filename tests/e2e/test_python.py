@@ -164,7 +164,7 @@ def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machi
         ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),
         ("cao.run(Path('task.md'), provider='nobody')", "UnknownName", "nobody"),
         ("cao.run(Path('task.md'), flow='nothing')", "UnknownName", "nothing"),
-        ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "a folder that exists"),
+        ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "wd in cao.run"),
         ("cao.Flow.load('nothing')", "UnknownName", "nothing"),
         ("cao.Client.find()", "ApiUnreachable", "cao server"),
     ],

@@ -66,9 +66,11 @@ class TestPause:
         with running(machine, "task.md") as run:
             run.until(at("waiting_for_person", "analyst"))
             assert "pauses when the present turn has ended" in done(machine, "pause")
-            assert "paused already" in done(machine, "pause")
+            again = "Nothing to do: the run pauses when the present turn has ended."
+            assert again in done(machine, "pause")
             answer(machine, "analyst")
             until_paused(run)
+            assert "paused already" in done(machine, "pause")
             assert [event["role"] for event in run.told("turn_ended")] == ["analyst"]
             assert runs_of(machine)[0]["status"] == "paused"
             assert "paused" in machine.cao("runs").stdout

@@ -81,6 +81,11 @@ class TestAutoResume:
             expected = "ask" if against and resume is None else "resume"
         assert decision() == expected
 
+    @pytest.mark.parametrize("saved", [None, finished(FinalStatus.PASS)])
+    def test_a_new_run_is_begun_by_an_option(self, saved: RunState | None) -> None:
+        with pytest.raises(ResumeError, match="`cao run --no-resume` starts a new one"):
+            should_auto_resume(saved, True)
+
     def test_both_choices_are_spelled_out(self) -> None:
         with pytest.raises(ResumeChoice) as raised:
             should_auto_resume(finished(RUNNING), None, ("a is b", "c is d"))

@@ -54,6 +54,7 @@ from cli_agent_orchestrator.pipeline.steering import (
     NO_REVIEW,
     NOT_PAUSED,
     PAUSED_ALREADY,
+    PAUSES_ALREADY,
     TOO_OLD,
     grant,
 )
@@ -105,7 +106,10 @@ class TestPause:
         assert next_step(after) == turn
 
     def test_two_are_one(self) -> None:
-        declined(pause(new_state()), Pause(), PAUSED_ALREADY)
+        declined(pause(new_state()), Pause(), PAUSES_ALREADY)
+        after, event = grant(pause(new_state()), asked(Pause()), AT, holding=True)
+        assert after == pause(new_state())
+        assert event == AskDeclined(AT, "pause", PAUSED_ALREADY, "ask-1")
 
     def test_it_is_lifted_once(self) -> None:
         after, event = grant(pause(new_state()), asked(Unpause()), AT)
@@ -140,6 +144,13 @@ class TestHint:
         assert "\n" not in event.words
         assert acts(after) == [event.words]
         assert after.progress.hints[0].text.count("\n") == 198
+
+    def test_a_long_word_is_cut_not_left_out(self) -> None:
+        _, event = grant(new_state(), asked(Hint(None, "https://" + "x" * 500)), AT)
+        assert isinstance(event, HintTaken)
+        assert event.words.startswith("hint for the next prompt: https://xxx")
+        assert event.words.endswith("x …")
+        assert len(event.words) < 250
 
     def test_the_flow_must_have_the_role(self) -> None:
         declined(new_state(), Hint("gardener", "x"), "analyst, analyst_review")

@@ -1,5 +1,6 @@
 """What can be asked of a run, and what its answers mean."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -173,6 +174,11 @@ class TestAnswers:
             lambda ask: [AskDeclined(2.0, "skip", "no review", "other"), PauseAsked(2.0, ask.id)],
         ):
             assert ask_run(folder, Pause()).text.startswith("The run pauses")
+
+    def test_a_place_where_nothing_can_be_asked_is_named(self, folder: Folder) -> None:
+        os.mkfifo(folder.path / CONTROL_FILE)
+        with pytest.raises(NotSteerable, match=f"{CONTROL_FILE} cannot be written: it is a pipe"):
+            ask_run(folder, Pause())
 
     def test_a_run_that_ends_before_it_hears_says_no(self, folder: Folder) -> None:
         with (

@@ -204,7 +204,6 @@ class TestListening:
             b'{"do": "pause"}\n',
             b"[" * 100_000 + b"\n",
             b"x" * (LARGEST_LINE + 1),
-            b"x" * (LARGEST_PIECE + 5),
             b"a\n" * 1000,
         ],
     )
@@ -224,6 +223,47 @@ class TestListening:
             new = ask(folder, Pause())
             assert run.next_ask() == new
         assert (folder.path / REJECTED_FILE).stat().st_size == MOST_REJECTED
+
+    def test_of_rubbish_without_end_only_the_last_is_read_with_few_warnings(
+        self, folder: Folder
+    ) -> None:
+        lost = ask(folder, Skip())
+        add(folder, (b"y" * 1023 + b"\n") * (3 * LARGEST_PIECE // 1024))
+        new = ask(folder, Pause())
+        with listening(folder) as run:
+            assert run.next_ask() == new != lost
+            assert "is not read" in run.next_warning()
+            assert "lines in control.jsonl" in run.next_warning()
+            add(folder, b"y\n")
+            assert run.next() == Heard(None, size(folder))
+        assert run.is_quiet
+
+    def test_a_line_that_is_cut_is_no_ask(self, folder: Folder) -> None:
+        inner = to_line(Ask("a1", 1.0, Pause())).encode() + b"\n"
+        rest = (b"y" * (LARGEST_LINE - 1) + b"\n") * (LARGEST_PIECE // LARGEST_LINE)
+        add(folder, b"x" * 10 + inner + rest[len(inner) :])
+        with listening(folder) as run:
+            new = ask(folder, Skip())
+            assert run.next_ask() == new
+
+    def test_a_folder_that_is_none_any_more_is_said_once(self, folder: Folder) -> None:
+        folder.path.rmdir()
+        folder.path.touch()
+        with listening(folder) as run:
+            assert "nothing can be asked of the run" in run.next_warning()
+
+    def test_it_goes_on_listening_when_nobody_reads_the_warnings(self, folder: Folder) -> None:
+        run = Run()
+
+        def warn(text: str) -> None:
+            run.warn(text)
+            raise BrokenPipeError
+
+        with Listener(folder, 0, run.hear, warn):
+            add(folder, b"rubbish\n")
+            assert REJECTED_FILE in run.next_warning()
+            new = ask(folder, Pause())
+            assert run.next_ask() == new
 
     @pytest.mark.parametrize(
         "put",

@@ -145,6 +145,8 @@ class TestRecord:
     def test_a_task_has_one_line(self) -> None:
         assert one_line("\n a\n b\n\nc") == "a b"
         assert len(one_line("word " * 100)) <= 200
+        assert one_line("x" * 201) == "x" * 198 + " …"
+        assert one_line("x" * 200) == "x" * 200
 
     def test_an_address_that_is_none_is_nothing(self) -> None:
         assert without_secrets("http://[x") == ""

@@ -220,6 +220,29 @@ def test_no_task_at_all_is_an_error_that_helps(tmp_path: Path) -> None:
         read_task_text(config(tmp_path))
 
 
+def test_a_task_file_that_nobody_named_is_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task.md").write_text(TASK_TEXT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PromptError, match=r"task\.md is there: `cao run task\.md` starts it"):
+        read_task_text(config(tmp_path))
+
+
+def test_where_it_is_in_another_folder_the_command_goes_there(tmp_path: Path) -> None:
+    project = tmp_path / "my project"
+    project.mkdir()
+    (project / "task.md").write_text(TASK_TEXT, encoding="utf-8")
+    with pytest.raises(PromptError, match=re.escape(f"`cd '{project}' && cao run task.md`")):
+        read_task_text(config(project))
+
+
+def test_what_is_no_task_file_is_not_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "task.md").symlink_to("/etc/hosts")
+    with pytest.raises(PromptError, match="name its file"):
+        read_task_text(config(tmp_path))
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_another_encoding_is_an_error(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "task.md"

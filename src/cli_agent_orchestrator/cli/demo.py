@@ -19,7 +19,7 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator.layout import TASK_FILE, TEMPORARY_FOLDER
 from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
@@ -28,7 +28,6 @@ from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SC
 from cli_agent_orchestrator.settings import BY_NAME
 
 PROJECT_NAME = "shopping-basket"
-TASK_FILE = "task.md"
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 USUAL_WIDTH, WIDEST = 80, 100

@@ -152,8 +152,7 @@ def _tmux(environ: Mapping[str, str]) -> Finding:
         version = asyncio.run(read_version("tmux", environ))
     except TmuxMissing as error:
         return Finding("tmux", State.MISSING, str(error), needed=True)
-    number = "a version without a number" if version is None else ".".join(map(str, version))
-    return Finding("tmux", State.OK, number, needed=True)
+    return Finding("tmux", State.OK, version, needed=True)
 
 
 def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Finding:

@@ -14,11 +14,11 @@ from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.hosting.environment import read_server_config
+from cli_agent_orchestrator.layout import TASK_FILE
 from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml
 
-TASK_FILE = "task.md"
 PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
 """What the top folder of a project has."""
 LARGEST_MARK = 1024 * 1024
@@ -53,7 +53,8 @@ def init(folder: Path, yes: bool) -> None:
     is installed, signed in if that is known. In a terminal you are asked first.
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
-    proposals = [] if os.path.lexists(folder / SETTINGS_FILE) else _proposals(folder)
+    agents = None if os.path.lexists(folder / SETTINGS_FILE) else _find_agents()
+    proposals = [] if agents is None else _proposals(folder, agents)
     if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
         proposals = []
     chosen = {one.name: (one.value, one.reason) for one in proposals}
@@ -72,22 +73,25 @@ def init(folder: Path, yes: bool) -> None:
             click.echo(f"{path} written")
     if above:
         click.echo(above)
-    click.echo(f"Next: fill in {folder / TASK_FILE}, then type:\n  {_next_command(folder)}")
+    click.echo(_next_words(folder, lacks_agent=agents == []))
 
 
-def _proposals(folder: Path) -> list[Proposal]:
-    """Return what is proposed for a folder, and show it."""
+def _find_agents() -> list[Agent]:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.cli.doctor import installed_agents
 
     found = installed_agents(read_server_config(os.environ), os.environ)
-    agents = [Agent(name, one.detail, one.logged_out) for name, one in found.items()]
+    return [Agent(name, one.detail, one.logged_out) for name, one in found.items()]
+
+
+def _proposals(folder: Path, agents: list[Agent]) -> list[Proposal]:
+    """Return what is proposed for a folder, and show it."""
     proposals = propose(read_marks(folder), agents)
     click.echo(f"Proposed for {SETTINGS_FILE}:")
     for one in proposals:
         click.echo(one_line(f"  {BY_NAME[one.name].key} = {one.value}  ({one.reason})"))
     if not agents:
-        click.echo("  no agent: none is installed; `cao doctor` says how to get one")
+        click.echo("  no agent: none is installed")
     return proposals
 
 
@@ -125,9 +129,13 @@ def _marks(folder: Path) -> list[str]:
     return [name for name in PROJECT_MARKS if os.path.lexists(folder / name)]
 
 
-def _next_command(folder: Path) -> str:
-    """Return the command that starts the task: settings and task are looked for where one is."""
+def _next_words(folder: Path, *, lacks_agent: bool) -> str:
+    """Say what to do next, with a command that works: settings and task are found in the folder."""
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-    run = f"{cao} run {TASK_FILE}"
-    here = folder.resolve() == Path.cwd().resolve()
-    return run if here else f"cd {shlex.quote(str(folder))} && {run}"
+    if lacks_agent:
+        todo, command = "install an agent; this says how, and then how to start", f"{cao} doctor"
+    else:
+        todo, command = "then type", f"{cao} run {TASK_FILE}"
+        if folder.resolve() != Path.cwd().resolve():
+            command = f"cd {shlex.quote(str(folder))} && {command}"
+    return f"Next: fill in {folder / TASK_FILE}, {todo}:\n  {command}"

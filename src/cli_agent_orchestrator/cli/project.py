@@ -1,4 +1,4 @@
-"""Which folder a bare `cao run` is meant for: the one it is typed in, or the project above it."""
+"""Which folder `cao run` is meant for if it names none: where it is typed, or the project above."""
 
 import os
 import stat
@@ -11,8 +11,8 @@ from cli_agent_orchestrator.settings import SETTINGS_FILE
 
 MARKS = (SETTINGS_FILE, STATE_FILE)
 """What a run could be started or resumed with."""
-NAMED_BY = ("WD", "PROMPT_FILE", "PROMPT", "STATE_FILE")
-"""Settings that say what a run is meant for; where one is given, nothing is looked for."""
+NAMED_BY = ("WD", "PROMPT_FILE", "STATE_FILE")
+"""Settings that name a place; where one is given, nothing is looked for."""
 
 
 @dataclass(frozen=True, slots=True)

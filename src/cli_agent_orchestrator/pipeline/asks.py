@@ -172,6 +172,9 @@ def demand_wish(data: Mapping[str, Any]) -> Wish:
     """Return the wish that JSON data describes; raise what is wrong with it."""
     wish = read_wish(data)
     if wish is None:
+        for name, value in data.items():
+            if isinstance(value, str) and re.search(HALF_PATTERN, value):
+                raise UsageError(f"the {name} is not UTF-8")
         known = f"one of {', '.join(DO.values())}"
         raise UsageError(f"expected {EXPECTED.get(str(data.get('do')), known)}")
     return wish

@@ -19,6 +19,7 @@ from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.settings import BY_NAME, KEPT_NAMES, canonical
 
+BEGIN = "`cao run --no-resume` starts a new one"
 CHOICES = (
     "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
     "`cao run --no-resume` starts a new run and keeps the saved one aside"
@@ -63,10 +64,8 @@ def should_auto_resume(
     if resume is None:
         return False
     if saved is None:
-        raise ResumeError("there is no saved run to resume; RESUME=0 starts a new one")
-    raise ResumeError(
-        f"the saved run has ended with {saved.final_status}; RESUME=0 starts a new one"
-    )
+        raise ResumeError(f"there is no saved run to resume; {BEGIN}")
+    raise ResumeError(f"the saved run has ended with {saved.final_status}; {BEGIN}")
 
 
 def find_objections(saved: RunState, asked: Asked, *, own: bool) -> tuple[str, ...]:

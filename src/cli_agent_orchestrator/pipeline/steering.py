@@ -25,6 +25,7 @@ from cli_agent_orchestrator.pipeline.machine import (
 from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.settings import BY_NAME, read_change
 
+PAUSES_ALREADY = "the run pauses when the present turn has ended"
 PAUSED_ALREADY = "the run is paused already"
 NOT_PAUSED = "the run is not paused"
 NO_REVIEW = "no review is under way or due"
@@ -33,11 +34,14 @@ TOO_OLD = "it was asked before the run was resumed"
 Granted = tuple[RunState, Answer]
 
 
-def grant(state: RunState, ask: Ask, at: float, since: float = 0.0) -> Granted:
+def grant(
+    state: RunState, ask: Ask, at: float, since: float = 0.0, *, holding: bool = False
+) -> Granted:
     """Return the state after an ask, and what is told of it.
 
     What was meant for a moment that is gone does not count any more: a pause, a stop, a skip that
-    nobody heeded `since` the run was taken up.
+    nobody heeded `since` the run was taken up. `holding` says that nothing is under way: the run
+    waits for its pause to be lifted.
     """
     match ask.wish:
         case Hint() as hint:
@@ -52,7 +56,7 @@ def grant(state: RunState, ask: Ask, at: float, since: float = 0.0) -> Granted:
             stopped = StopAsked(at, ask.id)
             return note_act(state, at, stopped.words), stopped
         case Pause():
-            return _pause(state, ask, at)
+            return _pause(state, ask, at, holding)
         case Unpause():
             return _unpause(state, ask, at)
 
@@ -61,9 +65,9 @@ def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
     return state, AskDeclined(at, DO[type(ask.wish)], why, ask.id)
 
 
-def _pause(state: RunState, ask: Ask, at: float) -> Granted:
+def _pause(state: RunState, ask: Ask, at: float, holding: bool) -> Granted:
     if state.progress.paused:
-        return _decline(state, ask, at, PAUSED_ALREADY)
+        return _decline(state, ask, at, PAUSED_ALREADY if holding else PAUSES_ALREADY)
     asked = PauseAsked(at, ask.id)
     return note_act(pause(state), at, asked.words), asked
 

@@ -21,8 +21,8 @@ from cli_agent_orchestrator.events import (
     Unpaused,
 )
 from cli_agent_orchestrator.file_watch import Waker, watch_file
-from cli_agent_orchestrator.layout import EVENTS_FILE, run_folder
-from cli_agent_orchestrator.pipeline.asks import Hint, Set, Wish
+from cli_agent_orchestrator.layout import CONTROL_FILE, EVENTS_FILE, run_folder
+from cli_agent_orchestrator.pipeline.asks import Ask, Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.runs.cleaning import can_resume
 from cli_agent_orchestrator.runs.control import write_ask
@@ -88,7 +88,7 @@ def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
 def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:
     """Ask something of a run, and wait a moment for what it says; raise why it does not do it."""
     answers = _Answers(folder)
-    ask = write_ask(folder, wish, SystemClock())
+    ask = _write(folder, wish)
     told = answers.wait_for(ask.id, patience)
     if isinstance(told, StopAsked):
         told = answers.wait_for_end(STOP_SECONDS) or told
@@ -106,7 +106,15 @@ def pass_on(state_folder: Path, run: str, wish: Wish) -> None:
         raise NotSteerable("the run has no ID")
     folder = run_folder(state_folder, run)
     check_wish(summary_of(folder), wish)
-    write_ask(folder, wish, SystemClock())
+    _write(folder, wish)
+
+
+def _write(folder: Folder, wish: Wish) -> Ask:
+    try:
+        return write_ask(folder, wish, SystemClock())
+    except OSError as error:
+        path = folder.path / CONTROL_FILE
+        raise NotSteerable(f"{path} cannot be written: {error.strerror}") from error
 
 
 def read_answer(told: Answer | RunEnded | None) -> Asked:

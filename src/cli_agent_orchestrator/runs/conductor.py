@@ -370,8 +370,8 @@ class Conductor:
     def _check_folder(self, saved: RunState) -> None:
         if saved.wd and not _is_folder(saved.wd, self._config.wd):
             raise ResumeError(
-                f"the saved run works in {saved.wd!r}, not in {self._config.wd}: set WD to that, "
-                "or start a new run with RESUME=0"
+                f"the saved run works in {saved.wd!r}, not in {self._config.wd}: name that with "
+                "--wd, or start a new run with --no-resume"
             )
 
     def _check_remedy(self, saved: RunState) -> None:
@@ -563,7 +563,7 @@ def _with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConf
         return config
     if not own or not is_loopback(saved.api):
         raise ResumeError(
-            f"the saved run used the server {saved.api}: set API to that to go on with it, or "
-            "start a new run with RESUME=0"
+            f"the saved run used the server {saved.api}: name it with --api to resume the run, or "
+            "start a new one with --no-resume"
         )
     return replace(config, api=saved.api, api_named_by="the saved run")

@@ -21,9 +21,11 @@ from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Wish, read_asks, to
 from cli_agent_orchestrator.plain_files import Folder, NotPlain
 
 LARGEST_PIECE = 1024 * 1024
-"""What is read at a time."""
+"""What is read at a look, in bytes; of more, the last."""
 MOST_REJECTED = 256 * 1024
 """Bytes that are kept of what is no ask."""
+MORE_REJECTED = 10
+"""So many times as much must have been set aside before that is said again."""
 LOOK_SECONDS = 10.0
 """So often it is looked at where the system can tell of no change."""
 
@@ -62,8 +64,11 @@ class Listener:
         self._folder = folder
         self._position = position
         self._hear = hear
-        self._warn = warn
+        self._tell_warning = warn
         self._said: set[str] = set()
+        self._rejected = 0
+        """Lines that are no asks."""
+        self._rejected_said = 0
         self._waker = Waker()
         self._stopped = False
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
@@ -95,27 +100,44 @@ class Listener:
             self._put_aside(str(error.strerror))
         except OSError as error:
             self._warn_once(f"what is asked of the run cannot be read: {error.strerror}")
+        self._warn_of_rejected()
 
     def _read(self) -> Iterator[Heard]:
         with self._folder.open_to_read(CONTROL_FILE) as file:
-            if os.fstat(file.fileno()).st_size < self._position:
+            size = os.fstat(file.fileno()).st_size
+            if size < self._position:
                 self._position = 0  # somebody has put another file in its place
-            while piece := os.pread(file.fileno(), LARGEST_PIECE, self._position):
-                start = self._position
-                for heard in read_asks(piece, start):
-                    if heard.ask is None:
-                        self._reject(piece[self._position - start : heard.upto - start])
-                    self._position = heard.upto
-                    yield heard
-                if self._position == start:
-                    return
+            start = max(self._position, size - LARGEST_PIECE)
+            piece = os.pread(file.fileno(), LARGEST_PIECE, start)
+        if start > self._position:
+            # Nobody is steered by half of a line.
+            cut = piece.find(b"\n") + 1
+            self._position, piece = start + cut, piece[cut:]
+            self._warn_once(
+                f"{CONTROL_FILE} of the run grew too fast: what stood before its last "
+                f"{LARGEST_PIECE} bytes is not read"
+            )
+            yield Heard(None, self._position)
+        start = self._position
+        for heard in read_asks(piece, start):
+            if heard.ask is None:
+                self._reject(piece[self._position - start : heard.upto - start])
+            self._position = heard.upto
+            yield heard
 
     def _reject(self, data: bytes) -> None:
         """Set aside what is no ask, as far as there is room for it."""
         with suppress(OSError), self._folder.append(REJECTED_FILE) as file:
             room = MOST_REJECTED - os.fstat(file.fileno()).st_size
             file.write(data[: max(0, room)])
-        lines = data.count(b"\n") or 1
+        self._rejected += data.count(b"\n") or 1
+
+    def _warn_of_rejected(self) -> None:
+        """Say how much was set aside: the first, and whenever it is ten times as much."""
+        lines = self._rejected
+        if lines < max(1, self._rejected_said * MORE_REJECTED):
+            return
+        self._rejected_said = lines
         self._warn(
             f"{lines} line{'' if lines == 1 else 's'} in {CONTROL_FILE} of the run ask"
             f"{'s' if lines == 1 else ''} for nothing that is known; kept in {REJECTED_FILE}"
@@ -123,8 +145,8 @@ class Listener:
 
     def _put_aside(self, reason: str) -> None:
         """Make room for a control file where something else lies."""
-        name = self._folder.free_name(REJECTED_FILE)
         try:
+            name = self._folder.free_name(REJECTED_FILE)
             self._folder.move(CONTROL_FILE, self._folder, name)
         except OSError:
             self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {reason}")
@@ -135,3 +157,8 @@ class Listener:
         if text not in self._said:
             self._said.add(text)
             self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        # That nobody reads any more is for the run to find out; what is asked of it still counts.
+        with suppress(OSError):
+            self._tell_warning(text)

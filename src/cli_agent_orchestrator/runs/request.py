@@ -46,15 +46,19 @@ def build_request(
     config_file: str | None = None,
     *,
     replace_terminals: bool = False,
+    called: str = "",
 ) -> RunRequest:
-    """Return what is asked for; raise what is wrong with it, named as it was given."""
-    with _naming_as_given(options, environ, config_file or SETTINGS_FILE):
+    """Return what is asked for; raise what is wrong with it, named as it was given.
+
+    `called` is the function whose arguments the options are, if they are.
+    """
+    with _naming_as_given(options, environ, config_file or SETTINGS_FILE, called):
         return _build_request(options, environ, config_file, replace_terminals)
 
 
 @contextmanager
 def _naming_as_given(
-    options: Mapping[str, str | None], environ: Mapping[str, str], file: str
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: str, called: str
 ) -> Iterator[None]:
     """Name a setting that has a bad value as it was given."""
     try:
@@ -62,7 +66,7 @@ def _naming_as_given(
     except ConfigError as error:
         if error.variable not in BY_NAME:
             raise
-        named = name_as_given(error.variable, options, environ, file)
+        named = name_as_given(error.variable, options, environ, file, called)
         raise ConfigError(named, error.value, error.expected) from error
 
 

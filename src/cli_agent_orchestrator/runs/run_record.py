@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from cli_agent_orchestrator.events import short_line
 from cli_agent_orchestrator.layout import RECORD_FILE
 from cli_agent_orchestrator.plain_files import Folder
 
@@ -120,7 +120,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
 def one_line(text: str) -> str:
     """Return the first paragraph of a text on one line, shortened."""
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    return shorten(paragraph, LINE_CHARACTERS, placeholder=" …")
+    return short_line(paragraph, LINE_CHARACTERS)
 
 
 def without_secrets(url: str) -> str:

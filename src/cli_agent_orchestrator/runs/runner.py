@@ -417,7 +417,7 @@ class Runner:
         """Wait until the pause is lifted or the run is to stop."""
         self._tell(Paused(self._clock.now()))
         while self.state.progress.paused:
-            self._grant(self._wishes.get())
+            self._grant(self._wishes.get(), holding=True)
 
     def _heed_in_turn(self) -> None:
         """Heed what people ask for while a reply is waited for."""
@@ -430,7 +430,7 @@ class Runner:
             while True:
                 self._grant(self._wishes.get_nowait())
 
-    def _grant(self, wish: Heard | Stop) -> None:
+    def _grant(self, wish: Heard | Stop, *, holding: bool = False) -> None:
         """Do what a person asks for, and save with it that it was heeded."""
         if isinstance(wish, Stop):
             raise Stopped("the run was stopped")
@@ -438,7 +438,8 @@ class Runner:
         if wish.ask is None:
             self._save(_heard(before, wish.upto))
             return
-        after, event = grant(before, wish.ask, self._clock.now(), self._plan.since)
+        now = self._clock.now()
+        after, event = grant(before, wish.ask, now, self._plan.since, holding=holding)
         if isinstance(event, ReviewSkipped):
             self._skip(_heard(after, wish.upto), event)
             return

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +12,14 @@ from typing import Any, Protocol
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
+from cli_agent_orchestrator.layout import TASK_FILE
 from cli_agent_orchestrator.pipeline.front_matter import read_front_matter
 from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json, to_json
 from cli_agent_orchestrator.plain_files import (
     LARGEST_FILE,
     LARGEST_TEXT,
+    Folder,
     folder_of,
     is_too_large,
     read_file,
@@ -172,15 +176,26 @@ def _task_text(config: RunConfig) -> str:
     if config.prompt_file is not None:
         return _read_task_file(config.prompt_file, config.wd)
     if not config.prompt:
-        raise PromptError(
-            "there is no task: name its file (`cao run task.md` or CAO_PROMPT_FILE) or give it in "
-            "one line (`cao run -m TEXT`). `cao init` writes a template"
-        )
+        raise PromptError(_no_task(config.wd))
     try:
         config.prompt.encode()
     except UnicodeEncodeError:
         raise PromptError("PROMPT is not text in UTF-8") from None
     return config.prompt
+
+
+def _no_task(project: Path) -> str:
+    """Say how a task is named; above all the one that lies there."""
+    with suppress(OSError):
+        if Folder(project).status(TASK_FILE) is not None:
+            run = f"cao run {TASK_FILE}"
+            if project != Path.cwd():
+                run = f"cd {shlex.quote(str(project))} && {run}"
+            return f"no task is named, but {TASK_FILE} is there: `{run}` starts it"
+    return (
+        f"there is no task: name its file (`cao run {TASK_FILE}` or CAO_PROMPT_FILE) or give it in "
+        "one line (`cao run -m TEXT`). `cao init` writes a template"
+    )
 
 
 def _read_task_file(path: Path, project: Path) -> str:

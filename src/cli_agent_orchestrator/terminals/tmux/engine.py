@@ -25,7 +25,7 @@ from cli_agent_orchestrator.terminals.tmux.panes import (
     parse_pane,
     parse_panes,
 )
-from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command
+from cli_agent_orchestrator.terminals.tmux.protocol import Answer, command, parse_version
 
 REWRITING_VERSION = (3, 7)
 """From here on tmux rewrites what is pasted unless it is told not to."""
@@ -49,7 +49,8 @@ class Tmux:
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        version = await hub.read_version(self._address.program, self._address.env)
+        said = await hub.read_version(self._address.program, self._address.env)
+        version = parse_version(said)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
         await self._keeper.start()
 

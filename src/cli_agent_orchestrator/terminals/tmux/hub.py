@@ -48,8 +48,8 @@ def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
 
 
-async def read_version(program: str, env: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the version of tmux, None for one without a number; TmuxMissing if it cannot serve."""
+async def read_version(program: str, env: Mapping[str, str]) -> str:
+    """Return the version of tmux as it says it: `3.3a`; TmuxMissing if it cannot serve."""
     try:
         process = await asyncio.create_subprocess_exec(
             program, "-V", env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -64,7 +64,7 @@ async def read_version(program: str, env: Mapping[str, str]) -> tuple[int, int] 
     version = parse_version(text)
     if version is not None and version < OLDEST_VERSION:
         raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
-    return version
+    return text.removeprefix("tmux ")
 
 
 async def take_over(connection: Connection, size: Size) -> Server:
