@@ -69,6 +69,8 @@ BAD = {
 
 
 def sample(setting: Setting, folder: Path) -> str:
+    if setting.kind is Kind.CHOICE:
+        return setting.choices[0]
     return {
         "WD": str(folder),
         "ROLE_PROVIDERS": "designer=codex",

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation
-from cli_agent_orchestrator.pipeline.check import NO_OUTPUT, CheckResult, evidence_of, page_of
+from cli_agent_orchestrator.pipeline.check import (
+    NO_OUTPUT,
+    BaseResult,
+    CheckResult,
+    base_of,
+    evidence_of,
+    judge_check,
+    page_of,
+)
+from cli_agent_orchestrator.pipeline.counts import TestCounts
 from cli_agent_orchestrator.pipeline.reply import Excerpt
 
 FAILED = CheckResult("make test", 2, "one\ntwo\nthree\n", 60, "/archive/004-gate.md")
@@ -26,6 +35,126 @@ def test_a_result_can_be_shown(code: int | None, words: str) -> None:
     result = replace(FAILED, exit_code=code)
     assert str(result) == words
     assert result.passed == (code == 0)
+
+
+def counts(passed: int, *failures: str, unnamed: int = 0) -> TestCounts:
+    errors = {name: f"{name} is wrong" for name in failures[:1]}
+    return TestCounts("pytest", passed, len(failures) + unnamed, 0, failures, errors)
+
+
+BASE = BaseResult(1, 5, ("a", "b"))
+GREEN = replace(FAILED, exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("result", "base", "allowed", "passed", "words"),
+    [
+        # tests, and what the exit code says of them
+        (replace(GREEN, counts=counts(5)), None, False, True, "PASS (5 tests)"),
+        (replace(GREEN, counts=counts(1)), None, False, True, "PASS (1 test)"),
+        (replace(GREEN, counts=counts(0)), None, False, False, "ran no test"),
+        (replace(GREEN, counts=counts(4)), BASE, False, False, "ran 4 tests, 5 before the run"),
+        (replace(GREEN, counts=counts(5)), BASE, False, True, "PASS (5 tests)"),
+        (replace(GREEN, counts=counts(9)), BaseResult(0), False, True, "PASS (9 tests)"),
+        (
+            replace(GREEN, counts=counts(4, "a")),
+            None,
+            False,
+            False,
+            "ended with exit code 0, but 1 of 5 tests failed",
+        ),
+        # what failed before is told apart, and excused only where that is wanted
+        (
+            replace(FAILED, exit_code=1, counts=counts(3, "a", "c")),
+            BASE,
+            False,
+            False,
+            "exit code 1: 2 of 5 tests failed, 1 of them not before the run (c)",
+        ),
+        (
+            replace(FAILED, exit_code=1, counts=counts(3, "a", "b")),
+            BASE,
+            False,
+            False,
+            "exit code 1: 2 of 5 tests failed, as before the run (a, b)",
+        ),
+        (
+            replace(FAILED, exit_code=1, counts=counts(3, "a", "b")),
+            BASE,
+            True,
+            True,
+            "PASS (5 tests), 2 tests failing as before the run",
+        ),
+        (replace(FAILED, exit_code=1, counts=counts(3, "a", "c")), BASE, True, False, "not before"),
+        (replace(FAILED, exit_code=2, counts=counts(3, "a")), BASE, True, False, "exit code 2"),
+        (replace(FAILED, exit_code=None, counts=counts(4, "a")), BASE, True, False, "60 s"),
+        (
+            replace(FAILED, exit_code=1, counts=counts(3, "a", unnamed=1)),
+            BASE,
+            True,
+            False,
+            "2 of 5 tests failed, as before the run (a)",
+        ),
+        (
+            replace(FAILED, exit_code=1, counts=counts(1, "a", "b")),
+            BASE,
+            True,
+            False,
+            "3 tests failed, as before the run (a, b)",
+        ),
+        (replace(GREEN, counts=counts(4, "a")), BASE, True, False, "exit code 0, but 1 of 5"),
+        (
+            replace(FAILED, counts=counts(0, "c", "d", "e", "f")),
+            BASE,
+            False,
+            False,
+            "4 of 4 tests failed (c, d, e, …)",
+        ),
+        # what could not be run
+        (replace(FAILED, exit_code=127), None, False, False, "no such command"),
+        (replace(FAILED, exit_code=126), None, False, False, "cannot be executed"),
+        (
+            replace(FAILED, exit_code=127, counts=counts(2, "a")),
+            None,
+            False,
+            False,
+            "exit code 127",
+        ),
+    ],
+)
+def test_a_gate_is_believed_only_as_far_as_its_tests_go(
+    result: CheckResult, base: BaseResult | None, allowed: bool, passed: bool, words: str
+) -> None:
+    judged = judge_check(result, base, allow_base_failures=allowed)
+    assert words in str(judged)
+    assert judged.passed is passed
+    assert str(judged).startswith("PASS" if passed else "FAIL: `make test` ")
+
+
+def test_what_is_remembered_of_the_base() -> None:
+    assert base_of(FAILED) == BaseResult(2)
+    assert base_of(replace(FAILED, counts=counts(3, "a", "b"))) == BaseResult(2, 5, ("a", "b"))
+
+
+def test_the_evidence_names_failed_tests_and_what_is_wrong_with_them_new_ones_first() -> None:
+    result = replace(FAILED, exit_code=1, counts=counts(3, "c", "a"))
+    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=5)).text
+    assert text.split("\n")[1:] == [
+        "- c: c is wrong",
+        "- a: it failed before the run, too",
+        "It wrote:",
+        "two",
+        "three",
+    ]
+    short = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2)).text
+    assert short.split("\n")[1:] == ["- c: c is wrong"]
+    whole = evidence_of(judge_check(result, BASE), Condensation(review_feedback=False)).text
+    assert whole.endswith("It wrote:\none\ntwo\nthree")
+
+
+def test_the_archive_says_why_a_command_that_ended_well_did_not_pass() -> None:
+    page = page_of(judge_check(replace(GREEN, counts=counts(0)), None))
+    assert page.startswith("RESULT: FAIL\nCOMMAND: make test\nEXIT_CODE: 0\nBUT: it ran no test\n")
 
 
 def test_the_last_lines_are_handed_on() -> None:

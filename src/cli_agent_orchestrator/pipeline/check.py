@@ -113,12 +113,14 @@ def judge_check(
         objections.append(f"ran {_number(counts.run, 'test')}, {base.run} before the run")
     # Only where each failure has a name is it known that none is new.
     all_old = 0 < counts.failed == len(counts.failures) == len(old)
-    excused = allow_base_failures and all_old and result.exit_code is not None
-    excused = excused and base is not None and result.exit_code == base.exit_code
-    if result.exit_code == 0 and counts.failed and not (allow_base_failures and all_old):
+    same_end = (
+        base is not None and result.exit_code is not None and result.exit_code == base.exit_code
+    )
+    excused = allow_base_failures and all_old and same_end
+    if result.exit_code == 0 and counts.failed and not excused:
         many = f"{counts.failed} of {_number(counts.run, 'test')} failed"
         objections.append(f"ended with exit code 0, but {many}")
-    return replace(result, old_failures=old, objections=tuple(objections), excused=bool(excused))
+    return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
 
 
 def base_of(result: CheckResult) -> BaseResult:
