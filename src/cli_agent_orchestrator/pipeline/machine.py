@@ -28,7 +28,7 @@ The rules:
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator.config import Condensation, LoopRules
-from cli_agent_orchestrator.gates import Gate, When
+from cli_agent_orchestrator.gates import PROOF, Gate, When
 from cli_agent_orchestrator.pipeline.check import CheckResult, base_of, evidence_of
 from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
@@ -52,6 +52,7 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     CyclesUsedUp,
     Delivered,
     Failed,
+    NotProven,
     NotReviewed,
     Outcome,
     Passed,
@@ -59,6 +60,7 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     SentBack,
     Skipped,
 )
+from cli_agent_orchestrator.pipeline.proof import Proof
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator.pipeline.review import (
     FindingsOpen,
@@ -81,6 +83,11 @@ EMPTY_REPLY = "(The reply was empty.)"
 MOST_LINES_READ = 50
 """Further down nobody looks for the point of a reply."""
 NO_RESULT = "The tester's verdict is missing: "
+NOT_PROVEN = (
+    "Write a test that fails without the change and passes with it, and leave the tests that were "
+    "there before as they were."
+)
+"""What the next round is told to do about it."""
 MOST_HINTS = 20
 """So many may wait to be told."""
 MOST_ACTS = 200
@@ -222,13 +229,42 @@ def record_check(
     outcome: Outcome
     if result.passed:
         outcome = _gate_passed(state, check.when)
-        if isinstance(outcome, Passed) and (against := _bound_to_review(work, check.round, rules)):
-            state = replace(state, feedback=Excerpt(str(against.verdict)))
-            return _follow(state, against), against
+        if check.when is When.AFTER_TESTER:
+            passed = {**state.progress.passed, check.gate: base_of(result)}
+            state = replace(state, progress=replace(state.progress, passed=passed))
+        if isinstance(outcome, Passed):
+            return _all_passed(state, check.round, rules, work)
         return _after_check(state), outcome
     outcome = _failed(result, check.round, rules)
     state = replace(state, feedback=evidence_of(result, rules.condensation))
     return _see_failure(_follow(state, outcome), check.gate, work.tree), outcome
+
+
+def record_proof(
+    state: RunState, check: Check, proof: Proof, rules: LoopRules, work: Work = UNSEEN
+) -> tuple[RunState, Outcome]:
+    """Return the state after the proof, and what it meant; the proof must be due."""
+    if due_step(state) != check or check.gate != PROOF:
+        raise ValueError(f"{check} is not due")
+    state = replace(state, progress=replace(state.progress, proof=str(proof)))
+    outcome: Outcome = Passed(str(proof))
+    if rules.proof == "require" and not proof.is_proven:
+        outcome = _failed(NotProven(proof), check.round, rules)
+        state = replace(state, feedback=Excerpt(f"{NotProven(proof)}\n{NOT_PROVEN}"))
+    return _follow(state, outcome), outcome
+
+
+def _all_passed(
+    state: RunState, number: int, rules: LoopRules, work: Work
+) -> tuple[RunState, Outcome]:
+    """Return what follows when the tester and all gates have passed."""
+    if against := _bound_to_review(work, number, rules):
+        state = replace(state, feedback=Excerpt(str(against.verdict)))
+        return _follow(state, against), against
+    if rules.proof == "off":
+        return _after_check(state), Passed()
+    progress = replace(state.progress, proving=True)
+    return replace(state, progress=progress), Cleared("the proof")
 
 
 def stall_of(state: RunState) -> str:
@@ -411,6 +447,8 @@ def _due(state: RunState) -> Turn | Check:
     state = _settle(state)
     stage = _stage(state)
     gate, point = _next_gate(state), _point(state)
+    if state.progress.proving:
+        return Check(PROOF, state.round)
     if point is not None:
         # Without one, what is missing is said when it is to be run.
         return Check(gate.name if gate else stage.name, state.round, point)
@@ -431,7 +469,8 @@ def _settle(state: RunState) -> RunState:
         return _go_on(state, stage.name)
     if stage.reviewer and state.progress.reviewing and not state.has_output(stage.author):
         return _go_on(state, stage.name, cycle=state.progress.cycle)
-    if state.progress.checking is not None and _next_gate(state) is None:
+    progress = state.progress
+    if progress.checking is not None and not progress.proving and _next_gate(state) is None:
         # It is resumed with other gates, and none of them is due here: the turn before is.
         return _go_on(state, stage.name)
     return state
@@ -439,7 +478,12 @@ def _settle(state: RunState) -> RunState:
 
 def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False) -> RunState:
     progress = replace(
-        state.progress, cycle=cycle, reviewing=reviewing, checking=None, checks_passed=0
+        state.progress,
+        cycle=cycle,
+        reviewing=reviewing,
+        checking=None,
+        checks_passed=0,
+        proving=False,
     )
     return replace(state, phase=phase, progress=progress)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.pipeline.proof import Proof
 from cli_agent_orchestrator.pipeline.review import ReviewVerdict, TestVerdict
 
 MOST_FILES = 20
@@ -21,7 +22,17 @@ class NotReviewed:
         return f"FAIL: these files changed after they were approved, and were not reviewed: {named}"
 
 
-Against = TestVerdict | CheckResult | NotReviewed
+@dataclass(frozen=True, slots=True)
+class NotProven:
+    """A PASS came without the proof that is required."""
+
+    proof: Proof
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.proof}"
+
+
+Against = TestVerdict | CheckResult | NotReviewed | NotProven
 """Why a round failed."""
 
 
@@ -80,8 +91,11 @@ class CyclesUsedUp:
 class Passed:
     """The run has reached its goal."""
 
+    proof: str = ""
+    """What was proven, in words; empty if that was not asked for."""
+
     def __str__(self) -> str:
-        return "PASS"
+        return f"PASS, {self.proof}" if self.proof else "PASS"
 
 
 @dataclass(frozen=True, slots=True)

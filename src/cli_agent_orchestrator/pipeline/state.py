@@ -114,6 +114,12 @@ class Progress:
     """How many of them have been."""
     base: Mapping[str, BaseResult] = field(default_factory=dict)
     """What each gate said before the run."""
+    passed: Mapping[str, BaseResult] = field(default_factory=dict)
+    """What each gate said when it last passed after the tester."""
+    proving: bool = False
+    """Have all gates passed, and is the proof due?"""
+    proof: str = ""
+    """What was proven, in words."""
     failed_on: Mapping[str, str] = field(default_factory=dict)
     """The tree on which each gate last failed."""
     repeated_gate: str = ""

@@ -118,15 +118,22 @@ def _gates_to_json(progress: Progress) -> dict[str, Any]:
     return {
         "checking": "" if progress.checking is None else str(progress.checking),
         "checks_passed": progress.checks_passed,
-        "base": {
-            name: {"exit_code": base.exit_code, "run": base.run, "failures": list(base.failures)}
-            for name, base in progress.base.items()
-        },
+        "base": _bases_to_json(progress.base),
+        "passed": _bases_to_json(progress.passed),
+        "proving": progress.proving,
+        "proof": progress.proof,
         "failed_on": dict(progress.failed_on),
         "repeated_gate": progress.repeated_gate,
         "findings": {role: ledger_to_json(one) for role, one in progress.findings.items()},
         "unchanged_turns": progress.unchanged_turns,
         "approved_tree": progress.approved_tree,
+    }
+
+
+def _bases_to_json(bases: Mapping[str, BaseResult]) -> dict[str, Any]:
+    return {
+        name: {"exit_code": base.exit_code, "run": base.run, "failures": list(base.failures)}
+        for name, base in bases.items()
     }
 
 
@@ -312,11 +319,10 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
         ),
         checking=_member(When, data.get("checking")),
         checks_passed=_count(data, "checks_passed", 0),
-        base={
-            name: _base(item)
-            for name, item in _table(data, "base").items()
-            if isinstance(item, dict)
-        },
+        base=_bases(_table(data, "base")),
+        passed=_bases(_table(data, "passed")),
+        proving=data.get("proving") is True,
+        proof=_text(data, "proof"),
         failed_on={
             name: tree for name, tree in _table(data, "failed_on").items() if isinstance(tree, str)
         },
@@ -340,6 +346,10 @@ def _settings(data: Mapping[str, Any]) -> Mapping[str, str]:
     except ConfigError as error:
         raise StateError(f"its gates cannot be read: {error}") from error
     return found
+
+
+def _bases(data: Mapping[str, Any]) -> Mapping[str, BaseResult]:
+    return {name: _base(item) for name, item in data.items() if isinstance(item, dict)}
 
 
 def _base(data: Mapping[str, Any]) -> BaseResult:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -11,7 +11,8 @@ from cli_agent_orchestrator.layout import GATES_FOLDER
 from cli_agent_orchestrator.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator.pipeline.counts import read_counts
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.gate import GateCommand, GateRunner
+from cli_agent_orchestrator.runs.gate import Ending, GateCommand, GateRunner
+from cli_agent_orchestrator.runs.work_folder import WorkFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +35,43 @@ class Checker:
         self._runner = runner
 
     def run(
-        self, gate: Gate, place: GatePlace, sequence: int, base: BaseResult | None
+        self,
+        gate: Gate,
+        place: GatePlace,
+        work: WorkFolder,
+        log_name: str,
+        base: BaseResult | None = None,
     ) -> CheckResult:
-        """Return what a gate says; raise `Stopped` if the run is to stop."""
+        """Return what a gate says of the work folder as it is; raise `Stopped` at a stop."""
+        if not gate.clean or work.now is None:
+            result = self.run_in(gate, place, log_name)
+        else:
+            with work.laid_out(work.now.commit) as folder:
+                result = self.run_fresh(gate, replace(place, folder=folder), log_name)
+        return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
+
+    def run_fresh(self, gate: Gate, place: GatePlace, log_name: str) -> CheckResult:
+        """Return what a gate says of a fresh checkout, which it prepares first."""
+        if gate.setup:
+            ready = self.run_in(replace(gate, run=gate.setup), place, f"{log_name}-setup")
+            if not ready.passed:
+                return replace(ready, counts=None)
+        return self.run_in(gate, place, log_name)
+
+    def run_in(self, gate: Gate, place: GatePlace, log_name: str) -> CheckResult:
+        """Return what a gate says in a folder, before it is judged."""
         seconds = gate.seconds or place.seconds
-        command = GateCommand(gate.run, seconds, place.folder, place.environ)
         with ExitStack() as stack:
-            log = _open_log(place.run_folder, f"{sequence:03d}-{gate.name}.log", stack)
-            ending = self._runner.run(command, log)
-        result = CheckResult(
+            log = _open_log(place.run_folder, f"{log_name}.log", stack)
+            command = GateCommand(gate.run, seconds, place.folder, place.environ)
+            ending: Ending = self._runner.run(command, log)
+        return CheckResult(
             command=gate.run,
             exit_code=ending.exit_code,
             output=ending.output,
             limit=seconds,
             counts=read_counts(ending.output),
         )
-        return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
 
 
 def _open_log(folder: Folder | None, name: str, stack: ExitStack) -> IO[bytes] | None:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -23,6 +24,7 @@ from cli_agent_orchestrator.errors import (
     TurnFailed,
 )
 from cli_agent_orchestrator.events import (
+    CheckEnded,
     HandoffEvent,
     NotConverging,
     OnRunEvent,
@@ -33,6 +35,7 @@ from cli_agent_orchestrator.events import (
     Warned,
     tell_nobody,
 )
+from cli_agent_orchestrator.gates import PROOF
 from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
@@ -49,6 +52,7 @@ from cli_agent_orchestrator.pipeline.machine import (
     next_step,
     reason_against,
     record_check,
+    record_proof,
     record_reply,
     stall_of,
 )
@@ -57,6 +61,7 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     Skipped,
 )
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.proof import page_of_proof
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator.pipeline.steering import grant
@@ -73,8 +78,11 @@ from cli_agent_orchestrator.runs.events import (
 )
 from cli_agent_orchestrator.runs.gate import GateRunner
 from cli_agent_orchestrator.runs.journal import COMMAND, PERSON, Journal, TurnRecord
+from cli_agent_orchestrator.runs.proving import Prover
 from cli_agent_orchestrator.runs.state_file import StateFile
 from cli_agent_orchestrator.runs.work_folder import WorkFolder
+
+PROOF_WORDS = "new tests on the base, the base's tests on the result"
 
 
 class _Skipped(Exception):
@@ -381,6 +389,9 @@ class Runner:
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
+        if check.gate == PROOF:
+            self._prove(check)
+            return
         place = self._plan.gate_place
         gate = next((one for one in self.state.gates if one.name == check.gate), None)
         if gate is None or place is None:
@@ -388,28 +399,49 @@ class Runner:
         sequence = self._next_sequence()
         began = check_began(self._clock.now(), check, sequence, gate.run)
         self._tell(began)
-        result = self._checker.run(gate, place, sequence, self.state.progress.base.get(gate.name))
+        base = self.state.progress.base.get(gate.name)
+        log_name = f"{sequence:03d}-{gate.name}"
+        result = self._checker.run(gate, place, self._plan.work, log_name, base)
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)
         state, outcome = record_check(self.state, check, result, self._plan.rules, work)
-        ended = check_ended(began, self._clock.now(), outcome, str(archive))
+        self._end_check(state, check_ended(began, self._clock.now(), outcome, str(archive)))
+
+    def _prove(self, check: Check) -> None:
+        """Find out what the work is worth, beyond that its gates pass."""
+        place = self._plan.gate_place
+        assert place is not None, "the gates were run somewhere"
+        sequence = self._next_sequence()
+        began = check_began(self._clock.now(), check, sequence, PROOF_WORDS)
+        self._tell(began)
+        progress = self.state.progress
+        prover = Prover(self._checker, place, self._plan.work)
+        proof = prover.prove(
+            self.state.gates, progress.base, progress.passed, f"{sequence:03d}-{PROOF}"
+        )
+        archive = self._records.files.archive_text(PROOF, sequence, page_of_proof(proof))
+        state, outcome = record_proof(self.state, check, proof, self._plan.rules)
+        self._end_check(state, check_ended(began, self._clock.now(), outcome, str(archive)))
+
+    def _end_check(self, state: RunState, ended: CheckEnded) -> None:
+        """Save what follows from a gate, and tell it."""
         record = TurnRecord(
-            sequence=sequence,
-            role=check.gate,
-            round=check.round,
+            sequence=ended.sequence,
+            role=ended.gate,
+            round=ended.round,
             cycle=1,
             provider=COMMAND,
-            began=began.at,
+            began=ended.at - ended.seconds,
             ended=ended.at,
             worked=ended.seconds,
             outcome=ended.detail,
-            reply=archive.name,
+            reply=PurePath(ended.archive).name,
             source=COMMAND,
             reviewed=False,
         )
         self._records.journal.write(record)
-        self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
+        self._save(replace(state, progress=replace(state.progress, sequence=ended.sequence)))
         self._tell(ended)
         self._heed_stall()
 

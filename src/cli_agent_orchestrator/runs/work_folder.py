@@ -1,12 +1,15 @@
 """The work folder of a run: kept after every turn, so that it is known who changed what."""
 
 import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator.clock import Clock
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
-from cli_agent_orchestrator.layout import SNAPSHOTS_FOLDER
+from cli_agent_orchestrator.layout import CHECKOUTS_FOLDER, SNAPSHOTS_FOLDER
 from cli_agent_orchestrator.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.workspace.changes import Change
@@ -39,10 +42,44 @@ class Seen:
 class WorkFolder:
     """Takes the snapshots of a run; without any, nothing is known and nothing is in the way."""
 
-    def __init__(self, snapshots: Snapshots | None, repository: Repository | None = None) -> None:
+    def __init__(
+        self,
+        snapshots: Snapshots | None,
+        repository: Repository | None = None,
+        checkouts: Folder | None = None,
+    ) -> None:
         self._snapshots = snapshots
         self._repository = repository
+        self._checkouts = checkouts
         self._last: Snapshot | None = None
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """The snapshots of the run, if any can be taken."""
+        return self._snapshots
+
+    @property
+    def now(self) -> Snapshot | None:
+        """The last snapshot."""
+        return self._last
+
+    @contextmanager
+    def laid_out(self, commit: str, over: str = "", paths: Sequence[str] = ()) -> Iterator[Path]:
+        """Yield a fresh checkout of a snapshot, with some paths as another one has them."""
+        if self._snapshots is None or self._checkouts is None:
+            raise RunError("without snapshots there is no fresh checkout to run a gate in")
+        try:
+            self._checkouts.make()
+            folder = Path(tempfile.mkdtemp(dir=self._checkouts.path))
+            self._snapshots.lay_out(commit, folder)
+            if over:
+                self._snapshots.lay_over(over, folder, paths)
+        except (GitError, OSError) as error:
+            raise RunError(f"a fresh checkout cannot be made: {error}") from error
+        try:
+            yield folder / (self._repository.prefix if self._repository else "")
+        finally:
+            self._checkouts.remove_all()
 
     def begin(self, sequence: int, *, is_in_flight: bool) -> tuple[int, list[str]]:
         """Keep the folder before anything is done in it; return the last number and what to say.
@@ -51,6 +88,9 @@ class WorkFolder:
         """
         if self._snapshots is None:
             return sequence, []
+        if self._checkouts is not None:
+            # A run that was killed may have left some.
+            self._checkouts.remove_all()
         try:
             taken = self._snapshots.all()
             if not taken:
@@ -127,7 +167,8 @@ def open_work_folder(wd: Path, run_folder: Folder | None, clock: Clock) -> WorkF
     if run_folder is None:
         return WorkFolder(None)
     store = run_folder.path / SNAPSHOTS_FOLDER
-    return WorkFolder(Snapshots(store, wd, repository, clock), repository)
+    checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
+    return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts)
 
 
 def _named(texts: list[str]) -> str:
