@@ -89,23 +89,36 @@ class Folder:
         except FileNotFoundError:
             return None
 
+    def mode(self, name: str) -> int:
+        """Return kind and permissions of whatever lies there, a link's own; 0 if nothing does."""
+        try:
+            with self._opened() as folder:
+                return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return 0
+
     def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:
         """Return the content of a file."""
         with self._opened() as folder:
             descriptor = self._open(folder, name, os.O_RDONLY)
         return _read_all(descriptor, self.path / name, limit)
 
-    def create(self, name: str, data: bytes) -> None:
+    def create(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
             try:
-                _create(folder, name, data, self._file_mode)
+                _create(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
             except FileExistsError:
                 raise
             except OSError:
                 with suppress(OSError):
                     _remove(folder, name)
                 raise
+
+    def create_link(self, name: str, target: str) -> None:
+        """Make a link, wherever it leads; raise FileExistsError if there is anything."""
+        with self._opened(make=True) as folder:
+            os.symlink(target, name, dir_fd=folder)
 
     def replace(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
         """Write a file as a whole or not at all: what was there before stays until then.
@@ -164,6 +177,15 @@ class Folder:
         """Remove the folder with all that is in it; no link is followed."""
         with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
             shutil.rmtree(self.parts[-1], dir_fd=parent)
+
+    def remove_if_empty(self) -> bool:
+        """Remove the folder if nothing is in it; say whether it was."""
+        try:
+            with Folder(self.root, self.parts[:-1])._opened() as parent:
+                os.rmdir(self.parts[-1], dir_fd=parent)
+        except OSError:
+            return False
+        return True
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -1,9 +1,11 @@
 """Snapshots of real repositories."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.workspace.snapshots import Change
 from tests.workspace.repositories import content, fingerprint, make_repository, snapshots_of, write
 
@@ -65,3 +67,79 @@ def test_changes_are_told_by_path_and_kind(project: Path) -> None:
     assert b"-b\n" in patch
     assert b"a.txt" not in patch
     assert b"src/b.py" in snapshots.diff(old.commit, new.commit, stat=True)
+
+
+def test_a_snapshot_can_be_laid_out_and_laid_over(project: Path, tmp_path: Path) -> None:
+    (project / "run.sh").write_text("#!/bin/sh\n")
+    (project / "run.sh").chmod(0o755)
+    (project / "link").symlink_to("a.txt")
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    write(project, {"a.txt": "2\n", "tests/new.py": "t\n", "src/b.py": "2\n"})
+    (project / "link").unlink()
+    new = snapshots.take(1, "programmer")
+    checkout = tmp_path / "checkout"
+    snapshots.lay_out(old.commit, checkout)
+    assert sorted(path.name for path in checkout.iterdir()) == [
+        ".gitignore", "a.txt", "link", "run.sh", "src",
+    ]  # fmt: skip
+    assert (checkout / "link").readlink() == Path("a.txt")
+    assert (checkout / "run.sh").stat().st_mode & 0o111
+    snapshots.lay_over(new.commit, checkout, ["tests", "src/b.py", "link", "nowhere/x"])
+    assert (checkout / "tests/new.py").read_text() == "t\n"
+    assert (checkout / "src/b.py").read_text() == "2\n"
+    assert (checkout / "a.txt").read_text() == "a\n"
+    assert not (checkout / "link").is_symlink()
+    with pytest.raises(GitError, match="not empty"):
+        snapshots.lay_out(old.commit, checkout)
+
+
+def test_laying_over_replaces_whatever_is_in_the_way(project: Path, tmp_path: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    checkout, outside = tmp_path / "checkout", tmp_path / "outside"
+    write(outside, {"b.py": "mine\n"})
+    checkout.mkdir()
+    (checkout / "src").symlink_to(outside)
+    write(checkout, {"a.txt/deep/file": "in the way\n"})
+    snapshots.lay_over(taken.commit, checkout, ["src/b.py", "a.txt"])
+    assert (checkout / "src/b.py").read_text() == "b\n"
+    assert (checkout / "a.txt").read_text() == "a\n"
+    assert (outside / "b.py").read_text() == "mine\n"
+
+
+def test_restoring_brings_back_and_removes_but_leaves_ignored_files(project: Path) -> None:
+    write(project, {"untracked.txt": "mine\n"})
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    write(project, {"a.txt": "2\n", "made/deep/new.txt": "new\n", "made.log": "ignored\n"})
+    (project / "src/b.py").unlink()
+    (project / "src").rmdir()
+    (project / "untracked.txt").unlink()
+    (project / ".gitignore").chmod(0o755)
+    assert snapshots.restore(taken.commit) == (
+        ".gitignore", "a.txt", "made/deep/new.txt", "src/b.py", "untracked.txt",
+    )  # fmt: skip
+    (project / "made.log").unlink()
+    assert fingerprint(project) == before
+    assert snapshots.restore(taken.commit) == ()
+
+
+def test_some_paths_can_be_restored(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    write(project, {"a.txt": "2\n", "src/b.py": "2\n", "src/new.py": "new\n"})
+    assert snapshots.restore(taken.commit, ["src"]) == ("src/b.py", "src/new.py")
+    assert (project / "a.txt").read_text() == "2\n"
+
+
+def test_a_work_folder_that_was_removed_is_restored(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    snapshots.keep_for_good()
+    shutil.rmtree(project)
+    with pytest.raises(GitError, match="not there any more"):
+        snapshots.take(1, "programmer")
+    assert set(snapshots.restore(taken.commit)) == {".gitignore", "a.txt", "src/b.py"}
+    assert (project / "src/b.py").read_text() == "b\n"

@@ -23,31 +23,32 @@ class Change:
 
 
 def read_changes(output: str) -> tuple[Change, ...]:
-    """Read what `git diff-tree -z --raw --numstat` writes: first all modes, then all counts."""
+    """Read what `git diff-tree -z --raw` writes: all modes first, and with `--numstat` all counts.
+
+    :100644 100644 d00491f 0cfbf08 M␀a.txt␀1␉1␉a.txt␀
+    """
     words = iter(output.split("\0"))
     heads = []
-    for word in words:
-        if not word.startswith(":"):
-            break
+    word = next(words)
+    while word.startswith(":"):
         old_mode, new_mode, _, _, status = word[1:].split(" ")
-        heads.append((*_names(status[0], words), status[0], old_mode, new_mode))
-    else:
-        return ()
+        old_path, path = _names(status, words)
+        heads.append((path, old_path, status[0], old_mode, new_mode))
+        word = next(words)
     changes = []
-    for old_path, path, status, old_mode, new_mode in heads:
-        added, removed, name = word.split("\t", 2)
+    for head in heads:
+        added, removed, name = word.split("\t", 2) if word else ("0", "0", "-")
         if not name:
+            # Moved: both names follow.
             next(words), next(words)
-        changes.append(
-            Change(path, old_path, status, old_mode, new_mode, _count(added), _count(removed))
-        )
+        changes.append(Change(*head, _count(added), _count(removed)))
         word = next(words, "")
     return tuple(changes)
 
 
 def _names(status: str, words: Iterator[str]) -> tuple[str, str]:
     old = next(words)
-    return old, next(words) if status == "R" else old
+    return old, next(words) if status.startswith("R") else old
 
 
 def _count(number: str) -> int:

@@ -22,7 +22,7 @@ from cli_agent_orchestrator.workspace.left_out import (
     Sorted,
     sort_out,
 )
-from cli_agent_orchestrator.workspace.store import Store
+from cli_agent_orchestrator.workspace.store import Store, listed
 
 LONGEST_LOOK = 120.0
 TRIES = 100
@@ -96,7 +96,7 @@ class Gathering:
                     conflicts.append(path)
         if trusted:
             words = ("update-index", "-z", "--no-assume-unchanged", "--stdin")
-            self.store.git.run(*words, given=_listed(trusted))
+            self.store.git.run(*words, given=listed(trusted))
         # So that later looks need not read each file; says so if there are changes.
         self.store.git.ask("update-index", "-q", "--refresh")
         return sorted(set(conflicts))
@@ -109,21 +109,21 @@ class Gathering:
         seen |= dict.fromkeys(more, True)
         return sort_out(
             self.top,
-            ((path, known) for path, known in seen.items() if not self._is_ours(path, known)),
+            ((path, known) for path, known in seen.items() if not self.is_ours(path, known)),
         )
 
     def _update(self, found: Sorted) -> None:
         """Bring the index up to date; what cannot be read is noted in `found`."""
         if found.to_forget:
             words = ("update-index", "-z", "--force-remove", "--stdin")
-            self.store.git.run(*words, given=_listed(found.to_forget))
+            self.store.git.run(*words, given=listed(found.to_forget))
         # Repositories first: if one is refused, nothing was read for nothing.
         paths = dict.fromkeys([*found.repositories, *found.to_store])
         options = ("-z", "--add", "--remove", "--replace", "--stdin")
         for _ in range(TRIES):
             if not paths:
                 return
-            answer = self.store.git.ask("update-index", *options, given=_listed(paths))
+            answer = self.store.git.ask("update-index", *options, given=listed(paths))
             if answer.code == 0:
                 return
             path = _refused(answer.complaint, paths)
@@ -156,7 +156,8 @@ class Gathering:
         chosen = list(paths) or [self.prefix] * bool(self.prefix)
         return [f":(top,literal){path}" for path in chosen]
 
-    def _is_ours(self, path: str, is_known: bool) -> bool:
+    def is_ours(self, path: str, is_known: bool = True) -> bool:
+        """Is a path never looked at? Some only if no snapshot has them."""
         inner = path.removeprefix(f"{self.prefix}/") if self.prefix else path
         if inner == EMPTY_FILE_OF_CODEX and not is_known:
             return self._is_empty(path)
@@ -168,6 +169,16 @@ class Gathering:
         except OSError:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+    def is_inside(self, path: str) -> bool:
+        """Is a path one of the work folder's own?"""
+        below = tuple(path.split("/"))
+        return below[: len(self.folder)] == self.folder and not self.is_ours(path)
+
+    @property
+    def folder(self) -> tuple[str, ...]:
+        """The work folder below the top."""
+        return tuple(self.prefix.split("/")) if self.prefix else ()
 
     def ignored(self) -> tuple[str, ...]:
         """Return patterns of what git need not look at."""
@@ -182,7 +193,3 @@ def _refused(complaint: str, paths: Iterable[str]) -> str | None:
     return next(
         (one for one in paths if os.fsencode(one).decode(errors="replace").strip() == shown), None
     )
-
-
-def _listed(paths: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)

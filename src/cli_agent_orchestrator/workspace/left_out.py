@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli_agent_orchestrator.workspace.changes import Change
+
 LARGEST_FILE = 50 * 1024 * 1024
 TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
 OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
@@ -20,6 +22,26 @@ class LeftOut:
 
     path: str
     reason: str
+
+
+REPOSITORY_MODE = "160000"
+
+
+class Untouched:
+    """What a restore leaves alone: of what it would write over or remove there is no copy."""
+
+    def __init__(self, then: Iterable[LeftOut], now: Iterable[LeftOut]) -> None:
+        self._then = {one.path for one in then}
+        self._now = {one.path for one in now if one.reason in (TOO_LARGE, UNREADABLE)}
+
+    def has(self, change: Change) -> bool:
+        """Is a file left alone that is different from the snapshot?"""
+        parts = change.path.split("/")
+        return (
+            change.path in self._now
+            or REPOSITORY_MODE in (change.old_mode, change.new_mode)
+            or any("/".join(parts[:depth]) in self._then for depth in range(1, len(parts) + 1))
+        )
 
 
 @dataclass

@@ -24,7 +24,8 @@ from cli_agent_orchestrator.clock import Clock, SystemClock
 from cli_agent_orchestrator.errors import GitError, GitFailed
 from cli_agent_orchestrator.workspace.changes import Change, read_changes
 from cli_agent_orchestrator.workspace.gathering import Gathering
-from cli_agent_orchestrator.workspace.left_out import LeftOut
+from cli_agent_orchestrator.workspace.laying import Laying
+from cli_agent_orchestrator.workspace.left_out import REPOSITORY_MODE, LeftOut, Untouched
 from cli_agent_orchestrator.workspace.repository import Repository
 from cli_agent_orchestrator.workspace.store import Store
 
@@ -118,6 +119,55 @@ class Snapshots:
         answer = self._git.ask("cat-file", "blob", f"{_ids(commit)[0]}:{path}", limit=limit)
         return answer.output if answer.is_cut or answer.code == 0 else None
 
+    def lay_out(self, commit: str, folder: Path) -> None:
+        """Put a snapshot into an empty folder, which is made if it is not there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise GitError(f"{folder} is not empty; a snapshot needs a folder of its own")
+        self._store.lay_out(_ids(commit)[0], folder)
+
+    def lay_over(self, commit: str, folder: Path, paths: Sequence[str]) -> None:
+        """Put some files of a snapshot, or all below some folders, over what is laid out.
+
+        A path that the snapshot does not have is removed.
+        """
+        there = self._files(commit)
+        wanted = {asked: [path for path in there if _is_below(path, asked)] for asked in paths}
+        files = [path for found in wanted.values() for path in found]
+        laying = Laying(folder, is_ours=True)
+        laying.remove(asked for asked, found in wanted.items() if not found)
+        with self._store.laid_out(commit, files) as source:
+            laying.put(files, source)
+        laying.check()
+
+    def restore(self, commit: str, paths: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Bring the work folder, or some paths of it, back to a snapshot; return what changed.
+
+        Files that were made since are removed. Ignored files, and what either state could not
+        keep, are left alone.
+        """
+        if self._top.is_symlink():
+            raise GitError(f"{self._top} is a link now; nothing is put where it leads")
+        self._top.mkdir(parents=True, exist_ok=True)
+        left_out = self._left_out_of(commit)
+        laying = Laying(self._top, is_ours=False, keep=self._gathering.folder)
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            tree, present = self._gathering.gather(is_new, self._last_commit)
+            words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", tree, commit, "--")
+            listed = self._git.text(*words, *self._gathering.within(paths or ()))
+            untouched = Untouched(left_out, present)
+            differ = [
+                one
+                for one in read_changes(listed)
+                if self._gathering.is_inside(one.path) and not untouched.has(one)
+            ]
+            laying.remove(one.path for one in differ if one.status == "D")
+            files = [one.path for one in differ if one.status != "D"]
+            with self._store.laid_out(commit, files) as source:
+                laying.put(files, source)
+        laying.check()
+        return tuple(sorted(laying.done))
+
     def is_intact(self) -> bool:
         """Is all there that the snapshots are made of?"""
         words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
@@ -129,12 +179,25 @@ class Snapshots:
             self._git.run("repack", "-a", "-d", "-q")
             (self._store.path / "objects/info/alternates").unlink(missing_ok=True)
 
+    def _files(self, commit: str) -> list[str]:
+        """Return the files and links of a snapshot."""
+        listed = self._git.names("ls-tree", "-r", "-z", *_ids(commit))
+        return [one.partition("\t")[2] for one in listed if not one.startswith(REPOSITORY_MODE)]
+
+    def _left_out_of(self, commit: str) -> tuple[LeftOut, ...]:
+        _, _, about = self._git.text("cat-file", "commit", *_ids(commit)).partition("\n\n")
+        return _read_snapshot("", "", 0, about).left_out
+
     def _last_commit(self) -> str:
         """Return the newest snapshot, or else what the user has checked out."""
         taken = self.all()
         if taken:
             return max(taken, key=lambda one: one.at).commit
         return "" if self._repository is None else self._repository.head
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _read_snapshot(commit: str, tree: str, sequence: int, about: str) -> Snapshot:

@@ -8,8 +8,10 @@ nothing: bytes are kept as they are, and there is no filter that could run.
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import GitFailed
@@ -71,6 +73,25 @@ class Store:
             with suppress(GitFailed):
                 self.git.run("read-tree", commit)
 
+    @contextmanager
+    def laid_out(self, commit: str, paths: Iterable[str]) -> Iterator[Path]:
+        """Lend a folder of our own with these files of a commit, as they are there."""
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as staging:
+            folder = Path(staging, "files")
+            folder.mkdir()
+            self.lay_out(commit, folder, paths)
+            yield folder
+
+    def lay_out(self, commit: str, folder: Path, paths: Iterable[str] | None = None) -> None:
+        """Put the files of a commit, or some of them, into an empty folder."""
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as staging:
+            git = replace(self.git, work_tree=folder, index=Path(staging, "index"))
+            git.run("read-tree", commit)
+            if paths is None:
+                git.run("checkout-index", "-a", "-q")
+            else:
+                git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
+
     def mark_ready(self) -> None:
         self._folder.replace(READY_FILE, b"")
 
@@ -124,6 +145,11 @@ class Store:
             if status is not None:
                 # Git tells by it which files may have changed after they were looked at.
                 os.utime(self.path / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def listed(paths: Iterable[str]) -> bytes:
+    """Return paths as git reads them with `-z`."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _quoted(path: Path) -> bytes:
