@@ -46,7 +46,7 @@ SET_OFF_PATTERN = r"[\s*_`|)\]]*+(?:$|[.:;,(–—-])"
 OTHER_SEVERITY_PATTERN = r"\s*+(?:[|/]|or\b)[\W_]*+(?:blocking|advisory)\b"
 OTHER_ANSWER_PATTERN = r"[\W_]*+(?:or[\W_]++)?(?:not )?(?:fixed|unfixed|withdrawn)\b"
 # "path:line text", "<text>"
-BLANK_PATTERN = r"[`<]?(?:path:line|<(?:path|place|file|text))\b|<(?:path|place|file|text)\b"
+BLANK_PATTERN = r"`?(?:path:line\b|<(?:path|place|file|text)\b)"
 # ": ", "** – ", ") ", ". ": what may stand before a place or a text, but not what these begin with
 GAP_PATTERN = r"(?:[\s*:;,|)\]–—-]|\.(?=\s|$)|_++(?!\w)|`(?=[\s*:;,|)\]–—-]|$))*+"
 # ":12", "#L12-L14", ":12:5"
