@@ -50,6 +50,7 @@ TESTS = {
     "pipeline/check.py": "pipeline/test_check.py",
     "pipeline/suites.py": "pipeline/test_suites.py pipeline/test_tampering.py",
     "pipeline/tampering.py": "pipeline/test_tampering.py",
+    "pipeline/finding_lines.py": "pipeline/test_finding_lines.py",
     "pipeline/findings.py": "pipeline/test_findings.py",
     "pipeline/flow.py": "pipeline/test_flow_file.py pipeline/test_flows_in_machine.py",
     "pipeline/flow_file.py": "pipeline/test_flow_file.py",

@@ -534,3 +534,11 @@ def test_a_line_that_is_gone_is_always_told(lines: list[str], data: st.DataObjec
 def test_a_move_hides_nothing_that_a_change_in_place_shows(old: str, new: str) -> None:
     in_place = tricks(modified(old, new, "tests/test_b.py"))
     assert tricks(moved("tests/test_a.py", "tests/test_b.py", old, new)) == in_place
+
+
+def test_every_trick_has_words_of_its_own() -> None:
+    assert [str(trick) for trick in Trick] == [
+        "deleted", "moved out", "replaced", "fewer cases", "new skips", "fewer assertions",
+        "settings changed", "CI changed", "lines changed", "moved", "mode changed",
+    ]  # fmt: skip
+    assert [str(kind) for kind in PathKind] == ["test", "settings", "ci", "other"]

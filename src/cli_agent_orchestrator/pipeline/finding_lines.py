@@ -46,7 +46,7 @@ SET_OFF_PATTERN = r"[\s*_`|)\]]*+(?:$|[.:;,(–—-])"
 OTHER_SEVERITY_PATTERN = r"\s*+(?:[|/]|or\b)[\W_]*+(?:blocking|advisory)\b"
 OTHER_ANSWER_PATTERN = r"[\W_]*+(?:or[\W_]++)?(?:not )?(?:fixed|unfixed|withdrawn)\b"
 # "path:line text", "<text>"
-BLANK_PATTERN = r"[`<]?(?:path:line|<(?:path|place|file|text))\b|<(?:path|place|file|text)\b"
+BLANK_PATTERN = r"`?(?:path:line\b|<(?:path|place|file|text)\b)"
 # ": ", "** – ", ") ", ". ": what may stand before a place or a text, but not what these begin with
 GAP_PATTERN = r"(?:[\s*:;,|)\]–—-]|\.(?=\s|$)|_++(?!\w)|`(?=[\s*:;,|)\]–—-]|$))*+"
 # ":12", "#L12-L14", ":12:5"
@@ -90,7 +90,7 @@ def read_line(line: str) -> FormLine | None:
     severity = ADVISORY if found["severity"].lower() != BLOCKING else BLOCKING
     if re.match(OTHER_SEVERITY_PATTERN, rest, re.I):
         return None
-    rest = rest[_end(GAP_PATTERN, rest) :]
+    rest = _without_gap(rest)
     answer = _read_answer(rest, set_off=True)
     if answer:
         return FormLine(ids, answer=answer)
@@ -107,7 +107,7 @@ def tidy_id(text: str) -> str:
 
 def tidy_text(text: str) -> str:
     """Return the text of a finding without the marks around it, on one line."""
-    bare = text[_end(GAP_PATTERN, text) :].replace("**", "").rstrip("*_| \t")
+    bare = _without_gap(text).replace("**", "").rstrip("*_| \t")
     if bare.endswith("`") and bare.count("`") % 2:
         bare = bare[:-1]
     return one_line(bare, LONGEST_TEXT)
@@ -148,6 +148,5 @@ def _read_place(text: str) -> tuple[str, int]:
     return one_line(f"{path}:{numbers}", LONGEST_PLACE), found.end()
 
 
-def _end(pattern: str, text: str) -> int:
-    found = re.match(pattern, text)
-    return found.end() if found else 0
+def _without_gap(text: str) -> str:
+    return re.sub(rf"\A{GAP_PATTERN}", "", text)
