@@ -15,8 +15,8 @@ from cli_agent_orchestrator.pipeline.runners.tally import TestCounts, counts_of
 GO = "go"
 # "--- FAIL: TestTable/second (0.00s)"
 RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
-# "=== RUN   TestTable/second"
-RUN_PATTERN = re.compile(r"=== RUN +(\S+)")
+# "=== RUN   TestTable/second", "=== CONT  TestTable"
+RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
 # "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
 PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
 # "    shop_test.go:4: got 3, want 4", from ".go:" on
@@ -75,16 +75,11 @@ def read_go(lines: Sequence[str]) -> list[TestCounts]:
 def _read_text(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
     now, test = Package(), ""
-    built, building = dict[str, str](), ""
     for line in lines:
-        if line.startswith("# "):
-            building = line.split(" ")[1]
-        elif building and not now.results and _error(line):
-            built.setdefault(building, line)
-        elif line.startswith("=== RUN "):
-            match = RUN_PATTERN.fullmatch(line)
-            test = match[1] if match else test
-            now.note(test, "")
+        if line.startswith("=== ") and (match := RUN_PATTERN.fullmatch(line)):
+            test = match[2]
+            if match[1] == "RUN":
+                now.note(test, "")
         elif "--- " in line and (match := RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
             test = _note_result(now, match) or test
         elif "\t" in line and (match := PACKAGE_PATTERN.fullmatch(line)):
@@ -96,10 +91,23 @@ def _read_text(lines: Sequence[str]) -> dict[str, Package]:
         # A test binary that is run by itself ends with PASS or FAIL and names no package.
         end = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
         now.end(end, empty=False)
-        packages.setdefault("", now)
-    for name in built.keys() & packages.keys():
-        packages[name].last_error = built[name]
+        packages[""] = now
+    for name, error in _not_built(lines).items():
+        if name in packages:
+            packages[name].last_error = error
     return packages
+
+
+def _not_built(lines: Sequence[str]) -> dict[str, str]:
+    """Return the first error of each package that the compiler complained about."""
+    errors: dict[str, str] = {}
+    building = ""
+    for line in lines:
+        if line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and building not in errors and _error(line):
+            errors[building] = line
+    return errors
 
 
 def _note_result(package: Package, match: re.Match[str]) -> str:
@@ -107,6 +115,8 @@ def _note_result(package: Package, match: re.Match[str]) -> str:
     if match[1] != "FAIL" and match[2] not in package.results:
         return ""
     package.note(match[2], match[1])
+    if match[1] == "FAIL" and "" in package.errors:
+        package.errors.setdefault(match[2], package.errors.pop(""))
     return match[2]
 
 

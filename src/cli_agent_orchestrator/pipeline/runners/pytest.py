@@ -57,7 +57,7 @@ def _runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
     start, complete, summed_up = 0, False, False
     for number, line in enumerate(lines):
         percent = _percent(line)
-        if HEADER in line and line.startswith("==") or (percent and summed_up):
+        if (HEADER in line and line.startswith("==")) or (percent and summed_up):
             yield lines[start:number]
             start, complete, summed_up = number, False, False
         complete = complete or percent == "100"
