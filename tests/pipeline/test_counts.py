@@ -31,7 +31,9 @@ def output(name: str) -> str:
 def numbers(text: str) -> tuple[str, int, int, int] | None:
     """Return runner, passed, failed and skipped of an output."""
     counts = read_counts(text)
-    return counts and (counts.runner, counts.passed, counts.failed, counts.skipped)
+    if counts is None:
+        return None
+    return counts.runner, counts.passed, counts.failed, counts.skipped
 
 
 FAILING = [name for name, said in TRUE.items() if said["counts"][2]]
@@ -145,12 +147,15 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 
 HOSTILE = [
-    "=", "= ", "_", "__ a _", "!", "!!! a ", "." * 70 + "\n", ". ", "F [", "[100%]\n", ".  [100%]\n",
+    "=", "= ", "_", "__ a _", "!", "!!! a ", "." * 70 + "\n", ". ", "F [",
+    "[100%]\n", ".  [100%]\n",
     ". [100%]\n1 passed in 0.01s\n", "1 passed, ", "1 passed in 0.01s\n", "FAILED a - [", "] - ",
     "=== test session starts ===\n", "Ran 9 tests in 0.1s\nOK\n", f"{'=' * 70}\nFAIL: a\n",
-    "a (b) ... ok\n", "... ", "--- ", "--- FAIL: a (0.00s)\n", "=== RUN   a\n", "a.go:1", "a.go:1: b\n",
+    "a (b) ... ok\n", "... ", "--- ", "--- FAIL: a (0.00s)\n", "=== RUN   a\n",
+    "a.go:1", "a.go:1: b\n",
     "ok  \ta\t1\n", '{"Action":', '{"Action":[', '{"Action":"run","Package":"a","Test":"b"}\n',
-    "running 1 test\n", "test result: ok. 1 passed; ", "---- a stdout ----\n", "thread 'a' panicked",
+    "running 1 test\n", "test result: ok. 1 passed; ", "---- a stdout ----\n",
+    "thread 'a' panicked",
     "failures:\n    a\n", "error: could not compile `", "Tests:       1 passed, 1 total\n",
     "Test Suites: 1 failed, 1 total\nTests:       1 passed, 1 total\n", "Ran all test suites\n",
     "  ● a\n", "FAIL a (1 ", "FAIL a\n  ● b\n", " RUN  v1 a\n", "Tests  1 passed | ", " FAIL  a\n",
@@ -163,12 +168,19 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_half_a_megabyte_of_anything_is_read(piece: str) -> None:
-    text = piece * (512_000 // len(piece))
+def test_a_piece_without_end_is_read(piece: str) -> None:
+    """What takes quadratic time takes minutes here."""
+    counts = read_counts("1..9\n" + piece * (128_000 // len(piece)))
 
-    for hostile in (text, f"1..9\n{text}", f"=== test session starts ===\n{text}"):
-        counts = read_counts(hostile)
-        assert counts is None or counts.passed >= 0
+    assert counts is None or counts.passed >= 0
+
+
+def test_half_a_megabyte_of_everything_is_read() -> None:
+    each = 512_000 // len(HOSTILE)
+    counts = read_counts("".join(piece * (each // len(piece)) + "\n" for piece in HOSTILE))
+
+    assert counts is not None
+    assert counts.failed > 0
 
 
 def test_summaries_of_several_runners_are_added() -> None:
@@ -208,7 +220,7 @@ def test_a_package_of_go_that_is_told_twice_counts_once() -> None:
         ("jest/passing", "Test Suites: 9 passed, 9 total\nTests:       50 passed, 50 total"),
         ("vitest/passing", " Test Files  9 passed (9)\n      Tests  50 passed (50)"),
         ("go/passing_verbose", "--- PASS: TestZ (0.00s)"),
-        ("cargo/passing", "test result: ok. 50 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"),
+        ("cargo/passing", FAKES[6].partition("\n")[2].replace("5 passed", "50 passed")),
         ("node/passing_tap_20", "ok 1 - x\n# tests 50\n# pass 50\n# fail 0"),
         ("node/passing_spec_20", FAKES[12]),
     ],
@@ -329,9 +341,7 @@ def test_children_are_counted_and_not_what_a_suite_says_of_them() -> None:
         '<testcase name="f"><skipped/></testcase><testcase name="g"><system-out>x</system-out>'
         "</testcase></testsuite></testsuites>"
     )
-    expected = TestCounts(
-        "junit", 2, 2, 1, ("a.B.d", "e"), {"a.B.d": "first second", "e": "at once"}
-    )
+    expected = TestCounts("junit", 2, 2, 1, ("a.B.d", "e"), {"a.B.d": "first", "e": "at once"})
 
     assert read_junit(text) == expected
     assert read_counts(f"\n{text}") == expected

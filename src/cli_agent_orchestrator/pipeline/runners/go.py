@@ -49,6 +49,14 @@ class Package:
         self.ended = "FAIL" if "FAIL" in {result, self.ended} else result
         self.empty = empty
 
+    def join(self, other: "Package") -> None:
+        """Take note of all that is known elsewhere."""
+        for test, result in other.results.items():
+            self.note(test, result)
+        self.errors |= {test: error for test, error in other.errors.items() if test}
+        self.last_error = self.last_error or other.last_error
+        self.end(other.ended, other.empty)
+
     def counts(self, name: str) -> TestCounts:
         """Return the counts. A test that never ended has failed."""
         failed = [test for test, result in self.results.items() if result in {"", "FAIL"}]
@@ -68,7 +76,7 @@ def read_go(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each package."""
     packages, events = _read_text(lines), _read_events(lines)
     for name, package in events.items():
-        packages.setdefault(name, package)
+        packages.setdefault(name, Package()).join(package)
     return [package.counts(name) for name, package in packages.items()]
 
 
@@ -137,11 +145,8 @@ def _error(line: str) -> str:
 
 def _close(package: Package, now: Package, line: str, word: str) -> None:
     """Put what was read since the last package into the one that a line names."""
-    for test, result in now.results.items():
-        package.note(test, result)
-    package.errors |= {test: error for test, error in now.errors.items() if test}
-    package.last_error = package.last_error or now.last_error
-    package.end("FAIL" if word == "FAIL" else "PASS", line.endswith(NOTHING))
+    now.end("FAIL" if word == "FAIL" else "PASS", line.endswith(NOTHING))
+    package.join(now)
 
 
 def _read_events(lines: Sequence[str]) -> dict[str, Package]:
