@@ -89,6 +89,7 @@ PURE = [
     "handoff/prompt.py",
     "handoff/file_state.py",
     "pipeline/*.py",
+    "pipeline/runners/*.py",
     "runs/names.py",
     "cli/remarks.py",
     "cli/dry_run.py",

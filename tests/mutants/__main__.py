@@ -34,10 +34,21 @@ CLAUDE = (
 )
 CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
+COUNTS = "pipeline/test_counts.py -k real_output|twice|prints_first|protocol|children|several"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
     "pipeline/asks.py": "pipeline/test_asks.py",
     "pipeline/condense.py": "pipeline/test_condense.py",
+    "pipeline/counts.py": COUNTS,
+    "pipeline/runners/cargo.py": COUNTS,
+    "pipeline/runners/go.py": COUNTS,
+    "pipeline/runners/jest.py": COUNTS,
+    "pipeline/runners/junit.py": COUNTS,
+    "pipeline/runners/mocha.py": COUNTS,
+    "pipeline/runners/pytest.py": COUNTS,
+    "pipeline/runners/tally.py": COUNTS,
+    "pipeline/runners/tap.py": COUNTS,
+    "pipeline/runners/unittest.py": COUNTS,
     "pipeline/machine.py": (
         "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
     ),
@@ -110,6 +121,7 @@ NOT_TRIED = {
     "exit_codes.py": "a table; every command is tried for its own",
     "models.py": "words; whatever decides by them is tried itself",
     "pipeline/__init__.py": "a sentence and no code",
+    "pipeline/runners/__init__.py": "a sentence and no code",
     "providers/base.py": "the contract: it has no behaviour",
     "providers/__init__.py": "the table of providers and a look into it",
     "pipeline/packaged.py": "where the files of the package are",

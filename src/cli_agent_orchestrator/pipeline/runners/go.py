@@ -15,8 +15,8 @@ from cli_agent_orchestrator.pipeline.runners.tally import TestCounts, counts_of
 GO = "go"
 # "--- FAIL: TestTable/second (0.00s)"
 RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
-# "=== RUN   TestTable/second"
-RUN_PATTERN = re.compile(r"=== RUN +(\S+)")
+# "=== RUN   TestTable/second", "=== CONT  TestTable"
+RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
 # "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
 PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
 # "    shop_test.go:4: got 3, want 4", from ".go:" on
@@ -49,6 +49,14 @@ class Package:
         self.ended = "FAIL" if "FAIL" in {result, self.ended} else result
         self.empty = empty
 
+    def join(self, other: "Package") -> None:
+        """Take note of all that is known elsewhere."""
+        for test, result in other.results.items():
+            self.note(test, result)
+        self.errors |= {test: error for test, error in other.errors.items() if test}
+        self.last_error = self.last_error or other.last_error
+        self.end(other.ended, other.empty)
+
     def counts(self, name: str) -> TestCounts:
         """Return the counts. A test that never ended has failed."""
         failed = [test for test, result in self.results.items() if result in {"", "FAIL"}]
@@ -68,23 +76,18 @@ def read_go(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each package."""
     packages, events = _read_text(lines), _read_events(lines)
     for name, package in events.items():
-        packages.setdefault(name, package)
+        packages.setdefault(name, Package()).join(package)
     return [package.counts(name) for name, package in packages.items()]
 
 
 def _read_text(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
     now, test = Package(), ""
-    built, building = dict[str, str](), ""
     for line in lines:
-        if line.startswith("# "):
-            building = line.split(" ")[1]
-        elif building and not now.results and _error(line):
-            built.setdefault(building, line)
-        elif line.startswith("=== RUN "):
-            match = RUN_PATTERN.fullmatch(line)
-            test = match[1] if match else test
-            now.note(test, "")
+        if line.startswith("=== ") and (match := RUN_PATTERN.fullmatch(line)):
+            test = match[2]
+            if match[1] == "RUN":
+                now.note(test, "")
         elif "--- " in line and (match := RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
             test = _note_result(now, match) or test
         elif "\t" in line and (match := PACKAGE_PATTERN.fullmatch(line)):
@@ -96,10 +99,23 @@ def _read_text(lines: Sequence[str]) -> dict[str, Package]:
         # A test binary that is run by itself ends with PASS or FAIL and names no package.
         end = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
         now.end(end, empty=False)
-        packages.setdefault("", now)
-    for name in built.keys() & packages.keys():
-        packages[name].last_error = built[name]
+        packages[""] = now
+    for name, error in _not_built(lines).items():
+        if name in packages:
+            packages[name].last_error = error
     return packages
+
+
+def _not_built(lines: Sequence[str]) -> dict[str, str]:
+    """Return the first error of each package that the compiler complained about."""
+    errors: dict[str, str] = {}
+    building = ""
+    for line in lines:
+        if line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and building not in errors and _error(line):
+            errors[building] = line
+    return errors
 
 
 def _note_result(package: Package, match: re.Match[str]) -> str:
@@ -107,6 +123,8 @@ def _note_result(package: Package, match: re.Match[str]) -> str:
     if match[1] != "FAIL" and match[2] not in package.results:
         return ""
     package.note(match[2], match[1])
+    if match[1] == "FAIL" and "" in package.errors:
+        package.errors.setdefault(match[2], package.errors.pop(""))
     return match[2]
 
 
@@ -127,11 +145,8 @@ def _error(line: str) -> str:
 
 def _close(package: Package, now: Package, line: str, word: str) -> None:
     """Put what was read since the last package into the one that a line names."""
-    for test, result in now.results.items():
-        package.note(test, result)
-    package.errors |= {test: error for test, error in now.errors.items() if test}
-    package.last_error = package.last_error or now.last_error
-    package.end("FAIL" if word == "FAIL" else "PASS", line.endswith(NOTHING))
+    now.end("FAIL" if word == "FAIL" else "PASS", line.endswith(NOTHING))
+    package.join(now)
 
 
 def _read_events(lines: Sequence[str]) -> dict[str, Package]:

@@ -49,7 +49,12 @@ KINDS = {
 
 def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of pytest."""
-    return [counts for run in _runs(lines) if (counts := _read_run(run)) is not None]
+    runs = list(_runs(lines))
+    found = [counts for run in runs if (counts := _read_run(run)) is not None]
+    if len(found) > 1 and not found[0].failed and not _is_shown(runs[0]):
+        # The program under test may have printed it: no test was seen to be run.
+        del found[0]
+    return found
 
 
 def _runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -63,6 +68,11 @@ def _runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
         complete = complete or percent == "100"
         summed_up = complete and (summed_up or _numbers(line) is not None)
     yield lines[start:]
+
+
+def _is_shown(lines: Sequence[str]) -> bool:
+    """Does a run show its beginning or its progress?"""
+    return any(HEADER in line or _percent(line) for line in lines)
 
 
 def _read_run(lines: Sequence[str]) -> TestCounts | None:

@@ -21,6 +21,7 @@ SEVERAL = "several"
 ESCAPE_PATTERN = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]+[0-~]|[0-Z\\^-~])"
 )
+BLANK_PATTERN = re.compile(r"\n{4,}")
 CONTROL_PATTERN = re.compile(f"[{CONTROLS}]")
 
 
@@ -63,7 +64,7 @@ def lines_of(output: str) -> list[str]:
     What a carriage return would overwrite is a line of its own: nothing can hide behind it.
     """
     plain = ESCAPE_PATTERN.sub("", output).replace("\r\n", "\n").replace("\r", "\n")
-    lines = CONTROL_PATTERN.sub("", plain).split("\n")
+    lines = BLANK_PATTERN.sub("\n\n\n", CONTROL_PATTERN.sub("", plain)).split("\n")
     return [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in lines]
 
 

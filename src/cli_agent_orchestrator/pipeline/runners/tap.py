@@ -154,9 +154,9 @@ def _count(lines: Sequence[str]) -> TestCounts:
     counted = [point for point in document.points if point.counted]
     failed = [(p.name, p.error) for p in counted if not p.ok and not p.skipped]
     top = sum(point.indent == 0 for point in document.points)
-    if document.planned is None:
+    if document.planned is None and document.bail is None:
         failed.append(("the plan is missing", ""))
-    elif top > document.planned:
+    elif document.planned is not None and top > document.planned:
         failed.append(("more tests than planned", ""))
     missing = max((document.planned or 0) - top, 0)
     if missing:
