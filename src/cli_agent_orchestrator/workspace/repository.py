@@ -22,6 +22,8 @@ LONGEST_LOOK = 10.0
 LARGEST_POINTER = 8192
 POINTER = b"gitdir:"
 READ_BY_GIT = ("config", "config.worktree", "packed-refs", "objects/info/alternates")
+KEPT_IN_A_TABLE = "refs/heads/.invalid"
+"""What HEAD says where branches are kept in another way than as files."""
 UNDER_WAY = {
     # in the git directory: what the user has begun there
     "MERGE_HEAD": "a merge",
@@ -81,8 +83,11 @@ def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> 
 def _look(top: Path, git_dir: Path, common_dir: Path, folder: Path) -> Repository:
     git = Git(git_dir, top, seconds=LONGEST_LOOK)
     _refuse_pipes(git_dir / "HEAD", *(common_dir / name for name in READ_BY_GIT))
-    branch = git.ask("symbolic-ref", "-q", "HEAD").text
-    _refuse_pipes(common_dir / branch)
+    head = Folder(git_dir).read("HEAD", LARGEST_POINTER).decode(errors="surrogateescape").strip()
+    branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
+    _refuse_pipes(common_dir / branch.replace("\0", ""))
+    if branch == KEPT_IN_A_TABLE:
+        branch = git.ask("symbolic-ref", "-q", "HEAD").text
     below = folder.relative_to(top)
     return Repository(
         top=top,
