@@ -87,6 +87,7 @@ PURE = [
     "handoff/file_state.py",
     "pipeline/*.py",
     "runs/names.py",
+    "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
     "cli/markdown.py",
