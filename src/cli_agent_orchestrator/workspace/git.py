@@ -76,6 +76,10 @@ class Git:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     author: tuple[str, str] = NOBODY
     """Name and address of whoever commits."""
+    seconds: float = LONGEST_SECONDS
+    """How long a command may take."""
+    with_user_settings: bool = False
+    """Is the user's own configuration read? Only where nothing of it can start a program."""
 
     def run(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> bytes:
         """Return what a command writes; raise `GitFailed` if it does not end well."""
@@ -102,7 +106,9 @@ class Git:
             input_file.seek(0)
             process = self._start(words, input_file, complaints)
             assert process.stdout is not None, "it was asked for"
-            output = _read(process, process.stdout, limit)
+            output, is_late = _read(process, process.stdout, limit, self.seconds)
+            if is_late:
+                raise GitError(f"git {words[0]} was ended: it took over {self.seconds:.0f} seconds")
             complaints.seek(0)
             complaint = complaints.read(LONGEST_COMPLAINT).decode(errors="replace").strip()
         return Answer(process.returncode, output[:limit], complaint, len(output) > limit)
@@ -159,10 +165,10 @@ class Git:
         if self.index is not None:
             settings["GIT_INDEX_FILE"] = str(self.index)
         kept = {key: self.environ[key] for key in KEPT_VARIABLES if key in self.environ}
+        if not self.with_user_settings:
+            settings |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         return kept | settings | {
             "LC_ALL": "C",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",
@@ -173,10 +179,21 @@ class Git:
         }  # fmt: skip
 
 
-def _read(process: subprocess.Popen[bytes], stream: IO[bytes], limit: int) -> bytes:
-    """Return what a process writes, one byte above the limit at most, and wait for its end."""
+def _read(
+    process: subprocess.Popen[bytes], stream: IO[bytes], limit: int, seconds: float
+) -> tuple[bytes, bool]:
+    """Wait for the end of a process; return what it writes, and whether it took too long.
+
+    No more than one byte above the limit is taken.
+    """
     output = bytearray()
-    too_late = threading.Timer(LONGEST_SECONDS, _kill, [process])
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill(process)
+
+    too_late = threading.Timer(seconds, end)
     too_late.daemon = True
     too_late.start()
     try:
@@ -189,7 +206,7 @@ def _read(process: subprocess.Popen[bytes], stream: IO[bytes], limit: int) -> by
         stream.close()
         process.wait()
         too_late.cancel()
-    return bytes(output[: limit + 1])
+    return bytes(output[: limit + 1]), late.is_set()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

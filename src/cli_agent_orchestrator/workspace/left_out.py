@@ -1,0 +1,85 @@
+"""What of a work folder cannot be kept in a snapshot, and why."""
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LARGEST_FILE = 50 * 1024 * 1024
+TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
+OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
+NO_COMMIT = "a repository without a commit that can be read"
+UNREADABLE = "it cannot be read"
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that is not in a snapshot."""
+
+    path: str
+    reason: str
+
+
+@dataclass
+class Sorted:
+    """What git says may have changed, by what can be done with it."""
+
+    to_store: list[str] = field(default_factory=list)
+    """To be read by git; one that is gone is removed from the snapshot."""
+    to_forget: list[str] = field(default_factory=list)
+    """No longer a file of the work folder, whatever can be seen under its name."""
+    repositories: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
+    """Look at paths that may have changed, each with whether the last snapshot may have it."""
+    found = Sorted()
+    links = _Links(top)
+    for path, is_known in changed:
+        if links.is_beyond(path):
+            found.to_forget.append(path)
+            continue
+        try:
+            status = os.lstat(os.path.join(top, path))  # noqa: PTH118 - for 50,000 files
+        except (FileNotFoundError, NotADirectoryError):
+            found.to_store.append(path)
+            continue
+        except OSError:
+            found.left_out.append(LeftOut(path, UNREADABLE))
+            continue
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFDIR and path.endswith("/"):
+            found.repositories.append(path.rstrip("/"))
+        elif kind == stat.S_IFREG and status.st_size > LARGEST_FILE:
+            found.left_out.append(LeftOut(path, TOO_LARGE))
+        elif kind == stat.S_IFREG and not os.access(top / path, os.R_OK):
+            found.left_out.append(LeftOut(path, UNREADABLE))
+        elif kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+            found.to_store.append(path)
+        else:
+            found.left_out.append(LeftOut(path, KINDS.get(kind, "a device")))
+            if is_known:
+                found.to_forget.append(path)
+    return found
+
+
+class _Links:
+    """Knows which folders are links: what can be seen through one is not of the work folder."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._known: dict[str, bool] = {"": False}
+
+    def is_beyond(self, path: str) -> bool:
+        """Is there a link on the way to a path?"""
+        return self._is_link(path.rstrip("/").rpartition("/")[0])
+
+    def _is_link(self, folder: str) -> bool:
+        known = self._known.get(folder)
+        if known is None:
+            known = self.is_beyond(folder) or (self._top / folder).is_symlink()
+            self._known[folder] = known
+        return known

@@ -1,0 +1,76 @@
+"""Real repositories for tests, made by plain git, and a look at all that must stay as it is."""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from cli_agent_orchestrator.workspace.repository import find_repository
+from cli_agent_orchestrator.workspace.snapshots import Snapshot, Snapshots
+
+USER = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_AUTHOR_NAME": "user",
+    "GIT_AUTHOR_EMAIL": "user@example.org",
+    "GIT_COMMITTER_NAME": "user",
+    "GIT_COMMITTER_EMAIL": "user@example.org",
+}
+
+
+def git(folder: Path, *words: str, check: bool = True) -> str:
+    """Run git as a user does, with all that the repository's configuration says."""
+    answer = subprocess.run(
+        ["git", "-c", "protocol.file.allow=always", *words],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": os.devnull, **USER},
+        check=check,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    return answer.stdout.decode(errors="surrogateescape").removesuffix("\n")
+
+
+def make_repository(folder: Path, files: dict[str, str], *options: str) -> Path:
+    """Make a repository with one commit of these files."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q", "-b", "main", *options)
+    write(folder, files)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "one")
+    return folder
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Return everything below a folder, for example a `.git`: modes, links, content."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = f"link {path.readlink()}"
+        elif path.is_file():
+            found[name] = f"{status.st_mode:o} {hashlib.sha1(path.read_bytes()).hexdigest()}"
+        else:
+            found[name] = f"{status.st_mode:o}"
+    return found
+
+
+def snapshots_of(folder: Path) -> Snapshots:
+    """Return the snapshots of a folder; their store lies beside it, or beside its repository."""
+    repository = find_repository(folder)
+    top = folder if repository is None else repository.top
+    return Snapshots(top.parent / f"{top.name}-store", folder, repository)
+
+
+def content(snapshots: Snapshots, snapshot: Snapshot) -> dict[str, str]:
+    """Return the paths of a snapshot with their modes."""
+    listed = snapshots._store.git.names("ls-tree", "-r", "-z", snapshot.commit)
+    return {entry.partition("\t")[2]: entry.split(" ")[0] for entry in listed}
