@@ -454,6 +454,11 @@ def replace_by_repository(project: Project, worktree: Worktree) -> None:
     project.git("commit", "-q", "-m", "own", folder=worktree.folder)
 
 
+def link_elsewhere(project: Project, worktree: Worktree) -> None:
+    (worktree.folder / ".git").unlink()
+    (worktree.folder / ".git").symlink_to(project.folder / ".git")
+
+
 def delete_branch(project: Project, worktree: Worktree) -> None:
     project.git("update-ref", "-d", worktree.ref)
 
@@ -463,20 +468,21 @@ HARMS: dict[str, Harm] = {
     "its .git file leads elsewhere": lambda p, w: (w.folder / ".git").write_text(
         f"gitdir: {p.folder}/.git\n"
     ),
-    "its .git file is a link": lambda p, w: (
-        (w.folder / ".git").unlink(),
-        (w.folder / ".git").symlink_to(p.folder / ".git"),
-    ),
+    "its .git file is a link": link_elsewhere,
     "its .git is a repository": replace_by_repository,
-    "git forgot it": lambda p, w: shutil.rmtree(w.entry.path),
-    "it leads back elsewhere": lambda p, w: (w.entry.path / "gitdir").write_text("/etc/.git\n"),
-    "it has another common folder": lambda p, w: (w.entry.path / "commondir").write_text("/etc\n"),
+    "git forgot it": lambda p, w: shutil.rmtree(w.link.entry.path),
+    "it leads back elsewhere": lambda p, w: (w.link.entry.path / "gitdir").write_text(
+        "/etc/.git\n"
+    ),
+    "it has another common folder": lambda p, w: (w.link.entry.path / "commondir").write_text(
+        "/etc\n"
+    ),
     "another branch is there": switch_branch,
     "no branch is there": lambda p, w: p.git("checkout", "-q", "--detach", folder=w.folder),
     "the history is another": rewrite_history,
     "the branch is gone": delete_branch,
     "the branch is another name of main": alias_branch,
-    "it was not finished": lambda p, w: (w.entry.path / "locked").write_text("initializing"),
+    "it was not finished": lambda p, w: (w.link.entry.path / "locked").write_text("initializing"),
 }
 
 
@@ -558,7 +564,7 @@ def test_lost_commits_cannot_be_mended(project: Project, state: Path) -> None:
 
 def test_a_lock_that_an_agent_left_is_no_obstacle(project: Project, state: Path) -> None:
     worktree = made(project, state)
-    (worktree.entry.path / "index.lock").touch()
+    (worktree.link.entry.path / "index.lock").touch()
     write(worktree.folder, {"a.txt": "2\n"})
     assert worktree.commit("one\n", AUTHOR).is_new
 

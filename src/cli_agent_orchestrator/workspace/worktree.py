@@ -12,7 +12,6 @@ The folder belongs where agents cannot write (not below `/tmp`), and so does wha
 """
 
 import os
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,17 +23,15 @@ from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.workspace import inclusion, staging
 from cli_agent_orchestrator.workspace.git import Git
 from cli_agent_orchestrator.workspace.left_out import LeftOut
+from cli_agent_orchestrator.workspace.link import LONGEST_POINTER, Link
 from cli_agent_orchestrator.workspace.repository import Repository
 from cli_agent_orchestrator.workspace.staging import Staged
 
-LONGEST_POINTER = 8192
 SHOWN_NAMES = 5
 OPTIONS = {
     **staging.OPTIONS,
     "i18n.commitEncoding": "UTF-8",
 }
-UNFINISHED = (b"initializing", b"added with --lock")
-"""What locks a work tree until its files are there: git's own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +83,20 @@ class Worktree:
         worktree._store.run(*words, str(worktree.folder), base)
         pointer = Folder(worktree.folder).read(".git", LONGEST_POINTER)
         worktree = replace(worktree, name=Path(os.fsdecode(pointer.strip())).name)
-        worktree._link()
+        worktree.link.write()
         worktree._fill()
         return worktree._with_included()
 
     @property
-    def exists(self) -> bool:
-        """Is there a folder that is no link?"""
-        try:
-            return stat.S_ISDIR(self.folder.lstat().st_mode)
-        except OSError:
-            return False
+    def link(self) -> Link:
+        """How git, folder and branch find each other."""
+        name = self.name or self.folder.name
+        return Link(self.repository.common_dir, name, self.folder, self.branch)
 
     @property
-    def entry(self) -> Folder:
-        """What git keeps about the work tree: its HEAD, its index, where it is."""
-        return Folder(self.repository.common_dir, ("worktrees", self.name or self.folder.name))
+    def exists(self) -> bool:
+        """Is there a folder that is no link?"""
+        return self.link.has_folder
 
     @property
     def ref(self) -> str:
@@ -117,18 +112,7 @@ class Worktree:
 
     def faults(self) -> tuple[str, ...]:
         """Say what of it others have broken."""
-        found = []
-        if not self.exists:
-            found.append(f"its folder {self.folder} is gone")
-        elif _content(Folder(self.folder), ".git") != self._pointer:
-            found.append("its .git file is gone or changed")
-        if any(_content(self.entry, name) != text for name, text in self._links.items()):
-            found.append("what git knows about it is gone or changed")
-        if _content(self.entry, "HEAD") != self._head:
-            found.append(f"the branch {self.branch} is not checked out in it")
-        if self._is_unfinished:
-            found.append("it was not finished when it was made")
-        return (*found, *self._branch_faults())
+        return (*self.link.faults(), *self._branch_faults())
 
     def mend(self) -> tuple[str, ...]:
         """Bring branch, folder and `.git` file back; return what was broken.
@@ -143,9 +127,9 @@ class Worktree:
             raise GitError(f"the commits of {self.branch} are gone from the repository")
         if self._branch_faults():
             self._store.run("update-ref", "--no-deref", "-m", "cao: mend", self.ref, self.tip)
-        is_empty = not self.exists or self._is_unfinished
+        is_empty = not self.exists or self.link.is_unfinished
         try:
-            self._link()
+            self.link.write()
         except OSError as error:
             raise GitError(f"the work tree cannot be mended: {error}") from error
         if is_empty:
@@ -171,7 +155,7 @@ class Worktree:
                 git.run("update-ref", "--no-deref", "-m", "cao: commit", self.ref, commit, parent)
             assert git.index is not None, "it has one of its own"
             # Agents that ask for the status see that all is committed.
-            self.entry.replace("index", git.index.read_bytes(), lasting=False)
+            self.link.entry.replace("index", git.index.read_bytes(), lasting=False)
             by_agents = tuple(git.text("rev-list", f"{self.tip}..{parent}").split())
             remarks = tuple(self._remarks(git, staged, by_agents))
         return Commit(commit, is_new, by_agents, staged.left_out, remarks)
@@ -186,6 +170,26 @@ class Worktree:
                 if not staging.is_ours(one.path, self.repository.prefix, self.folder)
             )
 
+    def checked_out_elsewhere(self) -> str:
+        """Return the folder of another work tree that has the branch checked out, if any."""
+        folder = ""
+        for line in self._store.names("worktree", "list", "--porcelain", "-z"):
+            key, _, value = line.partition(" ")
+            if key == "worktree":
+                folder = value
+            elif key == "branch" and value == self.ref and folder != str(self.folder):
+                return folder
+        return ""
+
+    def remove(self, tip: str) -> None:
+        """Remove the folder, what git knows of it, and the branch if it is still at a commit."""
+        try:
+            self.link.remove()
+        except OSError as error:
+            raise GitError(f"the work tree cannot be removed: {error}") from error
+        if tip:
+            self._store.run("update-ref", "--no-deref", "-d", self.ref, tip)
+
     def _remarks(self, git: Git, staged: Staged, by_agents: tuple[str, ...]) -> Iterator[str]:
         if by_agents:
             yield f"{len(by_agents)} commits in {self.branch} were made by an agent; they stay"
@@ -193,9 +197,9 @@ class Worktree:
             log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff")
             names = set(git.names(*log, f"{self.tip}..{by_agents[0]}"))
             if leaked := sorted(names & set(self.included)):
-                yield f"an agent committed files that are yours alone: {_some(leaked)}"
+                yield f"an agent committed files that are yours alone: {first_of(leaked)}"
         for name, files in staging.filters(git, staged.changed).items():
-            yield f"stored as they are, not through the filter {name}: {_some(files)}"
+            yield f"stored as they are, not through the filter {name}: {first_of(files)}"
 
     def _with_included(self) -> "tuple[Worktree, tuple[str, ...]]":
         remarks = list(self._special())
@@ -215,9 +219,9 @@ class Worktree:
         entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
         submodules = [name for mode, _, name in entries if mode.startswith("160000")]
         if submodules:
-            yield f"submodules are empty here: {_some(submodules)}"
+            yield f"submodules are empty here: {first_of(submodules)}"
         for name, files in staging.filters(git, [name for _, _, name in entries]).items():
-            yield f"here as they are stored, not through the filter {name}: {_some(files)}"
+            yield f"here as they are stored, not through the filter {name}: {first_of(files)}"
 
     def _branch_faults(self) -> tuple[str, ...]:
         if self._store.ask("symbolic-ref", "-q", self.ref).code == 0:
@@ -229,45 +233,13 @@ class Worktree:
             return (f"the history of {self.branch} was rewritten; what it was is {now}",)
         return ()
 
-    def _link(self) -> None:
-        """Write the files by which git finds folder and branch."""
-        if os.path.lexists(self.folder) and not self.exists:
-            self.folder.unlink()
-        folder = Folder(self.folder)
-        folder.make()
-        if _content(folder, ".git") is None and os.path.lexists(self.folder / ".git"):
-            beside = Folder(self.folder.parent)
-            folder.move(".git", beside, beside.free_name(f"{self.folder.name}.git"))
-        folder.replace(".git", self._pointer)
-        for name, text in {**self._links, "HEAD": self._head}.items():
-            self.entry.replace(name, text)
-        for name in ("index.lock", "HEAD.lock"):
-            self.entry.remove(name)
-
     def _fill(self) -> None:
         """Bring the files of the branch into the folder; none that is there is written over."""
         git = self._checked_out
         git.run("read-tree", self.ref)
         missing = git.run("ls-files", "-z", "--deleted")
         git.run("checkout-index", "-z", "--stdin", "--index", given=missing)
-        if self._is_unfinished:
-            self.entry.remove("locked")
-
-    @property
-    def _is_unfinished(self) -> bool:
-        return (_content(self.entry, "locked") or b"").strip() in UNFINISHED
-
-    @property
-    def _pointer(self) -> bytes:
-        return b"gitdir: " + os.fsencode(self.entry.path) + b"\n"
-
-    @property
-    def _links(self) -> Mapping[str, bytes]:
-        return {"gitdir": os.fsencode(self.folder / ".git") + b"\n", "commondir": b"../..\n"}
-
-    @property
-    def _head(self) -> bytes:
-        return f"ref: {self.ref}\n".encode()
+        self.link.finish()
 
     @property
     def _store(self) -> Git:
@@ -282,7 +254,9 @@ class Worktree:
     @property
     def _checked_out(self) -> Git:
         """Git as it is in the folder, with the index that agents see."""
-        return Git(self.entry.path, self.folder, options=OPTIONS, environ=self.environ).defused()
+        return Git(
+            self.link.entry.path, self.folder, options=OPTIONS, environ=self.environ
+        ).defused()
 
     @contextmanager
     def _own_index(self, author: tuple[str, str] | None = None) -> Iterator[Git]:
@@ -296,15 +270,7 @@ class Worktree:
             yield git if author is None else replace(git, author=author)
 
 
-def _content(folder: Folder, name: str) -> bytes | None:
-    """Return what is in a small file, or None if there is none to read."""
-    try:
-        return folder.read(name, LONGEST_POINTER)
-    except OSError:
-        return None
-
-
-def _some(names: list[str]) -> str:
+def first_of(names: list[str]) -> str:
     """Return the first names of many."""
     shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES
