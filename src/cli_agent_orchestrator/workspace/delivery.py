@@ -25,11 +25,8 @@ from cli_agent_orchestrator.workspace.worktree import Worktree, first_of
 
 CAN_CHECK_MERGES = (2, 38)
 MISSING = "000000"
-MOVE = (
-    "merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-verify-signatures",
-    "--no-stat", "-q",
-)  # fmt: skip
-"""The one command that changes a checkout."""
+# error: Entry 'touched.txt' not uptodate. Cannot merge.
+REFUSED_PATTERN = r"'(.+)' (?:not uptodate|would be overwritten)"
 
 
 class Kind(StrEnum):
@@ -152,9 +149,7 @@ def _refused(reason: str) -> Delivery:
 
 
 def _git(repository: Repository, terms: Terms) -> Git:
-    # Options that a repository gives to its own merges could name another program.
-    options = {f"branch.{repository.branch}.mergeOptions": "--no-stat"}
-    options["i18n.commitEncoding"] = "UTF-8"
+    options = {"i18n.commitEncoding": "UTF-8"}
     git = Git(repository.git_dir, repository.top, None, options, terms.environ, terms.author)
     return git.defused()
 
@@ -203,17 +198,35 @@ def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
     touched = _touched(git, head, commit)
     in_the_way = tuple(sorted(_in_the_way(git, touched)))
     if not in_the_way:
-        answer = git.ask(*MOVE, commit)
-        if answer.code == 0:
+        complaint = _fast_forward(git, head, commit)
+        if not complaint:
             return Delivery(kind, commit, remarks=tuple(_remarks(git, touched)))
-        in_the_way = tuple(re.findall(r"^\t(.+)$", answer.complaint, re.MULTILINE))
+        in_the_way = tuple(re.findall(REFUSED_PATTERN, complaint))
         if not in_the_way:
-            return _refused(f"git refused: {answer.complaint}")
+            return _refused(f"git refused: {complaint}")
     return Delivery(
         Kind.REFUSED,
         in_the_way=in_the_way,
         reason="files of yours would be written over; commit them or move them away",
     )
+
+
+def _fast_forward(git: Git, head: str, commit: str) -> str:
+    """Do what `git merge --ff-only` does, all of it or nothing; return git's complaint, if any.
+
+    Git's own command goes by more settings, and notes its try even where it refuses.
+    """
+    # Says by its code that there are changes, which is no secret by now.
+    git.ask("update-index", "-q", "--refresh")
+    answer = git.ask("read-tree", "-m", "-u", head, commit)
+    if answer.code:
+        return answer.complaint
+    moved = git.ask("update-ref", "-m", "cao: bring the work of a run", "HEAD", commit, head)
+    if moved.code:
+        git.run("read-tree", "-m", "-u", commit, head)
+        return moved.complaint
+    git.ask("update-ref", "--no-deref", "ORIG_HEAD", head)
+    return ""
 
 
 def _touched(git: Git, old: str, new: str) -> list[Touched]:
