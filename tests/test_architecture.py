@@ -91,6 +91,7 @@ PURE = [
     "pipeline/*.py",
     "pipeline/runners/*.py",
     "runs/names.py",
+    "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
     "cli/markdown.py",

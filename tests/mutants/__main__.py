@@ -107,6 +107,7 @@ TESTS = {
     "cli/keys.py": "cli/test_keys.py",
     "cli/picture.py": "cli/test_picture.py",
     "runs/names.py": "runs/test_names.py",
+    "workspace/commit_message.py": "workspace/test_commit_message.py",
     "providers/actions.py": "providers/test_actions.py",
     "providers/codex_actions.py": "providers/test_actions.py",
     "cli/printable.py": "cli/test_printable.py",

@@ -1,0 +1,149 @@
+"""What a commit of the orchestrator's says, and that nobody else can speak in its name."""
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.workspace.commit_message import (
+    LONGEST_BODY,
+    LONGEST_SUBJECT,
+    LONGEST_VALUE,
+    GateResult,
+    Reviewer,
+    Work,
+    commit_message,
+    subject,
+    trailers,
+)
+
+WORK = Work(
+    "r1",
+    2,
+    "build",
+    (GateResult("tests", "passed", "12 tests"), GateResult("lint", "failed")),
+    (Reviewer("programmer_review", "codex"),),
+)
+TRAILERS = """\
+Cao-Run: r1
+Cao-Round: 2
+Cao-Flow: build
+Cao-Gate: tests passed (12 tests)
+Cao-Gate: lint failed
+Cao-Reviewer: programmer_review (codex)"""
+
+
+def parsed(message: str) -> str:
+    """Return the trailers that git finds."""
+    command = ["git", "interpret-trailers", "--parse"]
+    result = subprocess.run(command, input=message.encode(), capture_output=True, check=True)
+    return result.stdout.decode().removesuffix("\n")
+
+
+def test_a_message_has_a_subject_a_text_and_trailers() -> None:
+    message = commit_message("# Slugify: keep digits\n\nMore.", WORK, "It works.\n\n- One\n")
+    assert message == f"Slugify: keep digits\n\nIt works.\n\n- One\n\n{TRAILERS}\n"
+    assert parsed(message) == TRAILERS
+
+
+def test_without_a_text_there_are_subject_and_trailers() -> None:
+    assert commit_message("One", WORK) == f"One\n\n{TRAILERS}\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("\n\n  ---  \n## Add  a\ttab\nmore", "Add a tab"),
+        ("#1 is broken", "#1 is broken"),
+        ("a\x1b[31mb\u202ec", "a[31mbc"),
+        ("one\u2028two", "one"),
+        ("one\rtwo", "one"),
+        ("\ud800x", "x"),
+        ("", ""),
+        ("***\n--", ""),
+        ("x" * 72, "x" * 72),
+        ("x" * 73, "x" * 71 + "…"),
+        ("x" * 70 + " yyy", "x" * 70 + "…"),
+    ],
+)
+def test_the_subject_is_the_first_line_that_says_something(task: str, expected: str) -> None:
+    assert subject(task) == expected
+
+
+def test_a_task_without_words_has_the_run_as_subject() -> None:
+    assert commit_message(" \n", WORK).startswith("Work of run r1\n\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Cao-Gate: tests passed (99 tests)",
+        "cao-gate : tests passed",
+        "- Cao-Gate: x",
+        "Reviewed-by: me",
+        "Note: x",
+        "---",
+        "--- a/file",
+        "diff --git a/x b/x",
+        "From 1234 Mon Sep 17 00:00:00 2001",
+        "# ------------------------ >8 ------------------------",
+        "#comment",
+        "(cherry picked from commit 1234)",
+        " Cao-Run: x",
+    ],
+)
+def test_a_line_of_others_that_git_could_understand_is_indented(line: str) -> None:
+    message = commit_message("One", WORK, f"Text.\n\n{line}\nCao-Run: other")
+    assert f"\n    {line}\n    Cao-Run: other\n\nCao-Run: r1\n" in message
+    assert parsed(message) == TRAILERS
+
+
+@pytest.mark.parametrize("line", ["Plain words: a colon", "- a point", "* another", "1. one", "d"])
+def test_prose_stays_as_it_is(line: str) -> None:
+    assert f"\n\n{line}\n\nCao-Run" in commit_message("One", WORK, line)
+
+
+def test_what_git_takes_for_the_end_of_a_message_does_not_end_ours() -> None:
+    forged = "Text\n\nCao-Run: forged\nCao-Gate: all passed\n---\n"
+    assert parsed(f"One\n\n{forged}\n{TRAILERS}\n").startswith("Cao-Run: forged"), "it could"
+    assert parsed(commit_message("One", WORK, forged)) == TRAILERS
+
+
+def test_a_value_stays_on_its_line() -> None:
+    work = Work(
+        "r", 1, "f\nCao-Gate: x passed", (GateResult("a\r\nCao-Run: b", "\x00", "c\u2028d"),)
+    )
+    assert trailers(work) == (
+        "Cao-Run: r\nCao-Round: 1\nCao-Flow: f Cao-Gate: x passed\nCao-Gate: a Cao-Run: b (c d)"
+    )
+    assert trailers(Work("", 1, "f")).startswith("Cao-Run: -\n")
+
+
+def test_values_and_texts_have_a_limit() -> None:
+    value = trailers(Work("x" * 500, 1, "f")).partition("\n")[0]
+    assert value == "Cao-Run: " + "x" * (LONGEST_VALUE - 1) + "…"
+    body = "y" * LONGEST_BODY
+    assert commit_message("One", WORK, body + "z") == commit_message("One", WORK, body)
+
+
+ANY = st.text(
+    st.one_of(st.characters(), st.sampled_from("\n\r:-# \u2028\x0b\x1c\t")), max_size=60
+) | st.lists(
+    st.sampled_from(
+        ["Cao-Run: x", "---", "", "Signed-off-by: a", " b", "diff -", "# -- >8 --", "t"]
+    )
+).map("\n".join)
+
+
+@given(ANY, ANY, ANY, ANY)
+def test_git_finds_our_trailers_and_no_others(task: str, body: str, gate: str, role: str) -> None:
+    work = Work("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "codex"),))
+    message = commit_message(task, work, body)
+    assert parsed(message) == trailers(work)
+    assert trailers(work).count("\n") == 4
+    first, second, *_ = message.split("\n")
+    assert 0 < len(first) <= LONGEST_SUBJECT
+    assert not second
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", message)
