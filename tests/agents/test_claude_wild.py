@@ -252,6 +252,8 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
     ground: Ground,
 ) -> None:
     async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
         await driven.keys("!")
         await driven.shows("! for ")
         with pytest.raises(InputRefused, match="unsent text"):
@@ -259,7 +261,7 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
         await driven.keys("BSpace")
         await driven.sees(lambda screen: "! for " not in screen)
         await driven.send("hello")
-        await complete(driven, 1)
+        await complete(driven, 2)
 
 
 async def test_a_narrow_window_shows_enough(ground: Ground) -> None:
