@@ -95,6 +95,24 @@ async def test_a_shell_in_the_background_is_work(ground: Ground) -> None:
         assert COMPLETED not in driven.told_between(0, opened)
 
 
+@pytest.mark.parametrize("typed", ["a draft", "!ls", "?", "/mo"])
+async def test_a_shell_in_the_background_is_work_whatever_a_person_types_meanwhile(
+    ground: Ground, typed: str
+) -> None:
+    gate = ground.folder / "gate"
+    async with ground.agent(permissions="ask") as driven:
+        await driven.send(background_shell(gate))
+        await driven.finished(1)
+        await driven.shows("1 shell")
+        await driven.keys(*typed)
+        await stays(driven, PROCESSING)
+        await driven.keys("C-u", "BSpace")
+        opened = time.monotonic()
+        gate.touch()
+        await driven.reached(COMPLETED, after=opened)
+        assert COMPLETED not in driven.told_between(0, opened)
+
+
 async def test_a_sub_agent_in_the_background_is_work(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.send(BACKGROUND_HELPER)
@@ -234,6 +252,8 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
     ground: Ground,
 ) -> None:
     async with ground.agent() as driven:
+        await driven.send("[[answer:before]]")
+        await complete(driven, 1)
         await driven.keys("!")
         await driven.shows("! for ")
         with pytest.raises(InputRefused, match="unsent text"):
@@ -241,7 +261,7 @@ async def test_what_a_person_left_in_the_shell_of_the_agent_is_not_typed_over(
         await driven.keys("BSpace")
         await driven.sees(lambda screen: "! for " not in screen)
         await driven.send("hello")
-        await complete(driven, 1)
+        await complete(driven, 2)
 
 
 async def test_a_narrow_window_shows_enough(ground: Ground) -> None:

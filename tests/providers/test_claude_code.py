@@ -263,6 +263,24 @@ def test_what_only_speaks_of_agents_below_the_input_box_is_no_work(footer: str) 
     assert claude_code.detect_status(ANSWERED + footer) is TerminalStatus.COMPLETED
 
 
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "  ! for bash mode                                                    ● high · /effort",
+        "  ! for shell modedouble tap esc to     ctrl + shift + _\n  / for commands  clear input",
+        "/model               Set the AI model for Claude Code (…\n/mobile              Show QR",
+        "  ❯ /model                      Set the AI model for Claude Code (currently Opus 5.5)",
+        '  No commands match "/zzzz"',
+        "    + file1.txt\n    + file7.txt",
+        "  ❯ + file1.txt\n    + file7.txt",
+    ],
+)
+def test_what_a_person_has_opened_below_the_input_box_may_hide_work(footer: str) -> None:
+    assert claude_code.detect_status(ANSWERED + footer) is TerminalStatus.UNKNOWN
+    spins = ANSWERED.replace("─", "✽ Gusting… (3s)\n\n─", 1)
+    assert claude_code.detect_status(spins + footer) is TerminalStatus.PROCESSING
+
+
 @pytest.mark.parametrize("row", ["  esc to interrupt", "  2 shells"])
 def test_a_draft_that_speaks_of_work_is_no_work(row: str) -> None:
     assert detect_status(answer([]) + "\n" + box(f"stop\n{row}")) is COMPLETED

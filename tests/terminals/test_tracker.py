@@ -374,6 +374,19 @@ def test_an_end_waits_for_the_report_of_what_was_put_in_the_background(told: boo
     assert judge(again, 11).status is PROCESSING
 
 
+def test_a_screen_that_matches_nothing_takes_back_nothing_that_ran_in_the_background() -> None:
+    in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
+    used = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = stopped(with_screen(used, PROCESSING, 9), 10)
+    hidden = with_screen(track, UNKNOWN, 20)
+    assert judge(hidden, 100).status is PROCESSING
+    assert judge(with_screen(hidden, COMPLETED, 101), 101).status is COMPLETED
+    seen_over = with_screen(with_screen(track, COMPLETED, 15), UNKNOWN, 20)
+    assert judge(seen_over, 100).status is COMPLETED
+    nothing_left = with_screen(stopped(track, 11, background=False), UNKNOWN, 20)
+    assert judge(nothing_left, 100).status is COMPLETED
+
+
 def test_what_works_in_the_background_is_work() -> None:
     left = AgentSignal(SignalKind.BACKGROUND, "Stop; in the background: shell", revocable=True)
     track = with_screen(Track(), COMPLETED, 9)

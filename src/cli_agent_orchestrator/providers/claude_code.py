@@ -66,6 +66,10 @@ BACKGROUND_FOOTER_PATTERN = (
     r"^  (?:\S.* · )?\d+ (?:(?:background|local|remote) )?"
     r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·| {2}|$)"
 )
+# What a person has opened:   ! for shell mode      ❯ /model     Set the AI model      ❯ + file1.txt
+COVERED_FOOTER_PATTERN = (
+    r"^  ! for (?:bash|shell) mode|^(?:  ❯ |    )?(?:/[\w:-]+ {2,}|\+ )\S|^  No commands match \""
+)
 # ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
 DRAFT_PATTERN = r"^(?:│\xa0)?(?:[❯>]\xa0 *[^ │]|[!#]\xa0)"
 # ◐ Claude Code        ⠂ Fix the tests
@@ -100,7 +104,7 @@ def read_marks(text: str) -> Marks:
     turn = [cell for cell in last_turn(cells) if cell.kind is not Kind.DONE]
     return Marks(
         asks=has_question(lines, cells),
-        ready=box is not None,
+        ready=box is not None and not is_covered(footer),
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
         working=is_busy(footer) or is_working(cells),
         interrupted=is_interrupted(turn),
@@ -128,6 +132,11 @@ def is_busy(footer: Sequence[str]) -> bool:
     """Does it say below the input box that a turn can be stopped, or that something runs on?"""
     text = "\n".join(footer)
     return bool(find(BUSY_FOOTER_PATTERN, text) or find(BACKGROUND_FOOTER_PATTERN, text))
+
+
+def is_covered(footer: Sequence[str]) -> bool:
+    """Does a help or a list stand below the input box, where it would be told what runs on?"""
+    return bool(find(COVERED_FOOTER_PATTERN, "\n".join(footer)))
 
 
 def is_working(cells: Sequence[Cell]) -> bool:

@@ -15,7 +15,7 @@ class Marks:
     asks: bool
     """A dialog stands in the place of the input box."""
     ready: bool
-    """The input box is there."""
+    """The input box is there, and nothing hides what is told beside it."""
     working: bool
     failed: bool
     replied: bool

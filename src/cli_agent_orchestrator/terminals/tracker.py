@@ -26,7 +26,8 @@ The rules, in this order:
    keeps a session record, and the screen may have missed its start: such an end is work until that
    record is found and tells, at most `SEARCH_SECONDS`.
 5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
-   `FRAME_SECONDS` on: before that it may be half of the next one.
+   `FRAME_SECONDS` on: before that it may be half of the next one. It never takes back that
+   something was seen to work in the background: a person may have opened what hides it.
 
 Judging changes nothing: the same track at the same time gives the same verdict.
 """
@@ -391,9 +392,20 @@ def judge(track: Track, now: float) -> Verdict:
     elif track.open_end and now < signal.at + RECORD_LAG:
         reason = f"{_says(signal)}; how it ended is not known yet"
         return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
-    if track.screen is None or track.screen.status is None:
+    screen = _telling_screen(track)
+    if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
-    return _weigh(track, signal, track.screen, now)
+    return _weigh(track, signal, screen, now)
+
+
+def _telling_screen(track: Track) -> Evidence | None:
+    """Return the screen that counts beside a signal: the last one that told of work, if it hides.
+
+    Only where something may work in the background, of which no signal would tell.
+    """
+    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
+    worked = track.shown is not None and track.shown.status is _PROCESSING
+    return track.shown if hidden and worked and track.background else track.screen
 
 
 def _how_it_ended(track: Track) -> Evidence | None:
