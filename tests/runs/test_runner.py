@@ -53,6 +53,7 @@ from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.runner import StoppedByPerson
 from cli_agent_orchestrator.runs.state_file import StateFile
+from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 
@@ -62,6 +63,7 @@ NINE_TURNS = [
     "tester",
 ]
 FIVE_TURNS = list(ROLES)
+NOON = FakeClock().now()
 SHORT = LoopRules(review=ReviewRules(min_cycles=1))
 
 
@@ -830,6 +832,22 @@ class TestAsks:
         journal = Journal(rig.files(final).kept).read()
         assert journal[1].outcome == "skipped by a person; it counts as approved"
         assert rig.saved().progress.heard == 10
+
+    def test_what_is_asked_between_two_looks_is_heeded_at_once(self, rig: Rig) -> None:
+        state = rig.begin()
+        reviewer = state.terminal_of("analyst_review")
+
+        def answer(one: Asked) -> str | None:
+            return None if one.role == "analyst_review" else agree(one)
+
+        rig.server.answer = answer
+        rig.server.statuses[reviewer] = TerminalStatus.PROCESSING
+        rig.mailbox.at(100.25, lambda: runner.hear(asked(Skip(), 10)))
+        rig.mailbox.at(100.5, lambda: runner.hear(asked(Stop(), 20)))
+        with rig.runner(state) as runner, pytest.raises(StoppedByPerson):
+            runner.run(state)
+        heeded = [event for event in rig.events if isinstance(event, ReviewSkipped | StopAsked)]
+        assert [event.at - NOON for event in heeded] == [100.25, 100.5]
 
     def test_without_a_review_that_is_said(self, rig: Rig) -> None:
         state = rig.begin()
