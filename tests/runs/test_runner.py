@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -24,6 +25,7 @@ from cli_agent_orchestrator.events import (
     CheckEnded,
     EventKind,
     HandoffEvent,
+    PauseAsked,
     Paused,
     ReviewSkipped,
     RunEvent,
@@ -716,6 +718,29 @@ class TestGates:
         (solo.folder / "go").touch()
         assert solo.run(solo.saved()).final_status is FinalStatus.PASS
         assert len(solo.server.asked) == 1
+
+    def test_what_people_ask_for_does_not_wait_for_the_command(self, solo: Rig) -> None:
+        solo.gate = "echo begun > begun; sleep 600"
+        os.mkfifo(solo.folder / "begun")
+        state = solo.begin()
+        told: SimpleQueue[RunEvent] = SimpleQueue()
+
+        def ask() -> None:
+            (solo.folder / "begun").read_text(encoding="utf-8")
+            # Often, since the first may well come before the wait begins.
+            for number, wish in enumerate([Pause(), Unpause()] * 10):
+                runner.hear(asked(wish, number))
+                while not isinstance(told.get(), PauseAsked | Unpaused):
+                    pass
+            runner.hear(asked(Stop(), 20))
+
+        asker = threading.Thread(target=ask)
+        with solo.runner(state, told.put) as runner:
+            asker.start()
+            with pytest.raises(StoppedByPerson):
+                runner.run(state)
+        asker.join()
+        assert solo.saved().progress.sequence == 1, "the command has not ended"
 
     def test_without_a_command_the_run_stops_and_can_be_resumed(self, solo: Rig) -> None:
         state = solo.begin()
