@@ -40,7 +40,8 @@ TESTS = {
     "pipeline/asks.py": "pipeline/test_asks.py",
     "pipeline/condense.py": "pipeline/test_condense.py",
     "pipeline/machine.py": (
-        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
+        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py "
+        "pipeline/test_gigantic_replies.py"
     ),
     "pipeline/prompts.py": (
         "pipeline/test_prompts.py pipeline/test_golden_prompts.py pipeline/test_steering.py"
