@@ -95,6 +95,16 @@ def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) 
     assert "turns" not in done.output
 
 
+def test_what_a_saved_run_says_cannot_control_the_terminal(rig: Rig) -> None:
+    run_to_the_end(rig)
+    path = rig.folder / STATE_FILE
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**saved, "wd": "/p/\x1b]0;title\x07"}), encoding="utf-8")
+    page = printed(rig.folder).output
+    assert "]0;title" in page
+    assert "\x1b" not in page
+
+
 def test_what_agents_wrote_cannot_control_the_terminal(rig: Rig) -> None:
     rig.server.answer = lambda asked: (
         "RESULT: PASS\nEVIDENCE:\n- \x1b]0;title\x07" if asked.role == "tester" else agree(asked)

@@ -30,7 +30,8 @@ SLOWER = 10
 ALL = "providers/test_registry.py providers/test_screens.py"
 CLAUDE = (
     "providers/test_claude_hooks.py providers/test_claude_code_session.py "
-    f"providers/test_claude_code.py providers/test_claude_screen.py {ALL} -kclaude"
+    "providers/test_claude_code.py providers/test_claude_screen.py providers/test_actions.py "
+    f"{ALL} -kclaude"
 )
 CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
@@ -50,7 +51,8 @@ TESTS = {
     "pipeline/runners/tap.py": COUNTS,
     "pipeline/runners/unittest.py": COUNTS,
     "pipeline/machine.py": (
-        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py"
+        "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py "
+        "pipeline/test_gigantic_replies.py"
     ),
     "pipeline/prompts.py": (
         "pipeline/test_prompts.py pipeline/test_golden_prompts.py pipeline/test_steering.py"

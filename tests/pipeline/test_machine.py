@@ -3,14 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.machine import (
     EMPTY_REPLY,
     NO_RESULT,
@@ -29,8 +27,7 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     RoundsUsedUp,
     SentBack,
 )
-from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator.pipeline.reply import LONGEST_REPLY, Excerpt, Output
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.review import (
     ReviewAnswer,
     ReviewVerdict,
@@ -48,9 +45,7 @@ from cli_agent_orchestrator.pipeline.state import (
     Turn,
 )
 from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
-from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, TASK_TEXT, approval, new_state, review
+from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, approval, new_state, review
 
 RULES = LoopRules()
 SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1))
@@ -389,32 +384,6 @@ def test_a_run_goes_on_from_any_state(
             break
         state, _ = record_reply(state, turn, Output(REPLIES[turn.role][-1]), SHORT)
     assert state.final_status is FinalStatus.PASS
-
-
-@pytest.mark.parametrize("filler", ["x" * 9_000_000, "a line\n" * 200_000, "é" * 900_000])
-def test_of_a_gigantic_reply_its_two_ends_are_kept(filler: str) -> None:
-    state = reply(new_state(), f"the beginning\n{filler}\nthe end")
-    kept = state.outputs["analyst"].text
-    assert len(kept.encode()) < LONGEST_REPLY + 200
-    assert kept.startswith("the beginning\n")
-    assert kept.endswith("\nthe end")
-    assert " bytes were left out here; the whole reply is in /archive/001.md)\n" in kept
-
-
-def test_the_verdict_of_a_gigantic_reply_is_that_of_the_whole() -> None:
-    filler = "x\n" * LONGEST_REPLY
-    state = reply(at_tester(), f"{filler}```\n{filler}RESULT: PASS")
-    assert state.final_status is FinalStatus.RUNNING
-
-
-def test_a_run_of_gigantic_replies_can_be_sent_saved_and_read_again() -> None:
-    state = new_state()
-    briefing = Briefing(parse_task(TASK_TEXT), PurePosixPath("/responses"), Condensation())
-    for _ in range(6):
-        state = reply(state, "\x7fé" * 3_000_000 + f"\n{REVISE}", SHORT)
-        prompt = build_prompt(due(state), state, briefing)
-        assert len(prompt.encode()) < MESSAGE_LIMIT
-    assert len(json.dumps(to_json(state))) < LARGEST_STATE
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,14 @@ class TestSettings:
         assert name in remark
         assert "the run began with" in remark
 
+    def test_a_value_that_could_be_misread_is_quoted(self) -> None:
+        given = {"PROJECT_TEST_CMD": "make test", "POLL_SECONDS": "2.5"}
+        before = {"PROJECT_TEST_CMD": "", "POLL_SECONDS": "1"}
+        assert set(choose_settings(before, given, given).remarks) == {
+            "PROJECT_TEST_CMD is 'make test' now; the run began with ''",
+            "POLL_SECONDS is 2.5 now; the run began with 1",
+        }
+
     def test_one_in_a_settings_file_does_not_win_and_is_said(self) -> None:
         resumed = choose_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
         assert resumed.settings["MAX_ROUNDS"] == "4"

@@ -9,6 +9,7 @@ from cli_agent_orchestrator.providers.claude_screen import (
     conversation,
     find_box,
     is_dialog,
+    is_transcript,
     last_turn,
     split_cells,
 )
@@ -120,6 +121,13 @@ def test_the_hint_right_above_the_box_is_no_part_of_the_conversation() -> None:
 def test_a_transcript_is_a_conversation_up_to_its_last_rule() -> None:
     lines = ["● x", RULE, "● y", RULE, "  Showing detailed transcript · ctrl+o to toggle"]
     assert conversation(lines, None)[-1] == Cell(Kind.ANSWER, ("● y",))
+
+
+def test_a_transcript_is_known_by_one_of_its_last_two_rows() -> None:
+    footer = "  Showing detailed transcript · ctrl+o to toggle"
+    assert is_transcript(["● x", footer])
+    assert is_transcript(["● x", footer, "  100%", ""])
+    assert not is_transcript(["● x", footer, "  y", "  z"])
 
 
 def test_the_last_turn_is_what_stands_below_the_last_message() -> None:

@@ -15,7 +15,7 @@ from cli_agent_orchestrator.providers.codex import (
     detect_status,
     title_status,
 )
-from cli_agent_orchestrator.providers.codex_transcript import split_cells
+from cli_agent_orchestrator.providers.codex_transcript import footer_row, split_cells
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -338,3 +338,17 @@ def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
     codex.last_answer(screen)
     codex.startup_dialog(screen)
     codex.read_signal(screen)
+
+
+@pytest.mark.parametrize(
+    ("lines", "row"),
+    [
+        (["", "› a", "  b"], 3),
+        (["", "› a", "  b", "", "  x"], 4),
+        (["", "› a", "  ? for shortcuts"], 2),
+        (["", "› a", "", "", "  x"], 4),
+        (["", "› a"], 2),
+    ],
+)
+def test_a_footer_stands_below_the_composer_of_codex_or_nowhere(lines: list[str], row: int) -> None:
+    assert footer_row(lines, 1) == row

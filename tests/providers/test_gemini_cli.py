@@ -261,3 +261,21 @@ def test_permissions_become_an_approval_mode(
 def test_the_users_own_approval_mode_counts() -> None:
     launch = gemini_cli.launch(request(Permissions.FULL, "--approval-mode=plan", version=(1,)))
     assert launch.argv == ("/bin/gemini", "--skip-trust", "--approval-mode=plan")
+
+
+@pytest.mark.parametrize(
+    ("heads", "replied"),
+    [
+        ([], False),
+        (["✦ It is done."], True),
+        (["ℹ A notice", "✦ It is done."], True),
+        (["  the rest of an answer"], True),
+        (["ℹ A notice"], False),
+        (["  Gemini CLI v0.61.0", "✦ It is done."], False),
+    ],
+)
+def test_with_the_message_out_of_sight_an_answer_is_a_reply(
+    heads: list[str], replied: bool
+) -> None:
+    turn = [gemini_cli.Cell(head) for head in heads]
+    assert gemini_cli.has_reply(turn, asked=False) is replied

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -24,6 +25,7 @@ from cli_agent_orchestrator.events import (
     CheckEnded,
     EventKind,
     HandoffEvent,
+    PauseAsked,
     Paused,
     ReviewSkipped,
     RunEvent,
@@ -53,6 +55,7 @@ from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.runner import StoppedByPerson
 from cli_agent_orchestrator.runs.state_file import StateFile
+from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 
@@ -62,6 +65,7 @@ NINE_TURNS = [
     "tester",
 ]
 FIVE_TURNS = list(ROLES)
+NOON = FakeClock().now()
 SHORT = LoopRules(review=ReviewRules(min_cycles=1))
 
 
@@ -715,6 +719,29 @@ class TestGates:
         assert solo.run(solo.saved()).final_status is FinalStatus.PASS
         assert len(solo.server.asked) == 1
 
+    def test_what_people_ask_for_does_not_wait_for_the_command(self, solo: Rig) -> None:
+        solo.gate = "echo begun > begun; sleep 600"
+        os.mkfifo(solo.folder / "begun")
+        state = solo.begin()
+        told: SimpleQueue[RunEvent] = SimpleQueue()
+
+        def ask() -> None:
+            (solo.folder / "begun").read_text(encoding="utf-8")
+            # Often, since the first may well come before the wait begins.
+            for number, wish in enumerate([Pause(), Unpause()] * 10):
+                runner.hear(asked(wish, number))
+                while not isinstance(told.get(), PauseAsked | Unpaused):
+                    pass
+            runner.hear(asked(Stop(), 20))
+
+        asker = threading.Thread(target=ask)
+        with solo.runner(state, told.put) as runner:
+            asker.start()
+            with pytest.raises(StoppedByPerson):
+                runner.run(state)
+        asker.join()
+        assert solo.saved().progress.sequence == 1, "the command has not ended"
+
     def test_without_a_command_the_run_stops_and_can_be_resumed(self, solo: Rig) -> None:
         state = solo.begin()
         with pytest.raises(RunError, match="has a gate, gate, and there is no command"):
@@ -833,6 +860,22 @@ class TestAsks:
         journal = Journal(rig.files(final).kept).read()
         assert journal[1].outcome == "skipped by a person; it counts as approved"
         assert rig.saved().progress.heard == 10
+
+    def test_what_is_asked_between_two_looks_is_heeded_at_once(self, rig: Rig) -> None:
+        state = rig.begin()
+        reviewer = state.terminal_of("analyst_review")
+
+        def answer(one: Asked) -> str | None:
+            return None if one.role == "analyst_review" else agree(one)
+
+        rig.server.answer = answer
+        rig.server.statuses[reviewer] = TerminalStatus.PROCESSING
+        rig.mailbox.at(100.25, lambda: runner.hear(asked(Skip(), 10)))
+        rig.mailbox.at(100.5, lambda: runner.hear(asked(Stop(), 20)))
+        with rig.runner(state) as runner, pytest.raises(StoppedByPerson):
+            runner.run(state)
+        heeded = [event for event in rig.events if isinstance(event, ReviewSkipped | StopAsked)]
+        assert [event.at - NOON for event in heeded] == [100.25, 100.5]
 
     def test_without_a_review_that_is_said(self, rig: Rig) -> None:
         state = rig.begin()

@@ -139,4 +139,4 @@ def choose_settings(
 
 
 def _shown(text: str) -> str:
-    return repr(text) if not text or not text.replace(".", "").isalnum() else text
+    return text if text.replace(".", "").isalnum() else repr(text)

@@ -206,11 +206,6 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
     return cells
 
 
-def is_of_gemini(cell: Cell) -> bool:
-    """Does only Gemini CLI draw a cell like this?"""
-    return cell.is_like(BANNER_PATTERN) or cell.is_like(ANSWER_PATTERN)
-
-
 def last_turn(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells below the last message of the user; all of them if there is none."""
     asked = [row for row, cell in enumerate(cells) if cell.is_like(MESSAGE_PATTERN)]
@@ -231,7 +226,8 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
         return any(cell.is_like(REPLY_PATTERN) for cell in turn)
     if any(cell.is_like(BANNER_PATTERN) for cell in turn):
         return False
-    return bool(turn) and (turn[0].is_like(r"^  ") or any(map(is_of_gemini, turn)))
+    begins_within = bool(turn) and turn[0].is_like(r"^  ")
+    return begins_within or any(cell.is_like(ANSWER_PATTERN) for cell in turn)
 
 
 def startup_dialog(screen: str) -> Dialog | None:
