@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SEED   ?= $(shell date +%s)
 SAMPLE ?= 12
+# More than there are cores: most of the time a test waits for the programs it has started.
+WORKERS := -n 6 --dist worksteal
 
 # What pytest makes of a test file is kept: to make it anew takes each worker ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +20,7 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without 
 	@$(BIN)/cao demo
 
 test: $(READY) tmux ## Run all tests
-	$(BIN)/python -m pytest -m "not agents" -n 4 --dist loadgroup
+	$(BIN)/python -m pytest -m "not agents" $(WORKERS)
 
 # Only what is named on the command line: inside of tmux there is a TMUX in the environment, too.
 ifeq ($(origin TMUX),command line)
@@ -30,10 +32,10 @@ endif
 
 test-tmux: $(READY) tmux ## Run the tests that use tmux with TMUX=/path/to/tmux, or a second version
 	@sh scripts/with-tmux.sh "$(OTHER_TMUX)" \
-		$(BIN)/python -m pytest -m "tmux and not agents" -n 4 --dist loadgroup
+		$(BIN)/python -m pytest -m "tmux and not agents" $(WORKERS)
 
 test-python: ## Run the tests that need no tmux with PYTHON=python3.14, or the newest that is there
-	@sh scripts/with-python.sh "$(OTHER_PYTHON)" -m pytest -m "not tmux and not agents" -n 4 --dist loadgroup
+	@sh scripts/with-python.sh "$(OTHER_PYTHON)" -m pytest -m "not tmux and not agents" $(WORKERS)
 
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)

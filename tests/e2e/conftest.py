@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.config import ServerConfig
+from tests.e2e.warm import WarmCao
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
@@ -30,18 +31,23 @@ class Server:
         self.process.wait()
 
 
+def inherited() -> dict[str, str]:
+    """Return what every machine has of the environment."""
+    names = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 @dataclass
 class Machine:
     """A user's machine: a home of its own, nothing inherited but the programs."""
 
     home: Path
+    warm: WarmCao
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.work.mkdir()
-        names = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
-        self.env = {name: os.environ[name] for name in names if name in os.environ}
-        self.env |= {
+        self.env = inherited() | {
             "HOME": str(self.home),
             "CAO_STATE_DIR": str(self.home / "state"),
             "CAO_CONFIG_DIR": str(self.home / "config"),
@@ -62,6 +68,8 @@ class Machine:
         self, *words: str, stdin: str = "", folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
+        if self.warm.fits(self.env):
+            return self.warm.run(words, self.env, folder or self.work, stdin)
         return subprocess.run(
             [*CAO, *words],
             env=self.env,
@@ -115,9 +123,16 @@ class Machine:
         return done.stdout.strip()
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmCao]:
+    warm = WarmCao(inherited())
+    yield warm
+    warm.close()
+
+
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    machine = Machine(tmp_path)
+def machine(tmp_path: Path, warm: WarmCao) -> Iterator[Machine]:
+    machine = Machine(tmp_path, warm)
     yield machine
     socket = Path(machine.tmux("display-message", "-p", "#{socket_path}") or "/nonexistent")
     machine.tmux("kill-server")
