@@ -12,6 +12,7 @@ import click
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator.cli.variables import remarks_on_variables
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.layout import STATE_FILE
@@ -115,6 +116,8 @@ def run(
     Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
     """
+    for remark in remarks_on_variables(os.environ):
+        click.echo(f"cao: {remark}", err=True)
     given = {name: _text(value) for name, value in options.items()}
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
