@@ -46,7 +46,7 @@ def test_the_demo_shows_a_fail_then_a_pass_and_what_changed(visitor: Machine) ->
     done = visitor.cao("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
-        "Round 1, tester: FAIL; round 2 follows",
+        "Round 1, tester: FAIL; round 2 follows “Ten pieces of an article still cost 1000",
         "PASS after 2 rounds",
         "+    if quantity >= DISCOUNT_FROM:",
         "Timeline",
