@@ -99,6 +99,7 @@ PURE = [
     "cli/drawing.py",
     "cli/keys.py",
     "cli/proposals.py",
+    "cli/variables.py",
 ]
 IMPURE_IMPORTS = {
     "os", "time", "subprocess", "random", "logging", "httpx", "asyncio", "socket", "threading",

@@ -37,6 +37,7 @@ from cli_agent_orchestrator.events import (
     Warned,
     from_json,
     from_line,
+    short_line,
     to_json,
     to_line,
 )
@@ -151,3 +152,18 @@ JSON = st.recursive(
 def test_no_line_can_raise(event: RunEvent, odd: dict[str, object]) -> None:
     found = from_line(json.dumps({**to_json(event), **odd}))
     assert found is None or from_json(to_json(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\n b\tc", "a b c"),
+        ("1234567890", "1234567890"),
+        ("12345678901", "12345678 …"),
+        ("1234 67890123", "1234 …"),
+        ("12345678 0123", "12345678 …"),
+        ("123456789 123", "12345678 …"),
+    ],
+)
+def test_a_text_becomes_a_short_line(text: str, line: str) -> None:
+    assert short_line(text, 10) == line

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli.report import report, report_of_record
+from cli_agent_orchestrator.cli.report import find_setbacks, report, report_of_record
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
 from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
 from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.runs.run_record import RunRecord
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
@@ -70,7 +71,7 @@ def test_a_run_in_its_second_round_shows_the_evidence_of_the_first(rig: Rig) -> 
     page = printed(rig.folder, "--state-file", str(rig.state_file.path)).output
     assert page.startswith("# Not finished: round 2, cycle 1, programmer is due\n")
     assert "\n- exit code 1\n" in page
-    assert "- Round 1, tester: FAIL: exit code 1" in page
+    assert "- Round 1, tester, FAIL: exit code 1" in page
     assert "cao run" in page
 
 
@@ -84,7 +85,49 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     page = printed(rig.folder).output
     assert "## Still open after the last cycle (programmer_review, round 1)" in page
     assert "\n- still a | problem\n" in page
-    assert "- Round 1, cycle 1, programmer_review: REVISE: still a \\| problem" in page
+    assert "- Round 1, cycle 1, programmer_review, REVISE: still a \\| problem" in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (
+            "APPROVED does not count: cycle 1 is too early; there are no notes; cycle 2 follows",
+            "APPROVED does not count: cycle 1 is too early; there are no notes",
+        ),
+        (
+            "APPROVED does not count: cycle 3 is too early; all 3 review cycles are used up, x",
+            "APPROVED does not count: cycle 3 is too early",
+        ),
+        ("REVISE; cycle 2 follows", "REVISE: Names are unclear."),
+        (
+            "no REVIEW_RESULT: line, which counts as REVISE; cycle 2 follows",
+            "no REVIEW_RESULT: line, which counts as REVISE: Names are unclear.",
+        ),
+    ],
+)
+def test_why_a_review_did_not_end_its_phase_is_said_once(
+    tmp_path: Path, outcome: str, line: str
+) -> None:
+    (tmp_path / "003-analyst_review.md").write_text(
+        "REVIEW_NOTES:\n- Names are unclear.\n", "utf-8"
+    )
+    turn = TurnRecord(
+        3,
+        "analyst_review",
+        1,
+        1,
+        "codex",
+        0.0,
+        1.0,
+        1.0,
+        outcome,
+        "003-analyst_review.md",
+        "",
+        True,
+    )
+    ((where, why),) = find_setbacks([turn], Folder(tmp_path)).items()
+    assert f"{where}: {why}" == f"Round 1, cycle 1, analyst_review, {line}"
 
 
 def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) -> None:
@@ -140,7 +183,7 @@ def test_the_reason_of_a_setback_is_no_markup(rig: Rig) -> None:
     run_to_the_end(rig)
     page = printed(rig.folder).output
     reasons = page.partition("## Why more was to be done\n\n")[2].partition("\n\n")[0]
-    assert reasons.count("analyst_review: REVISE") == 3
+    assert reasons.count("analyst_review, REVISE") == 3
     allowed = {"bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"}
     assert markup_of(reasons) <= allowed | {"paragraph_open", "paragraph_close", "text_special"}
 

@@ -46,7 +46,7 @@ def test_the_demo_shows_a_fail_then_a_pass_and_what_changed(visitor: Machine) ->
     done = visitor.cao("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
-        "Round 1, tester: FAIL; round 2 follows",
+        "Round 1, tester: FAIL; round 2 follows “Ten pieces of an article still cost 1000",
         "PASS after 2 rounds",
         "+    if quantity >= DISCOUNT_FROM:",
         "Timeline",
@@ -127,6 +127,11 @@ def test_the_demo_tells_a_command_that_reports_on_its_run(visitor: Machine) -> N
 
 def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:
     project = visitor.work / "a new project"
+    agent = visitor.home / "programs" / "codex"
+    agent.parent.mkdir()
+    agent.write_text("#!/bin/sh\necho codex-cli 0.154.0\n", encoding="utf-8")
+    agent.chmod(0o755)
+    visitor.env["PATH"] = f"{agent.parent}:{visitor.env['PATH']}"
     said = visitor.cao("init", project.name)
     (project / "task.md").write_text(TASK, encoding="utf-8")
     visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0", "CAO_STATE_DIR": "/dev/null/none"}

@@ -114,6 +114,7 @@ TESTS = {
     "providers/codex_actions.py": "providers/test_actions.py",
     "cli/printable.py": "cli/test_printable.py",
     "cli/proposals.py": "cli/test_proposals.py",
+    "cli/variables.py": "cli/test_variables.py",
     "cli/remarks.py": "cli/test_remarks.py",
     "cli/dry_run.py": "cli/test_runs.py",
     "cli/markdown.py": "cli/test_markdown.py",

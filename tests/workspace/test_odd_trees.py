@@ -218,7 +218,9 @@ def test_the_work_folder_itself_stays(project: Path) -> None:
 
 def test_bytes_are_kept_as_they_are(project: Path) -> None:
     git(project, "config", "core.autocrlf", "true")
-    attributes = "* text=auto eol=lf ident working-tree-encoding=UTF-16\n*.bin filter=lfs diff=lfs\n"
+    attributes = (
+        "* text=auto eol=lf ident working-tree-encoding=UTF-16\n*.bin filter=lfs diff=lfs\n"
+    )
     write(project, {".gitattributes": attributes, "crlf.txt": "1\r\n$Id$\r\n", "x.bin": "large\n"})
     git(project, "config", "filter.lfs.clean", "git-lfs clean -- %f")
     git(project, "config", "filter.lfs.required", "true")

@@ -33,6 +33,7 @@ from cli_agent_orchestrator.pipeline.condense import (
 )
 from cli_agent_orchestrator.pipeline.flow import StageKind
 from cli_agent_orchestrator.pipeline.machine import Check, due_step
+from cli_agent_orchestrator.pipeline.review import NOT_COUNTED
 from cli_agent_orchestrator.pipeline.state import FinalStatus, PersonalAct, RunState
 from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json
 from cli_agent_orchestrator.pipeline.task import parse_task
@@ -251,15 +252,22 @@ def find_setbacks(turns: Sequence[TurnRecord], kept: Folder) -> dict[str, str]:
     found = {}
     for turn in turns:
         if not re.match(NO_SETBACK_PATTERN, turn.outcome):
-            reply = read_reply(kept, turn.sequence, turn.role) or ""
-            extract = extract_review_notes if turn.reviewed else extract_test_evidence
-            found[_place(turn)] = first_point(extract(reply, EXCERPT_LINES)) or turn.outcome
+            verdict, why = _setback(turn, kept)
+            cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
+            found[f"Round {turn.round}{cycle}, {turn.role}, {verdict}"] = why
     return found
 
 
-def _place(turn: TurnRecord) -> str:
-    cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
-    return f"Round {turn.round}{cycle}, {turn.role}: {turn.outcome.split(';')[0]}"
+def _setback(turn: TurnRecord, kept: Folder) -> tuple[str, str]:
+    """Return the verdict of a turn, and what speaks for it."""
+    judged, _, _ = turn.outcome.rpartition("; ")
+    verdict, _, why = judged.partition(": ")
+    if verdict == NOT_COUNTED:
+        return verdict, why
+    reply = read_reply(kept, turn.sequence, turn.role) or ""
+    extract = extract_review_notes if turn.reviewed else extract_test_evidence
+    point = first_point(extract(reply, EXCERPT_LINES))
+    return turn.outcome.split(";")[0], point or turn.outcome
 
 
 def fields_of(found: Report) -> dict[str, Any]:

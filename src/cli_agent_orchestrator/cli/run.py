@@ -14,6 +14,7 @@ from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator.cli.trust import settle_consent
+from cli_agent_orchestrator.cli.variables import remarks_on_variables
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.layout import STATE_FILE
@@ -128,6 +129,8 @@ def run(
         replace_terminals=options.pop("replace_terminals") is True,
         trust=options.pop("trust") is True,
     )
+    for remark in remarks_on_variables(os.environ):
+        click.echo(f"cao: {remark}", err=True)
     given = {name: _text(value) for name, value in options.items()}
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:

@@ -29,6 +29,8 @@ from cli_agent_orchestrator.pipeline.reply import (
 REVIEW_FORM = VerdictForm("REVIEW_RESULT", "APPROVED", "REVISE")
 TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
 
+NOT_COUNTED = "APPROVED does not count"
+"""Begins what is said of an approval that something stands against."""
 NOTES_LABEL = "REVIEW_NOTES"
 # what ends the notes: the verdict, or a copy of the text under review
 AFTER_NOTES = ("REVIEW_RESULT", "ANALYST_SUMMARY", "PROGRAMMER_SUMMARY")
@@ -121,7 +123,7 @@ class ReviewVerdict:
             return _lacking(REVIEW_FORM, self.unclear, "APPROVED nor REVISE", "REVISE")
         if not self.obstacles:
             return str(self.answer)
-        return "APPROVED does not count: " + "; ".join(map(str, self.obstacles))
+        return f"{NOT_COUNTED}: " + "; ".join(map(str, self.obstacles))
 
 
 @dataclass(frozen=True, slots=True)
