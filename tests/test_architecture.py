@@ -32,7 +32,7 @@ SHARED = {
     "retry",
     "toml_text",
     "gates",
-    "__init__",
+    "version",
 }
 ALLOWED = {
     # part: the other parts it may import, besides the shared words
@@ -67,6 +67,7 @@ ALLOWED = {
     "retry": set(),
     "toml_text": set(),
     "gates": set(),
+    "version": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
 }
@@ -79,6 +80,7 @@ PURE = [
     "retry.py",
     "toml_text.py",
     "gates.py",
+    "version.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",
@@ -130,11 +132,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def own_parts(tree: ast.AST) -> set[str]:
     """Return the parts of our package that a tree imports."""
-    return {
-        name.split(".")[1]
-        for name in imports(tree)
-        if name.startswith(PACKAGE + ".") and not name.endswith("__version__")
-    }
+    return {name.split(".")[1] for name in imports(tree) if name.startswith(PACKAGE + ".")}
 
 
 @cache

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cli_agent_orchestrator import errors, events
     from cli_agent_orchestrator.public import Client, Flow, RunResult, run
+    from cli_agent_orchestrator.version import __version__
 
-__version__ = "0.1.0"
 __all__ = ["Client", "Flow", "RunResult", "__version__", "errors", "events", "run"]
 
 _MODULES = ("errors", "events")
@@ -24,7 +24,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
-    return getattr(import_module(f"{__name__}.public"), name)
+    home = "version" if name == "__version__" else "public"
+    return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

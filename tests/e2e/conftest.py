@@ -1,18 +1,24 @@
 """The product as a user runs it: real processes, private folders, private tmux server."""
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.run_record import read_record
 from tests.e2e.warm import WarmCao
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
@@ -110,6 +116,29 @@ class Machine:
             process.wait(60)
             process.stdout.close() if process.stdout else None
 
+    def shut_down(self) -> None:
+        """End what commands have left: runs apart from any terminal, and tmux."""
+        with suppress(UsageError):  # a state folder that a test has spoiled
+            for run in list_runs(self.home / "state"):
+                if run.is_live:
+                    self._end_detached(run_folder(self.home / "state", run.id))
+        socket = Path(self.tmux("display-message", "-p", "#{socket_path}") or "/nonexistent")
+        self.tmux("kill-server")
+        socket.unlink(missing_ok=True)
+
+    def _end_detached(self, folder: Folder) -> None:
+        """End a run that leads a session of its own, and wait until it is gone."""
+        record = read_record(folder)
+        # A record may be a test's own, and name anybody.
+        if record is None or record.pid <= 1 or os.getsid(record.pid) != record.pid:
+            return
+        os.kill(record.pid, signal.SIGKILL)
+        descriptor = os.open(folder.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # held by a run as long as it lives
+        finally:
+            os.close(descriptor)
+
     def tmux(self, *words: str) -> str:
         """Run tmux by hand on this machine's private socket."""
         socket = ServerConfig.from_env(self.env).tmux_socket
@@ -134,6 +163,4 @@ def warm() -> Iterator[WarmCao]:
 def machine(tmp_path: Path, warm: WarmCao) -> Iterator[Machine]:
     machine = Machine(tmp_path, warm)
     yield machine
-    socket = Path(machine.tmux("display-message", "-p", "#{socket_path}") or "/nonexistent")
-    machine.tmux("kill-server")
-    socket.unlink(missing_ok=True)
+    machine.shut_down()

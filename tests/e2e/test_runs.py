@@ -276,6 +276,13 @@ class TestDetached:
         assert_five_turns_once(machine)
         assert runs_of(machine)[0]["status"] == "PASS"
 
+    def test_it_does_not_outlive_a_test_that_fails(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        assert machine.cao("run", "task.md", "--detach").returncode == 0
+        machine.shut_down()
+        assert runs_of(machine)[0]["status"] == "interrupted"
+        assert machine.tmux("list-sessions") == ""
+
     def test_it_can_be_stopped_and_resumed(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))
         assert machine.cao("run", "task.md", "--detach").returncode == 0

@@ -728,7 +728,8 @@ class TestGates:
         def ask() -> None:
             (solo.folder / "begun").read_text(encoding="utf-8")
             # Often, since the first may well come before the wait begins.
-            for number, wish in enumerate([Pause(), Unpause()] * 10):
+            wishes: list[Wish] = [Pause(), Unpause()]
+            for number, wish in enumerate(wishes * 10):
                 runner.hear(asked(wish, number))
                 while not isinstance(told.get(), PauseAsked | Unpaused):
                     pass

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.access import OPEN_REQUESTS
 from cli_agent_orchestrator.api.operations import Answer, Operation
 from cli_agent_orchestrator.api.problems import PROBLEMS
 from cli_agent_orchestrator.api.reading import body_of
 from cli_agent_orchestrator.api.schemas import ProblemBody
+from cli_agent_orchestrator.version import __version__
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 

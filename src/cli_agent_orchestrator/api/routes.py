@@ -2,7 +2,6 @@
 
 from starlette.requests import Request
 
-from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.api.backend import Backend, Terminals
 from cli_agent_orchestrator.api.events import EVENT_STREAM, EventStream, event_bytes
 from cli_agent_orchestrator.api.hang_up import while_connected
@@ -47,6 +46,7 @@ from cli_agent_orchestrator.api.schemas import (
 )
 from cli_agent_orchestrator.identity import answer_challenge
 from cli_agent_orchestrator.models import NewTerminal, StepAnswer, TerminalEvent
+from cli_agent_orchestrator.version import __version__
 
 DONE = {"success": True}
 

@@ -16,7 +16,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, suggestion
@@ -26,6 +25,7 @@ from cli_agent_orchestrator.exit_codes import (
     EXIT_INTERRUPTED,
     exit_code_of,
 )
+from cli_agent_orchestrator.version import __version__
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
