@@ -49,12 +49,11 @@ KINDS = {
 
 def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of pytest."""
-    runs = list(_runs(lines))
-    found = [counts for run in runs if (counts := _read_run(run)) is not None]
-    if len(found) > 1 and not found[0].failed and not _is_shown(runs[0]):
+    found = [(run, counts) for run in _runs(lines) if (counts := _read_run(run)) is not None]
+    if len(found) > 1 and not found[0][1].failed and not _is_shown(found[0][0]):
         # The program under test may have printed it: no test was seen to be run.
         del found[0]
-    return found
+    return [counts for _, counts in found]
 
 
 def _runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
