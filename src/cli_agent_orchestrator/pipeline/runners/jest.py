@@ -64,10 +64,11 @@ def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
 def _read_jest_run(lines: Sequence[str]) -> list[TestCounts]:
     failures = _jest_failures(lines)
     lost = len({name for name, _ in failures if name.endswith(LOST)})
-    if found := _summaries(lines, JEST, lost):
-        return [_named(chosen(found), failures)]
-    if any(EXIT in line for line in lines):
+    found = _summaries(lines, JEST, lost)
+    if any(EXIT in line for line in lines) and not any(counts.failed for counts in found):
         return [unfinished(JEST)]
+    if found:
+        return [_named(chosen(found), failures)]
     if any(line.startswith(NO_TESTS[0]) for line in lines):
         return [counts_of(JEST, (0, 0, 0))]
     return []
