@@ -54,20 +54,21 @@ def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
         starts = [0, *starts]
     ends = [*starts[1:], len(lines)]
     runs = [lines[start:end] for start, end in zip(starts, ends, strict=True)]
-    found = [counts for run in runs if (counts := _read_vitest_run(run)) is not None]
-    if len(found) > 1 and not found[0].failed and not START_PATTERN.fullmatch(runs[0][0]):
+    found = [(run, counts) for run in runs if (counts := _read_vitest_run(run)) is not None]
+    if len(found) > 1 and not found[0][1].failed and not START_PATTERN.fullmatch(found[0][0][0]):
         # The program under test may have printed it: a run says that it begins.
         del found[0]
-    return found
+    return [counts for _, counts in found]
 
 
 def _read_jest_run(lines: Sequence[str]) -> list[TestCounts]:
     failures = _jest_failures(lines)
     lost = len({name for name, _ in failures if name.endswith(LOST)})
-    if found := _summaries(lines, JEST, lost):
-        return [_named(chosen(found), failures)]
-    if any(EXIT in line for line in lines):
+    found = _summaries(lines, JEST, lost)
+    if any(EXIT in line for line in lines) and not any(counts.failed for counts in found):
         return [unfinished(JEST)]
+    if found:
+        return [_named(chosen(found), failures)]
     if any(line.startswith(NO_TESTS[0]) for line in lines):
         return [counts_of(JEST, (0, 0, 0))]
     return []

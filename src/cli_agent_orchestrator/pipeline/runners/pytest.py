@@ -23,13 +23,14 @@ SUMMARY_PATTERN = re.compile(r"([a-z0-9,/() ]{1,200}) in \d{1,9}\.\d\ds(?: \([\w
 # "12 failed", "1 error", "2 subtests passed"
 ITEM_PATTERN = re.compile(r"(\d{1,9}|no) ([a-z ]+)")
 # "..F.s  [ 66%]", "tests/test_a.py ..F.  [100%]", "tests/test_a.py .."
-LETTERS_PATTERN = re.compile(r"(\S+ )?([.FEsxXRu,]+)(?: *\[ *(\d{1,3})%\])?")
+LETTERS_PATTERN = re.compile(r"(?:\S+ )?([.FEsxXRu,]+)(?: *\[ *\d{1,3}%\])?")
 # "test_a.py::test_b PASSED   [ 33%]"
 VERBOSE_PATTERN = re.compile(r" (PASSED|XPASS|FAILED|ERROR)\b")
 # "____ TestGroup.test_inside ____", "____ ERROR at setup of test_fixture ____"
 TITLE_PATTERN = re.compile(r"_{2,} (?:ERROR (?:at \w+ of|collecting) )?(\S.*?) _{2,}")
 # "!!!!! Interrupted: 1 error during collection !!!!!", "!!!!! KeyboardInterrupt !!!!!"
 BANNER_PATTERN = re.compile(r"!{3,} (.*[^! ]) !{3,}")
+FAILED_LETTERS = "FEu"
 
 KINDS = {
     "passed": 0,
@@ -49,12 +50,11 @@ KINDS = {
 
 def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of pytest."""
-    runs = list(_runs(lines))
-    found = [counts for run in runs if (counts := _read_run(run)) is not None]
-    if len(found) > 1 and not found[0].failed and not _is_shown(runs[0]):
+    found = [(run, counts) for run in _runs(lines) if (counts := _read_run(run)) is not None]
+    if len(found) > 1 and not found[0][1].failed and not _is_shown(found[0][0]):
         # The program under test may have printed it: no test was seen to be run.
         del found[0]
-    return found
+    return [counts for _, counts in found]
 
 
 def _runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -85,6 +85,8 @@ def _read_run(lines: Sequence[str]) -> TestCounts | None:
         return _unsummed(lines, headed)
     counts = chosen([counts_of(PYTEST, ran) for _, _, ran in found])
     ran = (counts.passed, counts.failed, counts.skipped)
+    if not counts.failed and _is_contradicted(lines):
+        return _unsummed(lines, headed)
     if not counts.failed:
         banner = next((m for line in lines if (m := _banner(line))), None)
         return counts_of(PYTEST, (ran[0], 1, ran[2]), [(banner, "")]) if banner else counts
@@ -118,16 +120,9 @@ def _percent(line: str) -> str:
 
 def _unsummed(lines: Sequence[str], headed: bool) -> TestCounts | None:
     """Return the counts of a run without a summary by its progress, if it is one."""
-    marks, last = "", ""
-    for line in lines:
-        match = LETTERS_PATTERN.fullmatch(line.rstrip()) if headed or _percent(line) else None
-        if match and (headed or not match[1]):
-            marks += match[2]
-            last = match[3] or last
-        elif headed and "::" in line and (verbose := VERBOSE_PATTERN.search(line)):
-            marks += "." if "PASS" in verbose[1] else "F"
+    marks, last = _progress(lines, headed)
     passed = marks.count(".") + marks.count("X")
-    failed = marks.count("F") + marks.count("E") + marks.count("u")
+    failed = sum(marks.count(letter) for letter in FAILED_LETTERS)
     if headed or (marks and last != "100"):
         return unfinished(PYTEST, passed, failed)
     if not marks:
@@ -135,6 +130,33 @@ def _unsummed(lines: Sequence[str], headed: bool) -> TestCounts | None:
     failures = _failures(lines)
     ran = (passed, max(failed, len(failures)), marks.count("s") + marks.count("x"))
     return counts_of(PYTEST, ran, failures)
+
+
+def _progress(lines: Sequence[str], headed: bool) -> tuple[str, str]:
+    """Return the letters of all tests that ended, and the last percentage.
+
+    Only a run with a header can be known by lines without a percentage.
+    """
+    marks, last = "", ""
+    for line in lines:
+        percent = _percent(line)
+        if not headed and not percent:
+            continue
+        match = LETTERS_PATTERN.fullmatch(line.rstrip())
+        if match:
+            marks += match[1]
+        elif "::" in line and (verbose := VERBOSE_PATTERN.search(line)):
+            marks += "." if "PASS" in verbose[1] else "F"
+        else:
+            continue
+        last = percent or last
+    return marks, last
+
+
+def _is_contradicted(lines: Sequence[str]) -> bool:
+    """Does the progress tell of a failure, or stop before the end?"""
+    marks, last = _progress(lines, headed=False)
+    return any(letter in marks for letter in FAILED_LETTERS) or last not in {"", "100"}
 
 
 def _banner(line: str) -> str:

@@ -7,7 +7,7 @@ the lines of its spec reporter (`ℹ pass 3`).
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator.pipeline.runners.tally import (
     Claim,
@@ -64,13 +64,18 @@ def read_tap(lines: Sequence[str]) -> list[TestCounts]:
 
 def read_node(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of Node's runner."""
-    found: list[TestCounts] = []
-    for part in _documents(lines):
-        if summaries := _node_summaries(part):
-            points = _parse(part).points
-            failed = [(p.name, p.error) for p in points if not (p.ok or p.skipped or p.suite)]
-            found.append(_named(chosen([counts for _, counts in summaries]), failed))
-    return found + _read_spec(lines)
+    documents = [part for part in _documents(lines) if _node_summaries(part)]
+    return [_read_node_tap(part) for part in documents] + _read_spec(lines)
+
+
+def _read_node_tap(lines: Sequence[str]) -> TestCounts:
+    """Return what Node's numbers say, or its test points if only they tell of a failure."""
+    counts = chosen([counts for _, counts in _node_summaries(lines)])
+    told = _count(lines)
+    if told.failed and not counts.failed:
+        return replace(told, runner=NODE)
+    points = _parse(lines).points
+    return _named(counts, [(p.name, p.error) for p in points if not (p.ok or p.skipped or p.suite)])
 
 
 def _documents(lines: Sequence[str]) -> Iterator[Sequence[str]]:
