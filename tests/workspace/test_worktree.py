@@ -103,6 +103,18 @@ def test_a_folder_that_exists_is_not_taken(project: Project, state: Path) -> Non
     assert contents(state / "worktrees/r1") == {"x": (0o644, b"mine")}
 
 
+def test_a_work_tree_that_cannot_be_filled_is_not_left_behind(
+    project: Project, state: Path
+) -> None:
+    blob = project.git("rev-parse", "HEAD:b.txt")
+    (project.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(GitError, match=blob):
+        made(project, state)
+    assert not (state / "worktrees/r1").exists()
+    assert project.git("worktree", "list").count("\n") == 0
+    assert project.git("branch", "--list", "cao/*") == ""
+
+
 def test_without_a_commit_there_is_no_work_tree(tmp_path: Path, state: Path) -> None:
     (tmp_path / "empty").mkdir()
     project = Project(tmp_path / "empty")

@@ -25,7 +25,7 @@ INDENT = "    "
 UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
 LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
-HEADING_PATTERN = r"\s*#+\s+"
+HEADING_PATTERN = r"^\s*#+\s+"
 PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
 """A line that is neither a trailer ("Reviewed-by: me") nor a rule ("---") nor the head of a patch
 ("diff -", "From ")."""
@@ -74,7 +74,7 @@ def subject(task: str) -> str:
     'Slugify: keep digits'
     """
     for line in _lines(task):
-        words = _one_line(re.sub(HEADING_PATTERN, "", line, count=1))
+        words = _one_line(re.sub(HEADING_PATTERN, "", line))
         if any(character.isalnum() for character in words):
             return _shortened(words, LONGEST_SUBJECT)
     return ""

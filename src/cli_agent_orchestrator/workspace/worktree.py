@@ -83,8 +83,13 @@ class Worktree:
         worktree._store.run(*words, str(worktree.folder), base)
         pointer = Folder(worktree.folder).read(".git", LONGEST_POINTER)
         worktree = replace(worktree, name=Path(os.fsdecode(pointer.strip())).name)
-        worktree.link.write()
-        worktree._fill()
+        try:
+            worktree.link.write()
+            worktree._fill()
+        except (GitError, OSError):
+            # Nobody worked there: half a work tree is of no use.
+            worktree.remove(base)
+            raise
         return worktree._with_included()
 
     @property
@@ -206,8 +211,9 @@ class Worktree:
         copied: tuple[str, ...] = ()
         try:
             names = inclusion.named_files(self._user_git, self.folder.parent)
-        except OSError as error:
-            remarks.append(f"{inclusion.FILE} was not followed: {error.strerror}")
+        except (GitError, OSError) as error:
+            reason = getattr(error, "strerror", error)
+            remarks.append(f"{inclusion.FILE} was not followed: {reason}")
         else:
             copied, left_out = inclusion.include(self._user_git, self.folder, names)
             remarks += [f"{one.path} was not copied: {one.reason}" for one in left_out]
