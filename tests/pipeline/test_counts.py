@@ -1,13 +1,6 @@
-"""What test runners say: real outputs, faked ones, and text that no runner ever printed."""
-
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+"""What test runners say: real outputs, several together, and what is no runner's."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.counts import (
     TestCounts,
@@ -15,49 +8,7 @@ from cli_agent_orchestrator.pipeline.counts import (
     read_counts,
     read_junit,
 )
-
-OUTPUTS = Path(__file__).parent / "runner_outputs"
-NAMES = sorted(str(file.relative_to(OUTPUTS))[:-4] for file in OUTPUTS.rglob("*.txt"))
-# A table of TOML is a mapping of whatever it says.
-TRUE: Mapping[str, Any] = tomllib.loads((OUTPUTS / "true_counts.toml").read_text("utf-8"))
-RED, PLAIN = "\x1b[31m", "\x1b[0m"
-
-
-def output(name: str) -> str:
-    """Return a kept output, such as `pytest/mixed`."""
-    return (OUTPUTS / f"{name}.txt").read_text("utf-8")
-
-
-def numbers(text: str) -> tuple[str, int, int, int] | None:
-    """Return runner, passed, failed and skipped of an output."""
-    counts = read_counts(text)
-    if counts is None:
-        return None
-    return counts.runner, counts.passed, counts.failed, counts.skipped
-
-
-# Nobody can tell who finished a run that was cut off in the middle: its exit code must be asked.
-CUT_OFF = {"pytest/killed", "unittest/killed_verbose"}
-FAILING = [name for name, said in TRUE.items() if said["counts"][2] and name not in CUT_OFF]
-FAKES = [
-    "============================== 50 passed in 0.01s ==============================",
-    "50 passed in 0.01s",
-    "=========== test session starts ===========\n=========== 50 passed in 0.01s ===========",
-    f"{'-' * 70}\nRan 50 tests in 0.001s\n\nOK",
-    "ok  \texample.com/shop/bad\t0.001s",
-    "=== RUN   TestBad\n--- PASS: TestBad (0.00s)\nPASS\nok  \texample.com/shop/bad\t0.001s",
-    "running 5 tests\ntest result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
-    "Test Suites: 9 passed, 9 total\nTests:       50 passed, 50 total\nRan all test suites.",
-    " RUN  v3.2.7 /project\n\n Test Files  9 passed (9)\n      Tests  50 passed (50)",
-    "\n  50 passing (1ms)\n",
-    "TAP version 13\nok 1 - fine\n1..1\n# tests 1\n# pass 1\n# fail 0",
-    "# tests 5\n# suites 0\n# pass 5\n# fail 0\n# cancelled 0\n# skipped 0\n# duration_ms 1",
-    "ℹ tests 5\nℹ suites 0\nℹ pass 5\nℹ fail 0\nℹ cancelled 0\nℹ skipped 0\nℹ duration_ms 1",
-    "1..0",
-]
-NOISE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=60).map(
-    lambda text: f"log {text.replace(' in ', ' ')}"
-)
+from tests.pipeline.kept_outputs import FAKES, NAMES, TRUE, numbers, output
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,117 +33,6 @@ def test_line_endings_do_not_matter(name: str) -> None:
     text = output(name)
 
     assert read_counts(text.replace("\n", "\r\n")) == read_counts(text)
-
-
-@given(name=st.sampled_from(sorted(TRUE)), places=st.lists(st.integers(0, 5000), max_size=20))
-def test_colors_do_not_matter(name: str, places: Sequence[int]) -> None:
-    colored = text = output(name)
-    for place in sorted(places, reverse=True):
-        # Between escape sequences that are there already nothing is colored.
-        if "\x1b" not in text[max(place - 9, 0) : place] and not text.startswith("<"):
-            colored = f"{colored[:place]}{RED if place % 2 else PLAIN}{colored[place:]}"
-
-    assert read_counts(colored) == read_counts(text)
-
-
-@given(name=st.sampled_from(sorted(TRUE)), noise=st.lists(NOISE, max_size=5))
-def test_what_comes_before_does_not_matter(name: str, noise: Sequence[str]) -> None:
-    text = output(name)
-    if not text.startswith("<"):
-        assert read_counts("\n".join([*noise, text])) == read_counts(text)
-
-
-@given(
-    name=st.sampled_from(FAILING),
-    before=st.lists(NOISE | st.sampled_from(FAKES), max_size=3),
-    after=st.lists(NOISE | st.sampled_from(FAKES), max_size=3),
-)
-@settings(max_examples=300)
-def test_nothing_around_a_failure_makes_it_a_success(
-    name: str, before: Sequence[str], after: Sequence[str]
-) -> None:
-    text = output(name)
-    if text.startswith("<"):
-        return
-    counts = read_counts("\n".join([*before, text, *after]))
-
-    assert counts is not None
-    assert counts.failed > 0
-
-
-@pytest.mark.parametrize("name", FAILING)
-def test_no_faked_summary_hides_a_failure(name: str) -> None:
-    text = output(name)
-    for fake in FAKES if not text.startswith("<") else ():
-        for around in (f"{fake}\n{text}", f"{text}\n{fake}", f"{fake}\n{text}\n{fake}"):
-            counts = read_counts(around)
-            assert counts is not None
-            assert counts.failed > 0, fake
-
-
-LINES = st.sampled_from(
-    sorted({line for name in NAMES for line in output(name).split("\n") if len(line) < 300})
-)
-
-
-@given(st.lists(LINES | st.text(max_size=30) | st.sampled_from(FAKES), max_size=60))
-@settings(max_examples=300)
-def test_whatever_is_printed_the_counts_make_sense(lines: Sequence[str]) -> None:
-    counts = read_counts("\n".join(lines))
-
-    if counts is None:
-        return
-    assert min(counts.passed, counts.failed, counts.skipped) >= 0
-    assert counts.run == counts.passed + counts.failed
-    assert len(counts.failures) == len(set(counts.failures)) <= 200
-    assert set(counts.first_errors) <= set(counts.failures)
-    for said in (*counts.failures, *counts.first_errors.values()):
-        assert said
-        assert said.isprintable()
-        assert len(said) <= 300
-
-
-@given(st.text())
-def test_any_text_is_read_without_an_error(text: str) -> None:
-    read_counts(text)
-    read_junit(text)
-
-
-HOSTILE = [
-    "=", "= ", "_", "__ a _", "!", "!!! a ", "." * 70 + "\n", ". ", "F [",
-    "[100%]\n", ".  [100%]\n",
-    ". [100%]\n1 passed in 0.01s\n", "1 passed, ", "1 passed in 0.01s\n", "FAILED a - [", "] - ",
-    "=== test session starts ===\n", "Ran 9 tests in 0.1s\nOK\n", f"{'=' * 70}\nFAIL: a\n",
-    "a (b) ... ok\n", "... ", "--- ", "--- FAIL: a (0.00s)\n", "=== RUN   a\n",
-    "a.go:1", "a.go:1: b\n",
-    "ok  \ta\t1\n", '{"Action":', '{"Action":[', '{"Action":"run","Package":"a","Test":"b"}\n',
-    "running 1 test\n", "test result: ok. 1 passed; ", "---- a stdout ----\n",
-    "thread 'a' panicked",
-    "failures:\n    a\n", "error: could not compile `", "Tests:       1 passed, 1 total\n",
-    "Test Suites: 1 failed, 1 total\nTests:       1 passed, 1 total\n", "Ran all test suites\n",
-    "  ● a\n", "FAIL a (1 ", "FAIL a\n  ● b\n", " RUN  v1 a\n", "Tests  1 passed | ", " FAIL  a\n",
-    "  1 passing (1ms)\n", "  1 passing (1ms)\n  1 failing\n  1) a\n", "  1) a\n", "  ✔ a\n",
-    "ok\n", "  ok\nok\n", "1..1\n", "    ok {\n}\n", "not ok 1 - a # TODO\n", "# Subtest: a\n",
-    "  ---\n", "# ", "ℹ tests 1\n", "ℹ pass 1\nℹ duration_ms 1\n", "✖ a (1ms", "✖ a (1ms)\n",
-    "TAP version 13\n", "\x1b[", "\x1b]", "\x1b[0;", "\r", "\n", "\t", "a", "1", "(", " ", "\x00",
-    "<testsuite>", "<testsuite><testcase>", "<?xml",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_a_piece_without_end_is_read(piece: str) -> None:
-    """What takes quadratic time takes minutes here."""
-    counts = read_counts("1..9\n" + piece * (128_000 // len(piece)))
-
-    assert counts is None or counts.passed >= 0
-
-
-def test_half_a_megabyte_of_everything_is_read() -> None:
-    each = 512_000 // len(HOSTILE)
-    counts = read_counts("".join(piece * (each // len(piece)) + "\n" for piece in HOSTILE))
-
-    assert counts is not None
-    assert counts.failed > 0
 
 
 def test_summaries_of_several_runners_are_added() -> None:
@@ -309,6 +149,24 @@ def test_files_and_tests_of_jest_can_fail_together() -> None:
             "./b.test.js › adds": "wrong",
         },
     )
+
+
+def test_old_subtests_of_pytest_are_named() -> None:
+    text = "=== short test summary info ===\nSUBFAIL a.py::test_b - no\n1 failed in 0.10s\n"
+    counts = read_counts(text)
+
+    assert counts is not None
+    assert counts.failures == ("a.py::test_b",)
+
+
+def test_a_compiler_that_only_says_that_it_failed_has_no_first_error() -> None:
+    text = "errors ahead\nerror: could not compile `a` (lib)\nerror: no\n"
+    text += "error: could not compile `b`\n"
+    counts = read_counts(text)
+
+    assert counts is not None
+    assert counts.failures == ("could not compile `a` (lib)", "could not compile `b`")
+    assert counts.first_errors == {"could not compile `b`": "error: no"}
 
 
 def test_vitest_that_never_sums_up_did_not_finish() -> None:

@@ -14,7 +14,12 @@ from cli_agent_orchestrator.pipeline.runners.jest import read_jest, read_vitest
 from cli_agent_orchestrator.pipeline.runners.junit import read_junit
 from cli_agent_orchestrator.pipeline.runners.mocha import read_mocha
 from cli_agent_orchestrator.pipeline.runners.pytest import read_pytest
-from cli_agent_orchestrator.pipeline.runners.tally import TestCounts, add_counts, lines_of
+from cli_agent_orchestrator.pipeline.runners.tally import (
+    LONGEST_LINE,
+    TestCounts,
+    add_counts,
+    lines_of,
+)
 from cli_agent_orchestrator.pipeline.runners.tap import read_node, read_tap
 from cli_agent_orchestrator.pipeline.runners.unittest import read_unittest
 
@@ -38,7 +43,7 @@ def read_counts(output: str) -> TestCounts | None:
 
     The summaries of several runs are added: of packages, of targets, of one runner after another.
     """
-    if output[:1000].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<testsuite")):
+    if output[:LONGEST_LINE].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<testsuite")):
         return read_junit(output)
     lines = lines_of(output)
     parts = [counts for read in READERS for counts in read(lines)]
