@@ -50,7 +50,9 @@ TESTS = {
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
     "pipeline/check.py": "pipeline/test_check.py",
-    "pipeline/flow.py": "pipeline/test_flow_file.py pipeline/test_flows_in_machine.py",
+    "pipeline/flow.py": (
+        "pipeline/test_flow.py pipeline/test_flow_file.py pipeline/test_flows_in_machine.py"
+    ),
     "pipeline/flow_file.py": "pipeline/test_flow_file.py",
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
@@ -83,7 +85,9 @@ TESTS = {
     "providers/opencode.py": f"providers/test_opencode.py {ALL} -kopencode",
     "providers/q_cli.py": LINE_MODE,
     "providers/screen.py": "providers/test_screen.py providers/test_claude_code.py",
-    "providers/scripted.py": f"providers/test_scripted.py {ALL} -kscripted",
+    "providers/scripted.py": (
+        f"providers/test_scripted.py providers/test_actions.py {ALL} -kscripted"
+    ),
     "providers/stream_state.py": "providers/test_stream_state.py",
     "providers/versions.py": "providers/test_versions.py",
     "events.py": "test_events.py",
