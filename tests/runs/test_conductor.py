@@ -109,8 +109,8 @@ def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> N
 
 def test_one_for_a_role_of_the_usual_flow_may_be_set_for_all(stage: Stage) -> None:
     stage.down = True
-    options = {"FLOW": "solo", "GATE": "true", "ANALYST_PROVIDER": "codex"}
-    with stage.conductor(**options) as conductor, pytest.raises(ApiUnreachable):
+    conductor = stage.conductor(FLOW="solo", GATE="true", ANALYST_PROVIDER="codex")
+    with conductor, pytest.raises(ApiUnreachable):
         conductor.run()
 
 
