@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,9 @@ words.readline()
 """
 
 
+ROOT = Path(__file__).parents[2]
+
+
 class Program:
     """A program in a terminal of its own."""
 
@@ -46,6 +50,7 @@ class Program:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=inherited,
+            cwd=ROOT,
         )
         for file in (theirs, *inherited):
             os.close(file)
@@ -176,3 +181,24 @@ def test_without_a_terminal_there_are_no_keys() -> None:
         [sys.executable, "-c", text], input="p", capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("error", ["UsageError", "PermissionError"])
+def test_what_a_key_cannot_ask_for_is_told_and_does_not_control_the_terminal(error: str) -> None:
+    text = f"""
+from pathlib import Path
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
+from cli_agent_orchestrator.errors import UsageError
+from tests.cli.run_events import BEGAN, OPENED, turn
+def ask(run, wish):
+    raise {error}("not now: \x1b]0;title\x07")
+with LiveView(Narration(Path("/p")), ask=ask) as view:
+    for event in (OPENED, BEGAN, turn("tester")): view.tell(event)
+    words.readline()
+"""
+    with program(text) as running:
+        running.go_on()
+        running.until_shown(b"p pause")
+        running.type(b"p")
+        assert b"\x1b]" not in running.until_shown(b";title")

@@ -93,3 +93,17 @@ def test_what_is_proposed_stands_in_the_file_as_it_is(
     assert {BY_KEY[key].name: value for key, value in read.items()} == {
         one.name: one.value for one in proposals
     }
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"setup.cfg": "[tool:pytest]"}, "setup.cfg speaks of pytest"),
+        ({"pytest.ini": ""}, "pytest.ini is there"),
+        ({"pytest.ini": "", "uv.lock": ""}, "pytest.ini is there, and uv.lock is there"),
+        ({"setup.py": ""}, "setup.py is there, and nothing speaks of pytest"),
+        ({"build.gradle.kts": ""}, "build.gradle.kts is there"),
+    ],
+)
+def test_what_speaks_for_a_command_is_said(files: dict[str, str], reason: str) -> None:
+    assert propose(files, [])[0].reason == reason

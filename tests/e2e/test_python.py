@@ -1,5 +1,6 @@
 """The package as a library: the examples of docs/python.md, and what they promise."""
 
+import json
 import re
 import signal
 import subprocess
@@ -151,6 +152,8 @@ def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machi
         assert process.stderr.read().endswith("KeyboardInterrupt\n")
     assert process.returncode == -signal.SIGINT
     assert state_of(machine)["final_status"] == "RUNNING"
+    (listed,) = json.loads(machine.cao("runs", "--json").stdout)
+    assert listed["status"] == "stopped"
     done = python(machine, "import cli_agent_orchestrator as cao; print(cao.run().passed)")
     assert done.stdout == "True\n", done.stderr
 

@@ -99,6 +99,14 @@ def test_what_is_not_said_of_a_role_follows_from_its_name() -> None:
     assert user.template == PROMPT
 
 
+def test_a_name_of_several_words_is_a_title_of_several_words() -> None:
+    templates = {
+        "first_writer" if name == "writer" else name: TEMPLATES[name] for name in TEMPLATES
+    }
+    text = re.sub(r'"writer"|roles\.writer', lambda it: it[0].replace("w", "first_w"), TEXT)
+    assert read(text, templates).role("first_writer").title == "FIRST WRITER"
+
+
 def test_blocks_say_what_a_role_sees() -> None:
     writer, critic, _ = read().roles
     assert writer.blocks == (

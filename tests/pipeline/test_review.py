@@ -173,6 +173,11 @@ def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> 
     assert ("artifacts" in str(verdict)) == (before == "fine")
 
 
+def test_notes_may_be_empty_and_end_on_the_next_line() -> None:
+    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\nANALYST_SUMMARY:\n{ANALYST_NOTES}"
+    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
+
+
 def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> None:
     text = (
         "## REVIEW_NOTES: the proposal was read\n### Tracing\nP1 has its place\n"

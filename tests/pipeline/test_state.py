@@ -20,7 +20,7 @@ from cli_agent_orchestrator.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json, to_json
 from cli_agent_orchestrator.settings import KEPT_NAMES
 from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT, TERMINALS, new_state
 
@@ -279,3 +279,21 @@ def test_what_is_known_of_the_turn_in_flight_is_kept() -> None:
     sent = Dispatch(turn, "key", sequence=7, since=12.5, sent=Sent.YES, worked=2.5)
     state = replace(from_json(SHELL_STATE), progress=Progress(in_flight=sent))
     assert from_json(to_json(state)).progress.in_flight == sent
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ({"a": {"b": "\ud800"}}, "a.b"),
+        ({"a": ["x", {"b": "\udfff"}]}, "a.1.b"),
+        ({"a": {"\ud800": 1}}, "a"),
+        ({"a": ["é", 1, None]}, None),
+    ],
+)
+def test_half_a_character_is_found_wherever_it_is(data: object, place: str | None) -> None:
+    assert find_half_character(data) == place
+
+
+def test_what_was_heard_is_kept() -> None:
+    state = replace(from_json(SHELL_STATE), progress=Progress(heard=70, paused=True))
+    assert from_json(to_json(state)).progress == state.progress

@@ -150,3 +150,9 @@ def test_whatever_is_written_is_found_where_it_stands(data: st.DataObject) -> No
 @given(st.text(st.sampled_from("[]{}=,.\n\"'# ab"), max_size=30))
 def test_no_text_makes_it_fail(text: str) -> None:
     assert find_line(text, ("a", "b")) >= 1
+
+
+def test_a_table_on_several_lines_is_read_too() -> None:
+    # As later versions of TOML allow it.
+    assert find_line("a = {\n  b = 1,\n  c = 2,\n}\nd = 3\n", ("a", "c")) == 3
+    assert find_line("a = {\n  b = 1,\n  c = 2,\n}\nd = 3\n", ("d",)) == 5

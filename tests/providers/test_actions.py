@@ -37,6 +37,12 @@ def test_a_tool_is_told_with_what_says_most(
     assert action_line(tool, arguments) == line
 
 
+def test_a_line_is_cut_only_where_it_is_too_long() -> None:
+    fits = "x" * (LONGEST_ACTION - len("Bash: "))
+    assert action_line("Bash", {"command": fits}) == f"Bash: {fits}"
+    assert action_line("Bash", {"command": f"{fits}x"}) == f"Bash: {fits[:-1]}…"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -728,9 +728,8 @@ class TestGates:
         def ask() -> None:
             (solo.folder / "begun").read_text(encoding="utf-8")
             # Often, since the first may well come before the wait begins.
-            wishes: list[Wish] = [Pause(), Unpause()]
-            for number, wish in enumerate(wishes * 10):
-                runner.hear(asked(wish, number))
+            for number in range(20):
+                runner.hear(asked(Unpause() if number % 2 else Pause(), number))
                 while not isinstance(told.get(), PauseAsked | Unpaused):
                     pass
             runner.hear(asked(Stop(), 20))

@@ -197,6 +197,11 @@ def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
     assert isinstance(after(ENTERED, Look(CONFIRM_SECONDS, IDLE, None)), Unconfirmed)
 
 
+def test_a_text_that_is_still_in_the_box_is_looked_at_again_before_enter_is() -> None:
+    assert isinstance(after(ENTERED, Look(ENTER_SECONDS / 2, IDLE, "x")), LookAgain)
+    assert after(ENTERED, Look(ENTER_SECONDS, IDLE, "x")) == PressEnter()
+
+
 LOOKS = st.builds(
     lambda status, draft, taken, alive: (status, draft, taken, alive),
     st.sampled_from(list(TerminalStatus)),

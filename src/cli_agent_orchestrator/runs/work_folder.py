@@ -88,10 +88,10 @@ class WorkFolder:
         """
         if self._snapshots is None:
             return sequence, []
-        if self._checkouts is not None:
-            # A run that was killed may have left some.
-            self._checkouts.remove_all()
         try:
+            if self._checkouts is not None:
+                # A run that was killed may have left some.
+                self._checkouts.remove_all()
             taken = self._snapshots.all()
             if not taken:
                 self._last = self._snapshots.take(0, START_LABEL)

@@ -1,0 +1,169 @@
+"""What is proven, what is missing for it, and what a run makes of that."""
+
+from dataclasses import replace
+
+import pytest
+
+from cli_agent_orchestrator.config import Limits, LoopRules
+from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.pipeline.counts import TestCounts
+from cli_agent_orchestrator.pipeline.machine import (
+    Check,
+    Done,
+    next_step,
+    record_check,
+    record_proof,
+    record_reply,
+)
+from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven, Passed
+from cli_agent_orchestrator.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.proof import GateProof, Proof, page_of_proof
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.tampering import Suspicion, Trick
+from tests.pipeline.test_flows_in_machine import begin, with_gates
+
+GREEN = CheckResult("make test", 0, "ok\n", counts=TestCounts("pytest", 5, 0, 0))
+RED = CheckResult("make test", 1, "no\n", counts=TestCounts("pytest", 4, 1, 0, ("t",)))
+NOT_RUN = CheckResult("make test", 127, "make: not found\n")
+NEW = ("tests/test_new.py",)
+BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
+
+
+@pytest.mark.parametrize(
+    ("proof", "proven", "words"),
+    [
+        (
+            Proof((GateProof("tests", GREEN, RED),), NEW),
+            True,
+            "proven: the run's own tests fail without its work, the tests from before pass as they "
+            "were",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a", "b")),)),
+            True,
+            "proven: 2 tests that failed before now pass, the tests from before pass as they were",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
+            True,
+            "pass as they were; look at 1 change to tests or settings",
+        ),
+        (Proof(), False, "not proven: no gate says which tests it runs"),
+        (
+            Proof((GateProof("tests", GREEN),)),
+            False,
+            "not proven: no test was made or changed, and none that failed before now passes",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, GREEN),), NEW),
+            False,
+            "not proven: the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, NOT_RUN),), NEW),
+            False,
+            "not proven: the run's own tests could not be run on the base",
+        ),
+        (
+            Proof((GateProof("tests", RED, RED),), NEW),
+            False,
+            "not proven: the gate tests: the tests from before do not pass (FAIL: `make test` ended "
+            "with exit code 1: 1 of 5 tests failed (t))",
+        ),
+        (
+            Proof((GateProof("tests", NOT_RUN, RED),), NEW, (BENT,)),
+            False,
+            "give the gate a `setup`; look at 1 change to tests or settings",
+        ),
+        (
+            # One gate is enough to show that something was missing, but each must be green.
+            Proof((GateProof("unit", GREEN, RED), GateProof("e2e", GREEN, GREEN)), NEW),
+            True,
+            "proven: ",
+        ),
+        (
+            Proof((GateProof("unit", GREEN, RED), GateProof("e2e", RED, RED)), NEW),
+            False,
+            "not proven: the gate e2e: the tests from before do not pass",
+        ),
+    ],
+)
+def test_what_is_proven(proof: Proof, proven: bool, words: str) -> None:
+    assert proof.is_proven is proven
+    assert words in str(proof)
+    assert str(proof).startswith("proven: ") is proven
+    assert page_of_proof(proof).startswith(
+        f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {proof}\n"
+    )
+
+
+def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:
+    many = tuple(replace(BENT, path=f"tests/test_{n}.py") for n in range(32))
+    page = page_of_proof(Proof((GateProof("tests", GREEN, RED),), NEW, many))
+    assert "- tests/test_0.py: new skips, 1 more skip (0 → 1)\n" in page
+    assert "- tests/test_29.py" in page
+    assert "- tests/test_30.py" not in page
+    assert "- and 2 more\n" in page
+    base = page.index("The run's own tests on the base, by the gate tests:\nRESULT: FAIL\n")
+    assert base < page.index("The base's tests on the result, by the gate tests:\nRESULT: PASS\n")
+
+
+def proving(rules: LoopRules) -> RunState:
+    """Return a run whose gates have all passed."""
+    text = '{"name": "tests", "run": "make test", "when": ["after_tester"]}'
+    state = with_gates(begin(packaged_flow("solo")), text)
+    turn = next_step(state)
+    assert isinstance(turn, Turn)
+    state, _ = record_reply(state, turn, Output("done"), rules)
+    check = next_step(state)
+    assert isinstance(check, Check)
+    state, outcome = record_check(state, check, GREEN, rules)
+    assert outcome == (Passed() if rules.proof == "off" else Cleared("the proof"))
+    return state
+
+
+class TestInARun:
+    UNPROVEN = Proof((GateProof("tests", GREEN),))
+    PROVEN = Proof((GateProof("tests", GREEN, RED),), NEW)
+
+    def test_it_is_due_when_all_gates_have_passed(self) -> None:
+        state = proving(LoopRules(proof="report"))
+        assert next_step(state) == Check("proof", 1)
+        assert from_json(to_json(state)) == state
+        assert next_step(proving(LoopRules(proof="off"))) == Done(FinalStatus.PASS)
+
+    @pytest.mark.parametrize("proof", [UNPROVEN, PROVEN])
+    def test_where_it_is_reported_a_pass_is_a_pass_and_says_what_it_is_worth(
+        self, proof: Proof
+    ) -> None:
+        rules = LoopRules(proof="report")
+        state, outcome = record_proof(proving(rules), Check("proof", 1), proof, rules)
+        assert outcome == Passed(str(proof))
+        assert str(outcome) == f"PASS, {proof}"
+        assert state.final_status is FinalStatus.PASS
+        assert state.progress.proof == str(proof)
+
+    def test_where_it_is_required_a_pass_without_it_fails_with_the_reason(self) -> None:
+        rules = LoopRules(proof="require")
+        state, outcome = record_proof(proving(rules), Check("proof", 1), self.UNPROVEN, rules)
+        assert outcome == Failed(NotProven(self.UNPROVEN), 2)
+        assert next_step(state) == Turn("programmer", 2, 1)
+        assert "no test was made or changed" in state.feedback.text
+        assert "Write a test that fails without the change" in state.feedback.text
+        state, outcome = record_proof(proving(rules), Check("proof", 1), self.PROVEN, rules)
+        assert state.final_status is FinalStatus.PASS
+
+    def test_in_the_last_round_it_fails_the_run(self) -> None:
+        rules = LoopRules(Limits(max_rounds=1), proof="require")
+        state, _ = record_proof(proving(rules), Check("proof", 1), self.UNPROVEN, rules)
+        assert state.final_status is FinalStatus.FAIL
+
+    def test_one_that_is_not_due_is_refused(self) -> None:
+        rules = LoopRules(proof="report")
+        with pytest.raises(ValueError, match="is not due"):
+            record_proof(begin(packaged_flow("solo")), Check("proof", 1), self.PROVEN, rules)
+        state = proving(rules)
+        with pytest.raises(ValueError, match="is not due"):
+            record_check(state, Check("tests", 1), GREEN, rules)

@@ -1,0 +1,135 @@
+"""A whole run as it is conducted, with agents that answer at once."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from cli_agent_orchestrator.errors import ApiUnreachable, Stopped, UnknownName
+from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
+from cli_agent_orchestrator.layout import STATE_FILE
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.run_config import RunConfig
+from cli_agent_orchestrator.runs.conductor import Conductor, Link, Surroundings
+from cli_agent_orchestrator.runs.request import build_request
+from tests.pipeline.samples import TASK_TEXT
+from tests.runs.fakes import FakeServer
+
+AWAY = ApiUnreachable("http://localhost:1", "nobody is there", maybe_received=False)
+
+
+class Seen:
+    """A view that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[RunEvent] = []
+        self.tell = self.events.append
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is shown."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Warned)]
+
+
+class Interrupts:
+    """Tells a run to stop at its n-th question whether it is to; at 0 never."""
+
+    def __init__(self, at: int = 0) -> None:
+        self._left = at
+
+    def check(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise Stopped("enough")
+
+    def when_noted(self, stop: Callable[[], None]) -> None:
+        """It is not told in between."""
+
+
+class Stage:
+    """A project, a server, and what a run is given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.project.mkdir()
+        self.state = folder / "state"
+        self.server = FakeServer()
+        self.down = False
+        self.view = Seen()
+
+    # Any: the server has what a run asks of a client
+    @contextmanager
+    def connect(self, config: RunConfig, on_warning: Callable[[str], None]) -> Iterator[Link]:
+        if self.down:
+            raise AWAY
+        client: Any = self.server
+        yield Link(client, "http://localhost:1", "yours")
+
+    def conductor(self, interrupts: Interrupts | None = None, **options: str) -> Conductor:
+        asked = {
+            "WD": str(self.project),
+            "PROMPT": TASK_TEXT,
+            "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
+            **options,
+        }
+        given = Surroundings(
+            self.view, interrupts or Interrupts(), self.connect, str, self.state, environ=os.environ
+        )
+        return Conductor(build_request(asked, {}), given)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_the_end_of_a_run_tells_its_verdict(stage: Stage) -> None:
+    with stage.conductor() as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+        conductor.end(0)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.final_status, ended.round, ended.exit_code) == ("PASS", 1, 0)
+    assert ended.session_left in stage.server.sessions
+
+
+def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> None:
+    with stage.conductor(ROLE_PROVIDERS="tster=codex") as conductor, pytest.raises(UnknownName):
+        conductor.run()
+    assert stage.server.started == []
+
+
+def test_one_for_a_role_of_the_usual_flow_may_be_set_for_all(stage: Stage) -> None:
+    stage.down = True
+    conductor = stage.conductor(FLOW="solo", GATE="true", ANALYST_PROVIDER="codex")
+    with conductor, pytest.raises(ApiUnreachable):
+        conductor.run()
+
+
+def test_a_gate_that_is_not_run_is_warned_of(stage: Stage) -> None:
+    stage.down = True
+    with stage.conductor(GATE="make test") as conductor, pytest.raises(ApiUnreachable):
+        conductor.run()
+    assert stage.view.warnings[0] == "GATE is set, but the flow loop has no gate: it is not run"
+
+
+def test_who_stops_a_run_while_a_server_is_found_lets_no_agent_start(stage: Stage) -> None:
+    with stage.conductor(Interrupts(at=1)) as conductor, pytest.raises(Stopped):
+        conductor.run()
+    assert stage.server.started == []
+
+
+def test_who_stops_a_run_when_its_agents_have_just_started_ends_them(stage: Stage) -> None:
+    with stage.conductor(Interrupts(at=2)) as conductor, pytest.raises(Stopped):
+        conductor.run()
+    assert len(stage.server.started) == 5
+    assert stage.server.terminals == {}
+    assert not (stage.project / STATE_FILE).exists()

@@ -1,0 +1,155 @@
+"""The work folder of a run, with real git."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.errors import RunError
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.pipeline.work import UNSEEN
+from cli_agent_orchestrator.runs.work_folder import Seen, WorkFolder, open_work_folder
+from cli_agent_orchestrator.workspace.changes import Change
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "a.py").write_text("one\n", encoding="utf-8")
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "one")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def open_here(project: Path) -> WorkFolder:
+    return open_work_folder(
+        project, run_folder(project.parent / "state", "20261115-084037-k3f9"), SystemClock()
+    )
+
+
+def test_who_changed_what_is_known(project: Path) -> None:
+    work = open_here(project)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    assert work.look(1, "analyst").changes == ()
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    (project / "b.py").write_text("new\n", encoding="utf-8")
+    seen = work.look(2, "programmer")
+    assert seen.work.changed == ("a.py", "b.py")
+    assert [(one.status, one.added, one.removed) for one in seen.changes] == [
+        ("M", 1, 1),
+        ("A", 1, 0),
+    ]
+    approved = seen.work.tree
+    (project / "a.py").write_text("three\n", encoding="utf-8")
+    assert work.look(3, "tester", approved).work.since_review == ("a.py",)
+    assert git(project, "status", "--porcelain") == " M a.py\n?? b.py\n"
+
+
+def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:
+    (project / "mine.txt").write_text("mine\n", encoding="utf-8")
+    work = open_here(project)
+    _, remarks = work.begin(0, is_in_flight=False)
+    assert remarks == [
+        "mine.txt had changes that are not committed when the run began; they count as yours"
+    ]
+    assert work.look(1, "programmer").changes == ()
+
+
+def test_a_merge_under_way_is_said(project: Path) -> None:
+    (project / ".git/MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"), encoding="utf-8")
+    _, remarks = open_here(project).begin(0, is_in_flight=False)
+    assert remarks == ["the repository is in the middle of a merge"]
+
+
+def test_what_changed_between_two_starts_is_nobodys_turn(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    work.look(1, "analyst")
+    (project / "a.py").write_text("by the user\n", encoding="utf-8")
+    again = open_here(project)
+    assert again.begin(1, is_in_flight=False) == (2, [])
+    assert again.look(3, "programmer").changes == ()
+    # A turn in flight went on meanwhile: it may be its own.
+    (project / "a.py").write_text("by the agent\n", encoding="utf-8")
+    later = open_here(project)
+    assert later.begin(3, is_in_flight=True) == (3, [])
+    assert later.look(4, "programmer").work.changed == ("a.py",)
+
+
+def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    work.look(1, "programmer")
+    (project / "a.py").write_text("three\n", encoding="utf-8")
+    (project / "c.py").write_text("new\n", encoding="utf-8")
+    seen = work.look(2, "tester")
+    assert work.put_back(2, "tester", seen).changes == ()
+    assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
+    assert not (project / "c.py").exists()
+
+
+def test_what_programs_leave_behind_is_not_held_against_anybody() -> None:
+    paths = ["a/__pycache__/x.pyc", ".pytest_cache/v", ".coverage", "src/a.py", "targets/x"]
+    changes = tuple(Change(path, path, "A", "", "", 1, 0) for path in paths)
+    assert [one.path for one in Seen(UNSEEN, changes).touched] == ["src/a.py", "targets/x"]
+
+
+def test_a_folder_that_is_no_repository_is_kept_too(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    work = open_here(folder)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    (folder / "a").write_text("x", encoding="utf-8")
+    assert work.look(1, "programmer").work.changed == ("a",)
+
+
+def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project: Path) -> None:
+    work = open_work_folder(project, None, SystemClock())
+    assert work.begin(3, is_in_flight=False) == (3, [])
+    assert work.look(4, "programmer") == Seen()
+    with pytest.raises(RunError, match="no fresh checkout"), work.laid_out("x"):
+        pass
+
+
+def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
+    work = open_here(project)
+    (project.parent / "state").write_text("in the way", encoding="utf-8")
+    _, (remark,) = work.begin(0, is_in_flight=False)
+    assert remark.startswith("what is done to the work folder can not be undone: ")
+    assert work.look(1, "programmer") == Seen()
+
+
+def test_one_that_fails_later_stops_the_run_with_the_reply_kept(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    (project / "b").write_text("x", encoding="utf-8")
+    for part in ("objects", "refs"):
+        (store / part).rename(store / f"{part}-gone")
+        (store / part).write_text("in the way", encoding="utf-8")
+    with pytest.raises(RunError, match=r"after programmer: .*The reply is kept; resume"):
+        work.look(1, "programmer")
+
+
+def test_a_checkout_has_what_the_snapshot_had_and_is_removed(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    start = work.now
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    (project / "b.py").write_text("new\n", encoding="utf-8")
+    work.look(1, "programmer")
+    assert start is not None
+    assert work.now is not None
+    with work.laid_out(work.now.commit, start.commit, ["a.py"]) as folder:
+        assert (folder / "a.py").read_text(encoding="utf-8") == "one\n"
+        assert (folder / "b.py").read_text(encoding="utf-8") == "new\n"
+    assert not folder.exists()

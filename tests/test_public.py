@@ -1,0 +1,52 @@
+"""What a program that starts a run counts on, without a run."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator import public
+from cli_agent_orchestrator.errors import RunError, Stopped, UsageError
+from cli_agent_orchestrator.events import RunBegan, RunEnded, RunOpened, tell_nobody
+from cli_agent_orchestrator.runs.request import build_request
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_stop_is_heard_though_it_is_noted_before_or_after_anybody_listens(before: bool) -> None:
+    stop = public._Stop()
+    heard: list[str] = []
+    stop.check()
+    if before:
+        stop.note()
+    stop.when_noted(lambda: heard.append("stop"))
+    if not before:
+        assert heard == []
+        stop.note()
+    assert heard == ["stop"]
+    with pytest.raises(Stopped, match="the program that had started it"):
+        stop.check()
+
+
+class Broken(public._Run):
+    """A run that begins and then ends with an error."""
+
+    def __init__(self, folder: Path, error: Exception) -> None:
+        super().__init__(build_request({"WD": str(folder)}, {}), None, {})
+        self._error = error
+
+    def _work(self) -> None:
+        self._listener.tell(RunOpened(1.0, "k3f9", "/p"))
+        self._listener.tell(RunBegan(1.0, "cao-1", {}, {}, "/a"))
+        self._listener.tell(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
+        self._listener.told.put(None)
+
+
+def test_an_error_of_the_run_is_its_result(tmp_path: Path) -> None:
+    result = Broken(tmp_path, RunError("the agent is gone")).take_to_its_end(tell_nobody)
+    assert (result.run, result.exit_code, result.reason) == ("k3f9", 3, "the agent is gone")
+
+
+@pytest.mark.parametrize("error", [UsageError("not so"), KeyError("a fault of ours")])
+def test_an_error_of_the_caller_or_of_ours_is_raised(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as caught:
+        Broken(tmp_path, error).take_to_its_end(tell_nobody)
+    assert caught.value is error
