@@ -73,13 +73,15 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
             found.left_out.append(LeftOut(path, UNREADABLE))
             continue
         kind = stat.S_IFMT(status.st_mode)
-        if kind == stat.S_IFDIR and path.endswith("/"):
-            found.repositories.append(path.rstrip("/"))
+        if kind == stat.S_IFDIR:
+            # Either it is a repository or it took the place of a file: then its files are listed.
+            is_repository = os.path.lexists(top / path / ".git")
+            (found.repositories if is_repository else found.to_forget).append(path.rstrip("/"))
         elif kind == stat.S_IFREG and status.st_size > LARGEST_FILE:
             found.left_out.append(LeftOut(path, TOO_LARGE))
         elif kind == stat.S_IFREG and not os.access(top / path, os.R_OK):
             found.left_out.append(LeftOut(path, UNREADABLE))
-        elif kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
             found.to_store.append(path)
         else:
             found.left_out.append(LeftOut(path, KINDS.get(kind, "a device")))
