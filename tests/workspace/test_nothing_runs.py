@@ -59,9 +59,7 @@ WAYS = {
     ),
     "external diff": Way({"diff.external": "{run}"}, ("diff",)),
     "diff driver": Way({"diff.evil.command": "{run}"}, ("diff",), attributes="* diff=evil\n"),
-    "textconv in diff": Way(
-        {"diff.evil.textconv": "{run}"}, ("diff",), attributes="* diff=evil\n"
-    ),
+    "textconv in diff": Way({"diff.evil.textconv": "{run}"}, ("diff",), attributes="* diff=evil\n"),
     "textconv in cat-file": Way(
         {"diff.evil.textconv": "{run}"},
         ("cat-file", "--textconv", "HEAD:a.txt"),

@@ -3,9 +3,11 @@
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.workspace.changes import Change
 
 LARGEST_FILE = 50 * 1024 * 1024
@@ -13,6 +15,7 @@ TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
 OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
 NO_COMMIT = "a repository without a commit that can be read"
 UNREADABLE = "it cannot be read"
+READ_BY_GIT = (".gitignore", ".gitattributes", ".git/HEAD")
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -88,6 +91,16 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
             if is_known:
                 found.to_forget.append(path)
     return found
+
+
+def refuse_pipes(folders: Iterable[str]) -> None:
+    """Raise if git would wait without end for what it reads in one of these folders."""
+    for folder in folders:
+        for name in READ_BY_GIT:
+            path = os.path.join(folder, name)  # noqa: PTH118 - for 50,000 files
+            with suppress(OSError):
+                if stat.S_ISFIFO(os.lstat(path).st_mode):
+                    raise GitError(f"{path} is a pipe, for which git would wait; remove it")
 
 
 class _Links:
