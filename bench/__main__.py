@@ -25,6 +25,7 @@ from bench import (
     requests,
     runs,
     sending,
+    snapshots,
     starting,
     steering,
 )
@@ -46,6 +47,7 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "handoff": (handoff.measure, "how soon a reply is accepted"),
     "runs": (runs.measure, "what a whole run adds, and what waiting costs"),
     "steering": (steering.measure, "how soon a pause holds, and whether hints arrive"),
+    "snapshots": (snapshots.measure, "the work folder kept, 300 and 50,000 files"),
     "detached": (detached.measure, "ten detached runs at once on one server"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"

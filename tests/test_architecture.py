@@ -93,6 +93,7 @@ PURE = [
     "handoff/file_state.py",
     "pipeline/*.py",
     "pipeline/runners/*.py",
+    "workspace/changes.py",
     "runs/names.py",
     "workspace/commit_message.py",
     "cli/remarks.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.workspace import left_out
+from cli_agent_orchestrator.workspace import gathering, left_out
 from cli_agent_orchestrator.workspace.left_out import (
     NO_COMMIT,
     OWN_REPOSITORY,
@@ -306,6 +306,26 @@ def test_pipes_sockets_and_empty_folders_do_no_harm(project: Path) -> None:
     assert snapshots.restore(old.commit) == ("a.txt",)
     assert (project / "a.txt").read_text() == "a\n"
     assert (project / "empty").is_dir()
+
+
+@pytest.mark.parametrize("name", [".gitignore", "src/.gitattributes", "deep/in/.git/HEAD"])
+def test_a_pipe_that_git_would_read_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_LOOK", 1.0)
+    snapshots = snapshots_of(project)
+    snapshots.take(0, "start")
+    (project / name).unlink(missing_ok=True)
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith("HEAD"):
+        (project / "deep/in/.git/objects").mkdir()
+        (project / "deep/in/.git/refs").mkdir()
+    os.mkfifo(project / name)
+    write(project, {"src/new.py": "new\n"})
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        snapshots.take(1, "programmer")
+    (project / name).unlink()
+    snapshots.take(1, "programmer")
 
 
 def test_large_files_are_left_out_and_left_alone(

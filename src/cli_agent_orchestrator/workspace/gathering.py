@@ -20,6 +20,7 @@ from cli_agent_orchestrator.workspace.left_out import (
     UNREADABLE,
     LeftOut,
     Sorted,
+    refuse_pipes,
     sort_out,
 )
 from cli_agent_orchestrator.workspace.store import Store, listed
@@ -104,7 +105,13 @@ class Gathering:
     def _look(self, more: Iterable[str]) -> Sorted:
         """Return what may be different from the index, and more paths, by what can be done."""
         words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self.within())
-        listed = replace(self.store.git, seconds=LONGEST_LOOK).names(*words)
+        try:
+            listed = replace(self.store.git, seconds=LONGEST_LOOK).names(*words)
+        except GitFailed:
+            raise
+        except GitError:
+            refuse_pipes(folder for folder, _, _ in os.walk(self.top))
+            raise
         seen = {name[2:]: name[0] != OTHER for name in listed}
         seen |= dict.fromkeys(more, True)
         return sort_out(
@@ -119,6 +126,7 @@ class Gathering:
             self.store.git.run(*words, given=listed(found.to_forget))
         # Repositories first: if one is refused, nothing was read for nothing.
         paths = dict.fromkeys([*found.repositories, *found.to_store])
+        refuse_pipes({str((self.top / path).parent) for path in paths} | {str(self.top)})
         options = ("-z", "--add", "--remove", "--replace", "--stdin")
         for _ in range(TRIES):
             if not paths:

@@ -3,9 +3,11 @@
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.workspace.changes import Change
 
 LARGEST_FILE = 50 * 1024 * 1024
@@ -13,6 +15,7 @@ TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
 OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
 NO_COMMIT = "a repository without a commit that can be read"
 UNREADABLE = "it cannot be read"
+READ_BY_GIT = (".gitignore", ".gitattributes", ".git/HEAD")
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -73,19 +76,31 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
             found.left_out.append(LeftOut(path, UNREADABLE))
             continue
         kind = stat.S_IFMT(status.st_mode)
-        if kind == stat.S_IFDIR and path.endswith("/"):
-            found.repositories.append(path.rstrip("/"))
+        if kind == stat.S_IFDIR:
+            # Either it is a repository or it took the place of a file: then its files are listed.
+            is_repository = os.path.lexists(top / path / ".git")
+            (found.repositories if is_repository else found.to_forget).append(path.rstrip("/"))
         elif kind == stat.S_IFREG and status.st_size > LARGEST_FILE:
             found.left_out.append(LeftOut(path, TOO_LARGE))
         elif kind == stat.S_IFREG and not os.access(top / path, os.R_OK):
             found.left_out.append(LeftOut(path, UNREADABLE))
-        elif kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
             found.to_store.append(path)
         else:
             found.left_out.append(LeftOut(path, KINDS.get(kind, "a device")))
             if is_known:
                 found.to_forget.append(path)
     return found
+
+
+def refuse_pipes(folders: Iterable[str]) -> None:
+    """Raise if git would wait without end for what it reads in one of these folders."""
+    for folder in folders:
+        for name in READ_BY_GIT:
+            path = os.path.join(folder, name)  # noqa: PTH118 - for 50,000 files
+            with suppress(OSError):
+                if stat.S_ISFIFO(os.lstat(path).st_mode):
+                    raise GitError(f"{path} is a pipe, for which git would wait; remove it")
 
 
 class _Links:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator.errors import GitFailed
+from cli_agent_orchestrator.errors import GitError, GitFailed
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.workspace.git import Git
 from cli_agent_orchestrator.workspace.repository import LONGEST_LOOK, Repository
@@ -59,6 +59,10 @@ class Store:
             if is_new:
                 self._make(ours)
             yield is_new
+        except GitError:
+            # Where the disk is full, what was half written must not stay on it.
+            self._remove_drafts()
+            raise
         finally:
             os.close(descriptor)
 
@@ -97,10 +101,17 @@ class Store:
 
     def _tidy(self) -> None:
         """Remove what a killed process left; nobody else is here while the store is held."""
-        for lock in (*self.path.glob("*.lock"), *self.path.glob("refs/cao/*.lock")):
+        locks = [*self.path.glob("*.lock"), *self.path.glob("refs/cao/*.lock")]
+        for lock in locks:
             lock.unlink(missing_ok=True)
+        if locks:
+            self._remove_drafts()
         for left in self.path.glob(f"{STAGING_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
+
+    def _remove_drafts(self) -> None:
+        for draft in self.path.glob("objects/*/tmp_*"):
+            draft.unlink(missing_ok=True)
 
     def _make(self, ours: tuple[str, ...]) -> None:
         repository = self._repository

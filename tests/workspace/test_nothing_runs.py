@@ -1,0 +1,168 @@
+"""A hostile repository runs nothing while snapshots are taken, compared, laid out and restored.
+
+Each row is one way in which a repository can name a program. Plain git runs it, so that the test
+would fail if we did.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.workspace.repository import find_repository, user_identity
+from tests.workspace.repositories import fingerprint, git, make_repository, snapshots_of, write
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to run a program: what is set, and the command of plain git that runs it."""
+
+    settings: dict[str, str]
+    command: tuple[str, ...]
+    hook: str = ""
+    attributes: str = ""
+    is_included: bool = False
+
+
+FILTER = "* filter=evil\n"
+HOOKED: dict[str, tuple[str, ...]] = {
+    "post-index-change": ("add", "-A"),
+    "reference-transaction": ("update-ref", "refs/heads/other", "HEAD"),
+    "post-checkout": ("checkout", "-q", "-b", "other"),
+    "pre-commit": ("commit", "-q", "-a", "-m", "x"),
+    "prepare-commit-msg": ("commit", "-q", "-a", "-m", "x"),
+    "commit-msg": ("commit", "-q", "-a", "-m", "x"),
+    "post-commit": ("commit", "-q", "-a", "-m", "x"),
+}
+WAYS = {
+    "fsmonitor in status": Way({"core.fsmonitor": "{run}"}, ("status",)),
+    "fsmonitor in add": Way({"core.fsmonitor": "{run}"}, ("add", "-A")),
+    "fsmonitor in read-tree": Way({"core.fsmonitor": "{run}"}, ("read-tree", "-m", "HEAD")),
+    "fsmonitor in ls-files": Way({"core.fsmonitor": "{run}"}, ("ls-files", "-o")),
+    "fsmonitor in diff-tree": Way({"core.fsmonitor": "{run}"}, ("diff-tree", "HEAD~1", "HEAD")),
+    "fsmonitor, included": Way({"core.fsmonitor": "{run}"}, ("status",), is_included=True),
+    "clean in add": Way({"filter.evil.clean": "{run}"}, ("add", "-A"), attributes=FILTER),
+    "clean in diff": Way({"filter.evil.clean": "{run}"}, ("diff",), attributes=FILTER),
+    "clean in hash-object": Way(
+        {"filter.evil.clean": "{run}"}, ("hash-object", "a.txt"), attributes=FILTER
+    ),
+    "smudge in checkout": Way(
+        {"filter.evil.smudge": "{run}"}, ("checkout", "-f", "--", "a.txt"), attributes=FILTER
+    ),
+    "a filter process": Way(
+        {"filter.evil.process": "{run}", "filter.evil.required": "true"},
+        ("add", "-A"),
+        attributes=FILTER,
+    ),
+    "external diff": Way({"diff.external": "{run}"}, ("diff",)),
+    "diff driver": Way({"diff.evil.command": "{run}"}, ("diff",), attributes="* diff=evil\n"),
+    "textconv in diff": Way({"diff.evil.textconv": "{run}"}, ("diff",), attributes="* diff=evil\n"),
+    "textconv in cat-file": Way(
+        {"diff.evil.textconv": "{run}"},
+        ("cat-file", "--textconv", "HEAD:a.txt"),
+        attributes="* diff=evil\n",
+    ),
+    "merge driver": Way(
+        {"merge.evil.driver": "{run} %A"}, ("merge", "side"), attributes="* merge=evil\n"
+    ),
+    "gpg": Way(
+        {"commit.gpgSign": "true", "gpg.program": "{run}"}, ("commit", "-a", "-m", "signed")
+    ),
+    "an alias": Way({"alias.evil": "!{run}"}, ("evil",)),
+    "an editor": Way({"core.editor": "{run}"}, ("commit", "-a")),
+    "ssh": Way({"core.sshCommand": "{run}"}, ("fetch", "ssh://nowhere.invalid/x")),
+    **{f"hook {name}": Way({}, words, hook=name) for name, words in HOOKED.items()},
+}
+
+
+def lay_trap(folder: Path, way: Way, run: str) -> None:
+    settings = folder.parent / "included" if way.is_included else folder / ".git/config"
+    for key, value in way.settings.items():
+        git(folder, "config", "--file", str(settings), key, value.replace("{run}", run))
+    if way.is_included:
+        git(folder, "config", "include.path", str(settings))
+    if way.hook:
+        hook = folder / ".git/hooks" / way.hook
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{run}\n")
+        hook.chmod(0o755)
+    if way.attributes:
+        (folder / ".gitattributes").write_text(way.attributes)
+        (folder / ".git/info").mkdir(exist_ok=True)
+        (folder / ".git/info/attributes").write_text(way.attributes)
+
+
+def work(folder: Path) -> None:
+    """Do everything that a run does."""
+    repository = find_repository(folder)
+    user_identity(repository, os.environ)
+    snapshots = snapshots_of(folder)
+    old = snapshots.take(0, "start")
+    write(folder, {"a.txt": "3\n", "new.txt": "new\n"})
+    new = snapshots.take(1, "programmer")
+    assert snapshots.all() == (old, new)
+    snapshots.changes(old.commit, new.commit)
+    snapshots.diff(old.commit, new.commit)
+    snapshots.diff(old.commit, new.commit, stat=True)
+    snapshots.read(new.commit, "a.txt", 100)
+    snapshots.lay_out(new.commit, folder.parent / "checkout")
+    snapshots.lay_over(old.commit, folder.parent / "checkout", ["a.txt", "new.txt"])
+    assert snapshots.restore(old.commit) == ("a.txt", "new.txt")
+    assert snapshots.is_intact()
+    snapshots.keep_for_good()
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> tuple[Path, Path, Callable[[Way], None]]:
+    folder = make_repository(tmp_path / "project", {"a.txt": "1\n"})
+    git(folder, "checkout", "-q", "-b", "side")
+    write(folder, {"a.txt": "side\n"})
+    git(folder, "commit", "-q", "-a", "-m", "side")
+    git(folder, "checkout", "-q", "main")
+    write(folder, {"a.txt": "main\n"})
+    git(folder, "commit", "-q", "-a", "-m", "main")
+    mark = tmp_path / "mark"
+    script = tmp_path / "evil.sh"
+    script.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(mark))}\nexit 1\n")
+    script.chmod(0o755)
+    return folder, mark, lambda way: lay_trap(folder, way, str(script))
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_nothing_runs(trap: tuple[Path, Path, Callable[[Way], None]], way: Way) -> None:
+    folder, mark, lay = trap
+    lay(way)
+    if "merge" not in way.command:
+        write(folder, {"a.txt": "2\n"})
+    before = fingerprint(folder)
+    work(folder)
+    assert not mark.exists()
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_plain_git_would_have_run_it(
+    trap: tuple[Path, Path, Callable[[Way], None]], way: Way
+) -> None:
+    folder, mark, lay = trap
+    lay(way)
+    if "merge" not in way.command:
+        write(folder, {"a.txt": "2\n"})
+    git(folder, *way.command, check=False)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("way", ["fsmonitor in status", "clean in add", "hook post-index-change"])
+def test_nothing_of_a_repository_inside_runs(
+    trap: tuple[Path, Path, Callable[[Way], None]], way: str
+) -> None:
+    folder, mark, _ = trap
+    inner = make_repository(folder / "inner", {"x": "x\n"})
+    lay_trap(inner, WAYS[way], str(folder.parent / "evil.sh"))
+    write(folder, {"inner/x": "2\n"})
+    write(folder, {"a.txt": "2\n"})
+    work(folder)
+    assert not mark.exists()
