@@ -110,6 +110,11 @@ GREEN = replace(FAILED, exit_code=0)
             False,
             "4 of 4 tests failed (c, d, e, …)",
         ),
+        # tests that have fallen silent
+        (GREEN, BASE, False, False, "says nothing of its tests; there were 5 before the run"),
+        (GREEN, BaseResult(0, 0), False, True, "PASS"),
+        (GREEN, BaseResult(1), False, True, "PASS"),
+        (FAILED, BASE, False, False, "ended with exit code 2"),
         # what could not be run
         (replace(FAILED, exit_code=127), None, False, False, "no such command"),
         (replace(FAILED, exit_code=126), None, False, False, "cannot be executed"),

@@ -69,8 +69,8 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
         (
             Proof((GateProof("tests", RED, RED),), NEW),
             False,
-            "not proven: the gate tests: the tests from before do not pass (FAIL: `make test` ended "
-            "with exit code 1: 1 of 5 tests failed (t))",
+            "not proven: the gate tests: the tests from before do not pass (FAIL: `make test` "
+            "ended with exit code 1: 1 of 5 tests failed (t))",
         ),
         (
             Proof((GateProof("tests", NOT_RUN, RED),), NEW, (BENT,)),

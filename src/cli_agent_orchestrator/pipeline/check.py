@@ -103,6 +103,9 @@ def judge_check(
     """
     counts = result.counts
     if counts is None:
+        if result.exit_code == 0 and base and base.run > 0:
+            fault = f"says nothing of its tests; there were {base.run} before the run"
+            return replace(result, objections=(fault,))
         return result
     before = base.failures if base else ()
     old = tuple(name for name in counts.failures if name in before)
