@@ -3,6 +3,9 @@
 import os
 import socket
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from cli_agent_orchestrator.workspace.left_out import (
     NO_COMMIT,
     OWN_REPOSITORY,
     TOO_LARGE,
+    UNREADABLE,
     LeftOut,
 )
 from cli_agent_orchestrator.workspace.repository import find_repository
@@ -306,6 +310,42 @@ def test_pipes_sockets_and_empty_folders_do_no_harm(project: Path) -> None:
     assert snapshots.restore(old.commit) == ("a.txt",)
     assert (project / "a.txt").read_text() == "a\n"
     assert (project / "empty").is_dir()
+
+
+@contextmanager
+def somebody_else(folder: Path) -> Iterator[None]:
+    """Be a user for whom permissions count, and to whom the folder belongs."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    os.setresuid(12345, 12345, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        project = make_repository(Path(parent, "project"), {**FILES, "shut/c.txt": "c\n"})
+        write(project, {"secret": "secret\n"})
+        with somebody_else(Path(parent)):
+            snapshots = snapshots_of(project)
+            old = snapshots.take(0, "start")
+            write(project, {"a.txt": "2\n", "new.txt": "new\n", "secret": "other\n"})
+            (project / "a.txt").chmod(0)
+            (project / "secret").chmod(0)
+            (project / "shut").chmod(0)
+            new = snapshots.take(1, "programmer")
+            restored = snapshots.restore(old.commit)
+            (project / "shut").chmod(0o755)
+        assert [one.path for one in new.left_out] == ["a.txt", "secret", "shut/c.txt"]
+        assert {one.reason for one in new.left_out} == {UNREADABLE}
+        assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["new.txt"]
+        assert restored == ("new.txt",)
+        assert (project / "secret").read_text() == "other\n"
 
 
 @pytest.mark.parametrize("name", [".gitignore", "src/.gitattributes", "deep/in/.git/HEAD"])
