@@ -10,6 +10,7 @@ from cli_agent_orchestrator.errors import RunError
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.pipeline.work import UNSEEN
 from cli_agent_orchestrator.runs.work_folder import Seen, WorkFolder, open_work_folder
+from cli_agent_orchestrator.workspace import gathering
 from cli_agent_orchestrator.workspace.changes import Change
 
 
@@ -126,6 +127,18 @@ def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> N
     _, (remark,) = work.begin(0, is_in_flight=False)
     assert remark.startswith("what is done to the work folder can not be undone: ")
     assert work.look(1, "programmer") == Seen()
+
+
+def test_a_folder_with_too_much_in_it_is_not_copied(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MOST_FILES", 3)
+    for name in "bcde":
+        (project / name).write_text(name, encoding="utf-8")
+    _, (remark,) = open_here(project).begin(0, is_in_flight=False)
+    assert "has 4 files (0 MB) that are in no repository, too many to keep" in remark
+    git(project, "add", "-A")
+    assert open_here(project).begin(0, is_in_flight=False)[1] != [remark]
 
 
 def test_one_that_fails_later_stops_the_run_with_the_reply_kept(project: Path) -> None:

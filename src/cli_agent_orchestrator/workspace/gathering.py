@@ -26,6 +26,9 @@ from cli_agent_orchestrator.workspace.left_out import (
 from cli_agent_orchestrator.workspace.store import Store, listed
 
 LONGEST_LOOK = 120.0
+MOST_FILES = 100_000
+MOST_BYTES = 2 * 1024 * 1024 * 1024
+"""Of what a first snapshot copies because no repository has it."""
 TRIES = 100
 """How many files may become unreadable while they are read."""
 OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
@@ -66,6 +69,8 @@ class Gathering:
         except GitFailed:
             self.store.read_index_from(last_commit())
             found = self._look(())
+        if is_new:
+            self._refuse_too_much(found)
         self._update(found)
         try:
             tree = self.store.git.text("write-tree")
@@ -101,6 +106,16 @@ class Gathering:
         # So that later looks need not read each file; says so if there are changes.
         self.store.git.ask("update-index", "-q", "--refresh")
         return sorted(set(conflicts))
+
+    def _refuse_too_much(self, found: Sorted) -> None:
+        """Raise rather than copy a whole home folder, say, that somebody works in."""
+        files, size = len(found.to_store), found.bytes_to_store
+        if files > MOST_FILES or size > MOST_BYTES:
+            raise GitError(
+                f"{self.top} has {files} files ({size // 1024 // 1024} MB) that are in no "
+                "repository, too many to keep; commit them, ignore them (.gitignore), or work in "
+                "a smaller folder"
+            )
 
     def _look(self, more: Iterable[str]) -> Sorted:
         """Return what may be different from the index, and more paths, by what can be done."""

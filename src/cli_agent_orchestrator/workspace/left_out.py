@@ -55,6 +55,7 @@ class Sorted:
     """To be read by git; one that is gone is removed from the snapshot."""
     to_forget: list[str] = field(default_factory=list)
     """No longer a file of the work folder, whatever can be seen under its name."""
+    bytes_to_store: int = 0
     repositories: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
@@ -86,6 +87,7 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
             found.left_out.append(LeftOut(path, UNREADABLE))
         elif kind in (stat.S_IFREG, stat.S_IFLNK):
             found.to_store.append(path)
+            found.bytes_to_store += status.st_size
         else:
             found.left_out.append(LeftOut(path, KINDS.get(kind, "a device")))
             if is_known:
