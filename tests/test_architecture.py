@@ -94,6 +94,7 @@ PURE = [
     "pipeline/*.py",
     "pipeline/runners/*.py",
     "workspace/changes.py",
+    "runs/moments.py",
     "runs/names.py",
     "workspace/commit_message.py",
     "cli/remarks.py",

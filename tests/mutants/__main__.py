@@ -117,6 +117,7 @@ TESTS = {
     "cli/drawing.py": "cli/test_drawing.py",
     "cli/keys.py": "cli/test_keys.py",
     "cli/picture.py": "cli/test_picture.py",
+    "runs/moments.py": "runs/test_moments.py",
     "runs/names.py": "runs/test_names.py",
     "workspace/commit_message.py": "workspace/test_commit_message.py",
     "providers/actions.py": "providers/test_actions.py",

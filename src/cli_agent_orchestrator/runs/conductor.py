@@ -80,7 +80,7 @@ from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.trust import Trust, check_consent
 from cli_agent_orchestrator.runs.view import View
-from cli_agent_orchestrator.runs.work_folder import open_work_folder
+from cli_agent_orchestrator.runs.work_folder import open_work_folder, repository_of
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     PROVIDER_SUFFIX,
@@ -462,6 +462,7 @@ class Conductor:
     def _open(self, run_id: str, task: Task, flow: Flow, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         config = self._config
+        repository = repository_of(config.wd)
         record = RunRecord(
             id=run_id,
             wd=str(config.wd),
@@ -470,6 +471,9 @@ class Conductor:
             task=task.text,
             task_line=one_line(task.explore_summary),
             started=self._clock.now(),
+            base="" if repository is None else repository.head,
+            branch="" if repository is None else repository.branch,
+            top=str(config.wd if repository is None else repository.top),
             flow=flow.name,
             settings=saved_settings(config, self._request),
             pid=os.getpid(),

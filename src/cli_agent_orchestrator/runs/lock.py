@@ -25,6 +25,18 @@ def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
 
     `folder` is the one in it for the files of runs.
     """
+    with keeping_runs_out(folder):
+        _sign(folder, clock)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                folder.remove(OWNER_FILE)
+
+
+@contextmanager
+def keeping_runs_out(folder: Folder) -> Iterator[None]:
+    """Hold the lock of a work folder without leaving a trace in it."""
     with ExitStack() as held:
         try:
             held.enter_context(Folder(folder.root).locked())
@@ -35,12 +47,7 @@ def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error
-        _sign(folder, clock)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                folder.remove(OWNER_FILE)
+        yield
 
 
 def _sign(folder: Folder, clock: Clock) -> None:

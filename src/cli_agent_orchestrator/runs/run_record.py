@@ -71,6 +71,12 @@ class RunRecord:
     """What is to be done, on one line."""
     started: float
     """Unix time."""
+    base: str = ""
+    """The commit that was checked out when it began; empty if there was none."""
+    branch: str = ""
+    """The branch that was."""
+    top: str = ""
+    """What the paths in its snapshots begin at: its repository, else the work folder."""
     flow: str = "loop"
     status: RunStatus = RunStatus.RUNNING
     round: int = 0
@@ -163,6 +169,9 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         task="" if for_list else _text(data, "task"),
         task_line=_text(data, "task_line")[:LINE_CHARACTERS],
         started=_time(data, "started") or 0.0,
+        base=_text(data, "base"),
+        branch=_text(data, "branch"),
+        top=_text(data, "top"),
         flow=_text(data, "flow"),
         status=status,
         round=_count(data, "round"),

@@ -355,7 +355,9 @@ class Runner:
             self._put_in_flight(replace(dispatch, worked=worked))
 
     def _put_in_flight(self, dispatch: Dispatch) -> None:
-        progress = replace(self.state.progress, in_flight=dispatch, sequence=dispatch.sequence)
+        progress = self.state.progress
+        sequence = max(progress.sequence, dispatch.sequence)
+        progress = replace(progress, in_flight=dispatch, sequence=sequence)
         self._save(replace(self.state, progress=progress))
 
     def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
@@ -506,8 +508,8 @@ class Runner:
             reviewed=True,
         )
         self._records.journal.write(record)
-        progress = replace(after.progress, sequence=dispatch.sequence)
-        self._save(replace(after, progress=progress))
+        sequence = max(after.progress.sequence, dispatch.sequence)
+        self._save(replace(after, progress=replace(after.progress, sequence=sequence)))
         self._tell(event)
         self._tell(turn_ended(event.at, dispatch, Skipped(), worked, ""))
 

@@ -17,6 +17,8 @@ from cli_agent_orchestrator.workspace.repository import Repository, find_reposit
 from cli_agent_orchestrator.workspace.snapshots import Snapshot, Snapshots
 
 START_LABEL, RESUMED_LABEL = "start", "resumed"
+NOT_KEPT = "what is done to the work folder can not be undone: "
+"""Begins what is said of a run without snapshots; the reason follows."""
 # what programs leave behind when they are merely run
 CACHE_PATTERN = (
     r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
@@ -51,6 +53,7 @@ class WorkFolder:
         self._snapshots = snapshots
         self._repository = repository
         self._checkouts = checkouts
+        self._before: Snapshot | None = None
         self._last: Snapshot | None = None
 
     @property
@@ -96,7 +99,9 @@ class WorkFolder:
             if not taken:
                 self._last = self._snapshots.take(0, START_LABEL)
                 return sequence, self._about_start(self._last)
-            self._last = taken[-1]
+            self._last = max(taken, key=lambda one: (one.at, one.sequence))
+            # A person may have gone back meanwhile, which takes numbers of its own.
+            sequence = max(sequence, taken[-1].sequence)
             if not is_in_flight:
                 now = self._snapshots.take(sequence + 1, RESUMED_LABEL)
                 if now.tree != self._last.tree:
@@ -105,7 +110,7 @@ class WorkFolder:
         except (GitError, OSError) as error:
             self._snapshots = None
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            return sequence, [f"what is done to the work folder can not be undone: {reason}"]
+            return sequence, [f"{NOT_KEPT}{reason}"]
         return sequence, []
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
@@ -114,6 +119,7 @@ class WorkFolder:
             return Seen()
         try:
             before, self._last = self._last, self._snapshots.take(sequence, label)
+            self._before = before
             changes = self._between(before.tree, self._last.tree)
             since = self._between(approved_tree, self._last.tree) if approved_tree else ()
         except (GitError, OSError) as error:
@@ -127,11 +133,10 @@ class WorkFolder:
     def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
         """Undo what a turn did to some files, and return what is left of its changes."""
         assert self._snapshots is not None, "something was seen"
-        taken = self._snapshots.all()
-        earlier = [one for one in taken if one.sequence < sequence]
+        assert self._before is not None, "there was a look before"
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
-        self._snapshots.restore(earlier[-1].commit, sorted(paths))
-        self._last = earlier[-1]
+        self._snapshots.restore(self._before.commit, sorted(paths))
+        self._last = self._before
         return self.look(sequence, label)
 
     def _between(self, old: str, new: str) -> tuple[Change, ...]:
@@ -159,16 +164,21 @@ class WorkFolder:
 
 def open_work_folder(wd: Path, run_folder: Folder | None, clock: Clock) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in."""
-    try:
-        repository = find_repository(wd)
-    except (GitError, OSError):
-        # Without git, or in a repository that cannot be read, it is a folder like any other.
-        repository = None
+    repository = repository_of(wd)
     if run_folder is None:
         return WorkFolder(None)
     store = run_folder.path / SNAPSHOTS_FOLDER
     checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
     return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts)
+
+
+def repository_of(wd: Path) -> Repository | None:
+    """Return the repository of a work folder; raise `UsageError` if it is none to work in."""
+    try:
+        return find_repository(wd)
+    except (GitError, OSError):
+        # Without git, or in a repository that cannot be read, it is a folder like any other.
+        return None
 
 
 def _named(texts: list[str]) -> str:

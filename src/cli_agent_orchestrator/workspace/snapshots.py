@@ -102,11 +102,19 @@ class Snapshots:
         words = ("diff-tree", "-z", "--raw", "--numstat", *DIFF_OPTIONS, *_ids(old, new), "--")
         return read_changes(self._git.text(*words, *self._gathering.within()))
 
-    def diff(self, old: str, new: str, *, stat: bool = False, paths: Sequence[str] = ()) -> bytes:
+    def diff(
+        self,
+        old: str,
+        new: str,
+        *,
+        stat: bool = False,
+        paths: Sequence[str] = (),
+        limit: int = LARGEST_DIFF,
+    ) -> bytes:
         """Return what is different in `new` as a patch, or as a table; a very long one is cut."""
         form = ("--stat=100", "--summary") if stat else ("-p",)
         words = ("diff-tree", *form, *DIFF_OPTIONS, *_ids(old, new), "--")
-        answer = self._git.ask(*words, *self._gathering.within(paths), limit=LARGEST_DIFF)
+        answer = self._git.ask(*words, *self._gathering.within(paths), limit=limit)
         if answer.is_cut:
             shown, _, _ = answer.output.rpartition(b"\n")
             return shown + b"\n(the rest is left out: it is too long)\n"
@@ -149,24 +157,20 @@ class Snapshots:
         if self._top.is_symlink():
             raise GitError(f"{self._top} is a link now; nothing is put where it leads")
         self._top.mkdir(parents=True, exist_ok=True)
-        left_out = self._left_out_of(commit)
         laying = Laying(self._top, is_ours=False, keep=self._gathering.folder)
         with self._store.opened(self._gathering.ignored()) as is_new:
-            tree, present = self._gathering.gather(is_new, self._last_commit)
-            words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", tree, commit, "--")
-            listed = self._git.text(*words, *self._gathering.within(paths or ()))
-            untouched = Untouched(left_out, present)
-            differ = [
-                one
-                for one in read_changes(listed)
-                if self._gathering.is_inside(one.path) and not untouched.has(one)
-            ]
+            differ = self._differing(commit, paths or (), is_new)
             laying.remove(one.path for one in differ if one.status == "D")
             files = [one.path for one in differ if one.status != "D"]
             with self._store.laid_out(commit, files) as source:
                 laying.put(files, source)
         laying.check()
         return tuple(sorted(laying.done))
+
+    def differing(self, commit: str) -> tuple[Change, ...]:
+        """Return what a restore would do now; `D` is what it would remove."""
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            return tuple(self._differing(commit, (), is_new))
 
     def is_intact(self) -> bool:
         """Is all there that the snapshots are made of?"""
@@ -178,6 +182,19 @@ class Snapshots:
         with self._store.opened(self._gathering.ignored()):
             self._git.run("repack", "-a", "-d", "-q")
             (self._store.path / "objects/info/alternates").unlink(missing_ok=True)
+
+    def _differing(self, commit: str, paths: Sequence[str], is_new: bool) -> list[Change]:
+        """Return how a snapshot differs from what is there now, without what is left alone."""
+        left_out = self._left_out_of(commit)
+        tree, present = self._gathering.gather(is_new, self._last_commit)
+        words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", tree, commit, "--")
+        listed = self._git.text(*words, *self._gathering.within(paths))
+        untouched = Untouched(left_out, present)
+        return [
+            one
+            for one in read_changes(listed)
+            if self._gathering.is_inside(one.path) and not untouched.has(one)
+        ]
 
     def _files(self, commit: str) -> list[str]:
         """Return the files and links of a snapshot."""

@@ -1,0 +1,151 @@
+"""The commands about what a run did to the files, on real folders."""
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_agent_orchestrator.cli import work
+from cli_agent_orchestrator.cli.work import diff, restore, undo
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.layout import run_folder
+from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
+from tests.workspace.repositories import git, make_repository, write
+
+OTHER = "20261116-101010-abc7"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    wd = tmp_path / "project"
+    worked_run(state_folder(os.environ), wd)
+    monkeypatch.chdir(wd)
+    return wd
+
+
+def invoke(command: click.Command, *words: str, answer: str = "") -> Result:
+    done = CliRunner().invoke(command, [*words], input=answer)
+    if done.exception is not None:
+        raise done.exception
+    return done
+
+
+@pytest.mark.parametrize("words", [(), ("k3f9",), ("start",), ("k3f9", "start..tester")])
+def test_a_diff_is_what_the_run_changed_from_start_to_end(
+    project: Path, words: tuple[str, ...]
+) -> None:
+    write(project, {"later.txt": "the user's\n"})
+    shown = invoke(diff, *words).stdout
+    assert "-1\n+3\n" in shown
+    assert "+++ b/new.txt" in shown
+    assert "--- a/gone.txt" in shown
+    assert "mine.txt" not in shown
+    assert "later.txt" not in shown
+
+
+@pytest.mark.parametrize("words", [("1",), ("k3f9", "1"), ("..1",), ("start..1",)])
+def test_a_diff_can_be_about_one_turn(project: Path, words: tuple[str, ...]) -> None:
+    shown = invoke(diff, *words).stdout
+    assert "-1\n+2\n" in shown
+    assert "gone.txt" not in shown
+
+
+def test_a_role_means_its_last_turn(project: Path) -> None:
+    assert "-2\n+3\n" in invoke(diff, "programmer").stdout
+    nothing = invoke(diff, "tester")
+    assert nothing.stdout == ""
+    assert nothing.stderr == "No file is different between 3 (programmer) and 4 (tester).\n"
+
+
+def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
+    other = make_repository(project.parent / "other", {"b.txt": "1\n"})
+    folder = make_run(state_folder(os.environ), other, OTHER)
+    snapshots_in(folder, other).take(0, "start")
+    write(other, {"b.txt": "2\n"})
+    snapshots_in(folder, other).take(1, "programmer")
+    assert "b.txt" in invoke(diff, "c7").stdout
+    assert "b.txt" in invoke(diff, "7").stdout
+    assert "b.txt" not in invoke(diff, "1").stdout
+    with pytest.raises(NotFound, match="no snapshot for '99'"):
+        invoke(diff, "99")
+    with pytest.raises(UsageError, match="at most"):
+        invoke(diff, "a", "b", "c")
+
+
+def test_a_table_says_which_files(project: Path) -> None:
+    shown = invoke(diff, "--stat").stdout
+    assert " a.txt    | 2 +-\n" in shown
+    assert "delete mode 100644 gone.txt" in shown
+
+
+def test_a_diff_has_colors_where_there_is_a_terminal(project: Path) -> None:
+    shown = CliRunner().invoke(diff, ["3"], color=True).stdout
+    assert "\x1b[31m-2\x1b[0m\n\x1b[32m+3\x1b[0m\n" in shown
+    assert "\x1b[1m--- a/a.txt\x1b[0m\n" in shown
+    assert "\x1b" not in invoke(diff, "3").stdout
+
+
+def test_nothing_in_a_diff_controls_the_terminal(project: Path) -> None:
+    write(project, {"evil\x1b[2J\nname": "x\x1b]0;title\x07\r\n"})
+    snapshots_in(run_folder(state_folder(os.environ), RUN), project).take(5, "programmer")
+    shown = invoke(diff, "5").stdout
+    assert r'b/evil\033[2J\nname"' in shown
+    assert "+x�]0;title��\n" in shown
+    raw = CliRunner().invoke(diff, ["5", "--raw"]).stdout_bytes
+    assert b"+x\x1b]0;title\x07\r\n" in raw
+    assert "\x1b" not in invoke(diff, "5", "--stat").stdout
+    listed = invoke(restore, "4", "--yes").stdout
+    assert "    evil�[2J�name\n" in listed
+
+
+def test_a_raw_diff_can_be_applied_backwards(project: Path, tmp_path: Path) -> None:
+    patch = tmp_path / "patch"
+    patch.write_bytes(CliRunner().invoke(diff, ["--raw"]).stdout_bytes)
+    git(project, "apply", "-R", str(patch))
+    assert (project / "a.txt").read_text() == "1\n"
+    assert (project / "gone.txt").exists()
+
+
+def test_restore_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
+    write(project, {"a.txt": "the user's\n"})
+    shown = invoke(restore, "1", "--yes").stdout
+    assert shown == (
+        f"{project}, back to 1 (programmer) of {RUN}:\n"
+        "  brings back 2 files:\n"
+        "    a.txt\n"
+        "    gone.txt\n"
+        "  ! undoes 1 file that changed after the run's last turn:\n"
+        "    a.txt\n"
+        f"Done: 2 files. To undo this: cao restore {RUN} 5\n"
+    )
+    assert (project / "a.txt").read_text() == "2\n"
+    invoke(restore, RUN, "5", "--yes")
+    assert (project / "a.txt").read_text() == "the user's\n"
+
+
+def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
+    shown = invoke(undo, "k3f9", "--yes").stdout
+    assert "back to 0 (start)" in shown
+    assert "  removes 1 file, made since then:\n    new.txt\n" in shown
+    assert (project / "a.txt").read_text() == "1\n"
+    assert (project / "mine.txt").read_text() == "not committed\n"
+    assert invoke(undo, "--yes").stdout == "The files are as they were then: 0 (start).\n"
+
+
+def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="add --yes"):
+        invoke(undo)
+    monkeypatch.setattr(work, "_agrees", lambda: click.confirm("Do this?"))
+    assert invoke(undo, answer="n\n").stdout.endswith("Nothing was changed.\n")
+    assert (project / "a.txt").read_text() == "3\n"
+    assert "Done" in invoke(undo, answer="y\n").stdout
+
+
+def test_restore_needs_to_know_where_to(project: Path) -> None:
+    for words in ((), ("k3f9",), ("1..3",)):
+        with pytest.raises(UsageError, match=r"by its number: 0 \(start\), 1 \(programmer\)"):
+            invoke(restore, *words)
+    assert (project / "a.txt").read_text() == "3\n"

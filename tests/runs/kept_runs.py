@@ -1,0 +1,63 @@
+"""Runs that have ended and left snapshots of a real folder."""
+
+from pathlib import Path
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.events import RunEnded, RunEvent
+from cli_agent_orchestrator.layout import SNAPSHOTS_FOLDER
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.run_record import RunRecord
+from cli_agent_orchestrator.workspace.repository import find_repository
+from cli_agent_orchestrator.workspace.snapshots import Snapshots
+from tests.workspace.repositories import make_repository, write
+
+RUN = "20261115-084037-k3f9"
+
+
+def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...] = ()) -> Folder:
+    """Make the folder of a run that has ended, without snapshots."""
+    repository = find_repository(wd)
+    record = RunRecord(
+        run,
+        str(wd),
+        f"{wd}/s.json",
+        run,
+        "x",
+        "x",
+        1.0,
+        top=str(repository.top if repository else wd),
+    )
+    recorder = Recorder(state, SystemClock())
+    recorder.start(record, resumed=False)
+    for event in (*events, RunEnded(3.0, "PASS", 1, 0)):
+        recorder.take(event)
+    assert recorder.folder is not None
+    folder = recorder.folder
+    recorder.close()
+    return folder
+
+
+def snapshots_in(folder: Folder, wd: Path) -> Snapshots:
+    return Snapshots(folder.path / SNAPSHOTS_FOLDER, wd, find_repository(wd))
+
+
+def worked_run(state: Path, wd: Path) -> Folder:
+    """Make a project and a run in it: two turns of a programmer, a tester that changed nothing.
+
+    The user had changed `mine.txt` and not committed it.
+    """
+    make_repository(
+        wd, {"a.txt": "1\n", "mine.txt": "m\n", "gone.txt": "g\n", ".gitignore": "*.log\n"}
+    )
+    write(wd, {"mine.txt": "not committed\n"})
+    folder = make_run(state, wd)
+    snapshots = snapshots_in(folder, wd)
+    snapshots.take(0, "start")
+    write(wd, {"a.txt": "2\n", "new.txt": "n\n"})
+    snapshots.take(1, "programmer")
+    write(wd, {"a.txt": "3\n"})
+    (wd / "gone.txt").unlink()
+    snapshots.take(3, "programmer")
+    snapshots.take(4, "tester")
+    return folder
