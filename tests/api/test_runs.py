@@ -37,7 +37,13 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     tell_nobody,
 )
-from cli_agent_orchestrator.layout import CONTROL_FILE, EVENTS_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.layout import (
+    CONTROL_FILE,
+    EVENTS_FILE,
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    run_folder,
+)
 from cli_agent_orchestrator.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.asks import (
     Ask,
@@ -60,6 +66,7 @@ from cli_agent_orchestrator.runs.run_record import (
 )
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.runs.standing import after_event
+from cli_agent_orchestrator.workspace.snapshots import Snapshots
 from tests.api.running import TOKEN, WAIT_SECONDS
 from tests.fakes import FakeService
 
@@ -181,6 +188,31 @@ def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> No
     assert (turn["reply"], turn["prompt"], turn["outcome"]) == ("the reply ✓", None, "delivered")
     assert http.get(f"/runs/{RUN}/turns/2").status_code == 404
     assert http.get(f"/runs/{RUN}/turns/x").status_code == 422
+
+
+def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    assert (turn["diff"], turn["files"]) == (None, None)
+    snapshots = Snapshots(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None)
+    snapshots.take(0, "start")
+    (rig.project / "a.txt").write_bytes(b"caf\xe9\n")
+    (rig.project / "b\udcff").write_bytes(b"\0")
+    snapshots.take(1, "analyst")
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert "+caf�\n" in turn["diff"]
+    assert turn["files"] == [
+        {"path": "a.txt", "status": "A", "added": 1, "removed": 0},
+        {"path": "b?", "status": "A", "added": -1, "removed": -1},
+    ]
+
+
+def test_a_run_knows_what_was_checked_out(rig: Rig, http: httpx.Client) -> None:
+    rig.record = replace(rig.record, base="d00491f", branch="main")
+    rig.happen(*EVENTS)
+    shown = http.get(f"/runs/{RUN}").json()
+    assert (shown["base"], shown["branch"]) == ("d00491f", "main")
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fetc", "zzzz", "%00", ".new-" + RUN, "*"])

@@ -278,9 +278,28 @@ class RunTurnBody(Body):
     reviewed: Annotated[bool, Meta(description="Does a review follow, or is it one?")]
 
 
+class ChangedFileBody(Body):
+    path: str
+    status: Annotated[
+        str,
+        Meta(
+            description="`A` added, `M` modified, `D` deleted, `R` moved, `T` of another kind now.",
+            examples=["M"],
+        ),
+    ]
+    added: Annotated[int, Meta(description="Lines; -1 if it is binary.")]
+    removed: int
+
+
 class RunTurnTextBody(RunTurnBody):
     prompt: str | None
     reply: str | None
+    diff: Annotated[
+        str | None, Meta(description="What it changed, up to 1 MB; null if that is not known.")
+    ]
+    files: Annotated[
+        list[ChangedFileBody] | None, Meta(description="The same by file, up to 1,000 of them.")
+    ]
 
 
 class SavedSettingBody(Body):
@@ -289,6 +308,10 @@ class SavedSettingBody(Body):
 
 
 class RunDetailBody(RunBody):
+    base: Annotated[
+        str, Meta(description="The commit that was checked out when it began; empty if none was.")
+    ]
+    branch: str
     reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
     exit_code: int | None
     session_name: str

@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.errors import BadFolder, NotFound, StateError, UnknownName
+from cli_agent_orchestrator.errors import (
+    BadFolder,
+    GitError,
+    NotFound,
+    RunError,
+    StateError,
+    UnknownName,
+)
 from cli_agent_orchestrator.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator.pipeline.asks import Unpause, demand_wish
 from cli_agent_orchestrator.plain_files import Folder
@@ -16,6 +23,7 @@ from cli_agent_orchestrator.runs.asking import (
     check_wish,
     options_to_resume,
 )
+from cli_agent_orchestrator.runs.bringing_back import changes_of_turn
 from cli_agent_orchestrator.runs.event_log import Follower, read_events
 from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
@@ -26,6 +34,9 @@ from cli_agent_orchestrator.settings import BY_NAME
 # Any: JSON
 Answer = dict[str, Any]
 ROOT = Path("/")
+LARGEST_DIFF = 1024 * 1024
+MOST_FILES = 1000
+"""What is told of the changes of one turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,8 @@ class RunService:
         turns = turns_of(read_events(folder))
         return {
             **asdict(summary_of(folder)),
+            "base": record.base,
+            "branch": record.branch,
             "reason": record.reason,
             "exit_code": record.exit_code,
             "session_name": record.session_name,
@@ -55,12 +68,12 @@ class RunService:
         }
 
     def turn(self, name: str, sequence: int) -> Answer:
-        """Return a turn with its prompt and its reply."""
+        """Return a turn with its prompt, its reply and what it changed in the files."""
         folder, record = self._find(name)
         turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
         if sequence not in turns:
             raise NotFound("turn", str(sequence), map(str, turns))
-        return _turn(record, turns[sequence])
+        return {**_turn(record, turns[sequence]), **_changes(folder, sequence)}
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
@@ -108,3 +121,16 @@ class RunService:
 
 def _turn(record: RunRecord, turn: RunTurn) -> Answer:
     return {**asdict(turn), **asdict(read_turn(record, turn))}
+
+
+def _changes(folder: Folder, sequence: int) -> Answer:
+    """Return what a turn changed; nulls if that is not known."""
+    try:
+        patch, changes = changes_of_turn(folder, sequence, LARGEST_DIFF)
+    except (RunError, GitError):
+        return {"diff": None, "files": None}
+    files = [
+        {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
+        for one in changes[:MOST_FILES]
+    ]
+    return {"diff": patch.decode(errors="replace"), "files": files}
