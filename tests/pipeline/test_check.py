@@ -157,6 +157,12 @@ def test_the_evidence_names_failed_tests_and_what_is_wrong_with_them_new_ones_fi
     assert whole.endswith("It wrote:\none\ntwo\nthree")
 
 
+def test_of_a_failure_from_before_the_evidence_has_the_error_too() -> None:
+    result = replace(FAILED, exit_code=1, counts=counts(3, "a"))
+    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2)).text
+    assert text.split("\n")[1:] == ["- a: it failed before the run, too: a is wrong"]
+
+
 def test_the_archive_says_why_a_command_that_ended_well_did_not_pass() -> None:
     page = page_of(judge_check(replace(GREEN, counts=counts(0)), None))
     assert page.startswith("RESULT: FAIL\nCOMMAND: make test\nEXIT_CODE: 0\nBUT: it ran no test\n")

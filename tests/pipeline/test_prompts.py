@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation
+from cli_agent_orchestrator.pipeline.findings import Answer, Finding, Ledger, Tracked
 from cli_agent_orchestrator.pipeline.prompts import (
     EXPLORE_REFERENCE,
     UPSTREAM_REFERENCE,
@@ -374,3 +375,29 @@ def test_text_from_people_and_agents_is_never_read_as_a_template(
         assert block(prompt, "ANALYST_SUMMARY") == clean_text(analysis)
     assert prompt.startswith("ROUND: 1\nCYCLE: 1\n")
     assert prompt.endswith(response_file_instruction(FOLDER / LOOP.role(role).response_file))
+
+
+class TestFindings:
+    OPEN = Ledger((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice"), 1, 2),))
+
+    def prompt_to(self, role: str, ledger: Ledger) -> str:
+        state = full_state()
+        progress = replace(state.progress, findings={"programmer_review": ledger})
+        return build_prompt(Turn(role, 2, 2), replace(state, progress=progress), BRIEFING)
+
+    @pytest.mark.parametrize("role", ["programmer", "programmer_review"])
+    def test_author_and_reviewer_are_told_what_is_open(self, role: str) -> None:
+        text = block(self.prompt_to(role, self.OPEN), "OPEN FINDINGS")
+        assert text.startswith("F2 blocking total.py:3 === rounds twice\n")
+        assert "`fixed`, `unfixed` or" in text
+        assert "from F3 on" in text
+
+    @pytest.mark.parametrize("role", ["analyst", "analyst_review", "tester"])
+    def test_it_is_nobody_elses_matter(self, role: str) -> None:
+        assert self.prompt_to(role, self.OPEN) == built(role, cycle=2)
+
+    @pytest.mark.parametrize("role", ROLES)
+    def test_without_open_findings_nothing_is_said(self, role: str) -> None:
+        (entry,) = self.OPEN.tracked
+        closed = Ledger((replace(entry, answers=(Answer.FIXED,)),))
+        assert self.prompt_to(role, closed) == built(role, cycle=2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UnknownName, UsageError
+from cli_agent_orchestrator.pipeline.findings import Ledger, how_to_raise
 from cli_agent_orchestrator.terminals.profiles import MAX_BYTES, find_profile, profile_names
 
 PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")
@@ -34,6 +35,12 @@ def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name
     assert "---" not in profile.prompt
     for line in [*GUARD_LINES[name], "`.tmp` folder"]:
         assert line in profile.prompt
+
+
+@pytest.mark.parametrize("name", ["peer_programmer", "peer_system_analyst"])
+def test_reviewers_are_asked_for_the_form_that_is_read(name: str) -> None:
+    words = find_profile(name, []).prompt.split()
+    assert how_to_raise(Ledger()) in " ".join(words)
 
 
 def test_all_names_are_listed_once_and_in_order(tmp_path: Path) -> None:

@@ -179,8 +179,12 @@ def _failures(result: CheckResult) -> list[str]:
     errors = result.counts.first_errors
     return [
         *(_failure(name, errors.get(name, "")) for name in result.new_failures),
-        *(_failure(name, "it failed before the run, too") for name in result.old_failures),
+        *(_failure(name, _before_too(errors.get(name, ""))) for name in result.old_failures),
     ]
+
+
+def _before_too(error: str) -> str:
+    return f"it failed before the run, too: {error}" if error else "it failed before the run, too"
 
 
 def _failure(name: str, error: str) -> str:

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.pipeline.condense import (
     extract_handoff,
     extract_implementation,
 )
+from cli_agent_orchestrator.pipeline.findings import Ledger, findings_block
 from cli_agent_orchestrator.pipeline.flow import Amount, Block, Repeat, Source
 from cli_agent_orchestrator.pipeline.machine import hints_for
 from cli_agent_orchestrator.pipeline.packaged import response_file_template
@@ -34,6 +35,7 @@ from cli_agent_orchestrator.pipeline.task import Task
 EXPLORE_REFERENCE = "(Same as initial turn -- refer to your conversation history.)"
 UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your conversation history.)"
 RESPONSE_END = "CAO_RESPONSE_END"
+FINDINGS_TITLE = "OPEN FINDINGS"
 HINT_TITLE = "HINT FROM A PERSON"
 # "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
@@ -66,6 +68,8 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
         if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
     ]
+    if findings := _open_findings(turn, state):
+        context.append(_quoted(FINDINGS_TITLE, Excerpt(findings)))
     context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]
     instruction = response_file_instruction(briefing.response_folder / role.response_file)
     return Template(role.template).substitute(
@@ -87,6 +91,12 @@ def response_file_instruction(path: PurePath) -> str:
     """Return the block that tells an agent to write its reply to a file."""
     template = Template(response_file_template())
     return template.substitute(path=shlex.quote(str(path)), end=RESPONSE_END)
+
+
+def _open_findings(turn: Turn, state: RunState) -> str:
+    """Return what author and reviewer of a stage are told about the findings that are open."""
+    reviewer = state.flow.stage_of(turn.role).reviewer
+    return findings_block(state.progress.findings.get(reviewer, Ledger())) if reviewer else ""
 
 
 def _is_briefed(turn: Turn, state: RunState) -> bool:
