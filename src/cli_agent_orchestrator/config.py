@@ -277,7 +277,7 @@ class LoopRules:
     """Does a PASS count only for the files that were approved? (REVIEW_BOUND)"""
     stops_at_stall: bool = False
     """Is a run stopped that does not converge? (STALL)"""
-    proof: str = "off"
+    proof: str = "report"
     """Is what was done proven: off, report, require? (PROOF)"""
 
 

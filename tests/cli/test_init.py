@@ -15,7 +15,7 @@ from cli_agent_orchestrator.cli.init import init, project_above, read_marks
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.file_settings import read_all_settings
-from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS
+from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS, Kind
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
@@ -158,7 +158,9 @@ def test_the_settings_file_explains_every_setting(tmp_path: Path) -> None:
     for setting in SETTINGS:
         if setting.name == "FLOW":
             continue
-        explained = f"# {setting.help}\n# {setting.key} = " in text
+        is_table = setting.kind is Kind.GATES
+        line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
+        explained = f"# {setting.help}\n# {line}" in text
         assert explained == (setting.name not in OUT_OF_PROJECT)
 
 

@@ -118,7 +118,7 @@ class Machine:
 
     def shut_down(self) -> None:
         """End what commands have left: runs apart from any terminal, and tmux."""
-        with suppress(UsageError):  # a state folder that a test has spoiled
+        with suppress(UsageError, OSError):  # a state folder that a test has spoiled
             for run in list_runs(self.home / "state"):
                 if run.is_live:
                     self._end_detached(run_folder(self.home / "state", run.id))

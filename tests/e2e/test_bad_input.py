@@ -96,6 +96,7 @@ class TestTask:
         assert "none.md" in done.stderr
 
     def test_no_task_at_all_points_to_the_template(self, ready: Machine) -> None:
+        (ready.work / "task.md").unlink()
         done = ready.cao("run")
         assert done.returncode == 2
         assert "cao init" in done.stderr

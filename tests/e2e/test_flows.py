@@ -46,12 +46,15 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
         "001-programmer.md",
         "002-programmer_review.md",
         "003-gate.md",
+        "004-proof.md",
     ]
     events = [json.loads(line) for line in done.stdout.splitlines()]
     (began,) = [event for event in events if event["type"] == "run_began"]
     assert list(began["terminals"]) == ["programmer", "programmer_review"]
-    (ended,) = [event for event in events if event["type"] == "check_ended"]
-    assert (ended["gate"], ended["outcome"]) == ("gate", "passed")
+    gate, proof = [event for event in events if event["type"] == "check_ended"]
+    assert (gate["gate"], gate["outcome"]) == ("gate", "cleared")
+    assert (proof["gate"], proof["outcome"]) == ("proof", "passed")
+    assert "not proven: no gate says which tests it runs" in proof["detail"]
     assert set(state_of(ready)["terminals"]) == {"programmer", "peer_programmer"}
     (listed,) = json.loads(ready.cao("runs", "--json").stdout)
     assert listed["flow"] == "pair"
@@ -92,7 +95,7 @@ def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(machine: Machine) -> 
     answer(machine, "programmer")
     done = machine.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert archived(machine)[-1] == "002-gate.md"
+    assert archived(machine)[-2:] == ["002-gate.md", "003-proof.md"]
 
 
 def test_a_fault_in_a_flow_file_is_named_and_nothing_is_started(ready: Machine) -> None:
@@ -118,6 +121,6 @@ def test_a_flow_of_the_users_own_is_tried(machine: Machine, own: str) -> None:
     before = sorted(machine.work.iterdir())
     done = machine.cao("flow", "check", "mine")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Round 1, checking: PASS" in done.stdout
+    assert "Round 1, gate: PASS" in done.stdout
     assert "It runs to its end." in done.stdout
     assert sorted(machine.work.iterdir()) == before

@@ -53,8 +53,8 @@ from cli_agent_orchestrator.pipeline.task import parse_task
 from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
-RULES = LoopRules(review=ReviewRules(evidence_min_match=1))
-SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1))
+RULES = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off")
+SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1), proof="off")
 MINE = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "mine.toml")
 FLOWS = [packaged_flow("loop"), packaged_flow("pair"), packaged_flow("solo"), MINE]
 GREEN = CheckResult("make test", 0, "ok")

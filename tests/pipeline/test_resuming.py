@@ -163,7 +163,7 @@ class TestSettings:
             case Kind.FLAG:
                 value = "0" if setting.default == "1" else "1"
             case Kind.CHOICE:
-                value = setting.choices[0]
+                value = next(one for one in setting.choices if one != setting.default)
             case Kind.GATES:
                 value = "tests=make test"
             case _:

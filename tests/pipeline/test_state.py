@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.gates import When
 from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.pipeline.check import BaseResult
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
@@ -65,6 +67,12 @@ excerpts = st.builds(
 turns = st.builds(Turn, roles, numbers, numbers)
 known = st.sampled_from([Sent.MAYBE, Sent.YES, Sent.FAILED])
 dispatches = st.builds(Dispatch, turns, names, st.integers(0, 99), st.floats(0, 1e10), known)
+bases = st.builds(
+    BaseResult,
+    st.none() | st.integers(-64, 255),
+    st.integers(-1, 99),
+    st.lists(texts, max_size=2).map(tuple),
+)
 progresses = st.builds(
     Progress,
     cycle=numbers,
@@ -75,7 +83,19 @@ progresses = st.builds(
     sequence=st.integers(0, 99),
     open_notes=st.lists(st.builds(OpenNotes, roles, numbers, excerpts), max_size=3).map(tuple),
     providers=st.dictionaries(st.sampled_from(sorted(TERMINALS)), names),
-    settings=st.dictionaries(st.sampled_from(KEPT_NAMES), texts, max_size=3),
+    settings=st.dictionaries(
+        st.sampled_from([name for name in KEPT_NAMES if name != "GATES"]), texts, max_size=3
+    ),
+    checking=st.none() | st.sampled_from(When),
+    checks_passed=st.integers(0, 9),
+    base=st.dictionaries(names, bases, max_size=2),
+    passed=st.dictionaries(names, bases, max_size=2),
+    proving=st.booleans(),
+    proof=texts,
+    failed_on=st.dictionaries(names, texts, max_size=2),
+    repeated_gate=texts,
+    unchanged_turns=st.integers(0, 9),
+    approved_tree=texts,
 )
 places = st.sampled_from(
     [

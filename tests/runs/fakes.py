@@ -220,7 +220,7 @@ class Rig:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox(self.clock)
         self.events: list[RunEvent] = []
-        self.rules = LoopRules(Limits(max_rounds=3))
+        self.rules = LoopRules(Limits(max_rounds=3), proof="off")
         self.handoff_rules = HandoffRules(max_reminders=0)
         self.state_file = StateFile(folder / ".tmp" / "state.json", self.clock)
         self.test_command = ""

@@ -274,8 +274,8 @@ def test_a_fault_in_the_settings_of_a_task_names_where_the_task_is(tmp_path: Pat
     path.write_text("---\nflow: pair\ngates: ls\n---\n# Task\nDo it.", encoding="utf-8")
     with pytest.raises(PromptError, match=rf"^{path}, line 3: a task cannot set gates"):
         read_task_settings(config(tmp_path, PROMPT_FILE=str(path)))
-    with pytest.raises(PromptError, match=r"^PROMPT, line 2: there is no setting gates"):
-        read_task_settings(config(tmp_path, PROMPT="---\ngates: ls\n---\n"))
+    with pytest.raises(PromptError, match=r"^PROMPT, line 2: there is no setting gate"):
+        read_task_settings(config(tmp_path, PROMPT="---\ngate: ls\n---\n"))
 
 
 def test_a_task_that_cannot_be_read_sets_nothing_yet(tmp_path: Path) -> None:
