@@ -46,6 +46,11 @@ class RunSummary:
         return self.status.is_open
 
     @property
+    def in_tree(self) -> str:
+        """Its id if its agents work in a work tree, else nothing."""
+        return self.id if self.project else ""
+
+    @property
     def has_agents(self) -> bool:
         """Are its agents there? A run that is stopped by `cao stop` ends them."""
         return bool(self.terminals)

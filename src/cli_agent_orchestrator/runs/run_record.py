@@ -250,10 +250,14 @@ def _tree(table: object) -> SavedTree | None:
         return None
     listed = table.get("included")
     included = listed if isinstance(listed, list) else []
-    names = ("folder", "branch", "base", "tip", "onto", "name")
     said = _text(table, "delivered")
     return SavedTree(
-        *(_text(table, name) for name in names),
+        folder=_text(table, "folder"),
+        branch=_text(table, "branch"),
+        base=_text(table, "base"),
+        tip=_text(table, "tip"),
+        onto=_text(table, "onto"),
+        name=_text(table, "name"),
         included=tuple(name for name in included if isinstance(name, str)),
         common_dir=_text(table, "common_dir"),
         delivered=next((one for one in Delivered if one == said), Delivered.NOT_YET),
