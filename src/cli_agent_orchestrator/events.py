@@ -370,6 +370,8 @@ class RunEnded(Event):
     """Why there is no verdict."""
     session_left: str = ""
     """The session whose agents are still there; empty if there is none."""
+    branch: str = ""
+    """The branch with the work of a run in a work tree; empty if nothing was committed."""
 
 
 RunEvent = (

@@ -24,6 +24,9 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
 
+    <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
+    <state folder>/indexes/<number>            locked by the run that has this number
+
 In the user's state folder, where agents work that have a work tree of their own:
 
     <state folder>/worktrees/<run>
@@ -55,6 +58,8 @@ SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
 CHECKOUTS_FOLDER = "checkouts"
 WORKTREES_FOLDER = "worktrees"
+STATE_NAME = "state.json"
+INDEXES_FOLDER = "indexes"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
 
@@ -94,3 +99,13 @@ def runs_folder(state_folder: Path) -> Folder:
 def run_folder(state_folder: Path, name: str) -> Folder:
     """Return the folder of one run; `name` is its id, or that of a draft."""
     return Folder(state_folder, (RUNS_FOLDER, name), private=True)
+
+
+def worktree_folder(state_folder: Path, run: str) -> Path:
+    """Return where the agents of a run work that has a work tree."""
+    return state_folder / WORKTREES_FOLDER / run
+
+
+def index_folder(state_folder: Path, number: int) -> Folder:
+    """Return the folder that a run with this number holds."""
+    return Folder(state_folder, (INDEXES_FOLDER, str(number)), private=True)

@@ -56,6 +56,10 @@ class RunConfig:
     """The flow, by its name or as the path of its file (FLOW)."""
     gates: tuple[Gate, ...] = ()
     """The commands that are believed (GATES)."""
+    in_worktree: bool = False
+    """Do the agents work in a work tree of their own? (WORKSPACE)"""
+    worktree_setup: str = ""
+    """Prepares a new work tree (WORKTREE_SETUP)."""
     readonly_roles: str = "warn"
     """What is done when a reviewer or tester changes files (READONLY_ROLES)."""
     gate_timeout: float = 1800
@@ -97,6 +101,8 @@ class RunConfig:
             providers=read_role_providers(texts),
             flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
             gates=read_gates(texts.get("GATES", "")),
+            in_worktree=_read_choice(texts, "WORKSPACE") == "worktree",
+            worktree_setup=texts.get("WORKTREE_SETUP", "").strip(),
             readonly_roles=_read_choice(texts, "READONLY_ROLES"),
             gate_timeout=read_gate_timeout(texts),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),

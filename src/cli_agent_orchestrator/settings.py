@@ -8,7 +8,7 @@ the documentation.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum, auto
@@ -30,6 +30,7 @@ from cli_agent_orchestrator.plain_files import Folder, read_named
 from cli_agent_orchestrator.toml_text import read_toml
 
 SETTINGS_FILE = "cao.toml"
+WORKTREE_TABLE = "worktree"
 PREFIX = "CAO_"
 """Before the name of a setting in the environment; `cao run` also reads the bare names."""
 LARGEST_SETTINGS = 1024 * 1024
@@ -125,6 +126,21 @@ SETTINGS = (
         "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
         "such as tests='make test'. Several may be given.",
         word="gate",
+    ),
+    Setting(
+        "WORKSPACE",
+        Kind.CHOICE,
+        "folder",
+        "Where the agents work: in your folder, or in a worktree of their own, on a branch that "
+        "you apply when you like it.",
+        choices=("folder", "worktree"),
+    ),
+    Setting(
+        "WORKTREE_SETUP",
+        Kind.TEXT,
+        "",
+        "A command that prepares a new work tree, such as npm ci; setup below [worktree] in "
+        "cao.toml.",
     ),
     Setting(
         "PROOF",
@@ -263,6 +279,9 @@ SETTINGS = (
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
+COMMANDS = ("GATES", "WORKTREE_SETUP")
+"""What the orchestrator runs itself; out of a project's own file only if the user agrees."""
+
 PROVIDER_SUFFIX = "_PROVIDER"
 ROLE_SETTINGS = (*(name for name in BY_NAME if name.endswith(PROVIDER_SUFFIX)), "ROLE_PROVIDERS")
 """What names the agent of some role."""
@@ -281,7 +300,10 @@ NOT_KEPT = (
 KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
 """What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
 
-UNCHANGEABLE = ("GATES", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD", "CLEANUP_ON_EXIT")
+UNCHANGEABLE = (
+    *("GATES", "WORKSPACE", "WORKTREE_SETUP", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"),
+    "CLEANUP_ON_EXIT",
+)
 CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
 """What may change while a run goes on; the others have been told to agents, or may do harm."""
 
@@ -460,7 +482,22 @@ def flatten_settings(table: Mapping[str, Any], path: Path) -> dict[str, str]:
     `{"max_rounds": 4, "prompt_file": "task.md"}` of `/p/cao.toml` becomes
     `{"MAX_ROUNDS": "4", "PROMPT_FILE": "/p/task.md"}`: the path is meant from the file's folder.
     """
-    return dict(_flatten(key, value, path) for key, value in table.items())
+    return dict(_flatten(key, value, path) for key, value in _without_tables(table, path))
+
+
+def _without_tables(table: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values, those of `[worktree]` under their long names."""
+    for key, value in table.items():
+        if key != WORKTREE_TABLE or not isinstance(value, dict):
+            yield key, value
+            continue
+        for inner, text in value.items():
+            long_key = f"{WORKTREE_TABLE}_{inner}"
+            if long_key not in BY_KEY:
+                raise ConfigError(f"{inner} of {key} in {path.name}", _shown(text), "setup alone")
+            if long_key in table:
+                raise ConfigError(f"{long_key} in {path.name}", _shown(text), "only one of the two")
+            yield long_key, text
 
 
 def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:

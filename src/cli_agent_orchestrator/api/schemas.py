@@ -255,6 +255,12 @@ class RunBody(Body):
     terminals: Annotated[
         dict[str, str], Meta(description="Ids by role, as long as the agents are there.")
     ]
+    project: Annotated[
+        str, Meta(description="The user's own folder, if the agents work in a work tree.")
+    ]
+    branch: Annotated[
+        str, Meta(description="The branch of that work tree, if its work waits to be applied.")
+    ]
 
 
 class RunTurnBody(Body):

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 from cli_agent_orchestrator.cli.conduct import conduct
@@ -55,7 +56,7 @@ def main() -> None:
             wanted["config_file"],
             replace_terminals=wanted["replace_terminals"],
         )
-        sys.exit(conduct(request, view))
+        sys.exit(conduct(replace(request, run=wanted["run"]), view))
     except OrchestratorError as error:
         code = exit_code_of(error)
         view.write(json.dumps({"error": str(error), "exit_code": code}))

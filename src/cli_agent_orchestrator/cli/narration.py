@@ -92,6 +92,8 @@ def unfinished_words(resume: bool | None) -> str:
 
 
 UNFINISHED = unfinished_words(None)
+RESUME_BY_ID = "The run is saved. `cao resume {id}` resumes it"
+REPORT_BY_ID = "cao report {id}"
 
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -103,6 +105,7 @@ class Narration:
     def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
         """Paths below `base` are told from there; `report` is the command that tells the rest.
 
+        In both texts `{id}` stands for the id of the run.
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
         self._attach_prefix = ""
@@ -115,6 +118,7 @@ class Narration:
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
         self._dry = False
+        self._run = ""
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -140,6 +144,7 @@ class Narration:
         return _step_line(event)
 
     def _opened(self, event: RunOpened) -> Line:
+        self._run = event.run
         return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
@@ -195,9 +200,10 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            saved = f"{self._unfinished}{self._agents_left(event.session_left)}"
+            saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
-        more = f" ({self._report} says more)" if self._report else ""
+        more = f" ({self._named(self._report)} says more)" if self._report else ""
+        more += f". {delivery_words(event.branch, self._run)}" if event.branch else ""
         stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
@@ -213,9 +219,18 @@ class Narration:
             f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
         )
 
+    def _named(self, text: str) -> str:
+        return text.replace("{id}", self._run)
+
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def delivery_words(branch: str, run: str) -> str:
+    """Say where the work of a run is, and how it comes to the user."""
+    ways = " | ".join(f"cao {word} {run}" for word in ("apply", "pr", "discard"))
+    return f"The work is on branch {branch}: {ways}"
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,6 +97,9 @@ def setting_options(command: Command) -> Command:
 @click.option(
     "--trust", is_flag=True, help="Allow the commands that the project's own cao.toml names."
 )
+@click.option(
+    "--worktree", is_flag=True, help="Work in a work tree of its own: --workspace worktree."
+)
 @setting_options
 def run(
     task: str | None,
@@ -131,7 +134,9 @@ def run(
     )
     for remark in remarks_on_variables(os.environ):
         click.echo(f"cao: {remark}", err=True)
+    in_worktree = options.pop("worktree") is True
     given = {name: _text(value) for name, value in options.items()}
+    given |= workspace_options(given) if in_worktree else {}
     given |= task_options(task, given.pop("message"), given)
     if config_file is None:
         given |= project_options(given, os.environ)
@@ -149,29 +154,46 @@ class Manner:
     """With new agents for those that are lost?"""
     trust: bool = False
     """Are the commands of the project's own file allowed?"""
+    run: str = ""
+    """The run in a work tree that goes on, if it is one of these."""
 
 
 def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator.runs.request import build_request
+        from cli_agent_orchestrator.runs.trust import commands_text
 
     replacing = manner.replace_terminals
     request = build_request(given, os.environ, config_file, replace_terminals=replacing)
+    request = replace(request, run=manner.run)
     config = request.config
-    settle_consent(request.project_gates, config.wd, given=manner.trust)
+    commands = commands_text(request.project_commands)
+    settle_consent(commands, config.wd, given=manner.trust)
     if manner.detach:
         _launch(given, config_file, manner, config.wd)
         return
     with importing():
         from cli_agent_orchestrator.cli.conduct import conduct
-        from cli_agent_orchestrator.cli.narration import unfinished_words
+        from cli_agent_orchestrator.cli.narration import (
+            REPORT_BY_ID,
+            RESUME_BY_ID,
+            unfinished_words,
+        )
         from cli_agent_orchestrator.cli.progress import choose_view
 
-    report = report_command(config, Path.cwd())
-    unfinished = unfinished_words(config.resume)
+    has_tree = bool(manner.run) or config.in_worktree
+    report = REPORT_BY_ID if has_tree else report_command(config, Path.cwd())
+    unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
     view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view))
+
+
+def workspace_options(options: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the setting that --worktree stands for."""
+    if options.get("WORKSPACE") not in (None, "", "worktree"):
+        raise UsageError("--worktree and --workspace say different things; leave one out")
+    return {"WORKSPACE": "worktree"}
 
 
 def task_options(
@@ -214,7 +236,7 @@ def _launch(
         from cli_agent_orchestrator.runs.launch import Launcher, LaunchRequest, run_command
 
     launcher = Launcher(run_command(sys.executable), os.environ)
-    request = LaunchRequest(given, config_file, manner.replace_terminals)
+    request = LaunchRequest(given, config_file, manner.replace_terminals, manner.run)
     view = JsonView() if manner.as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)

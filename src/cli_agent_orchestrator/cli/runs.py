@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator.cli.narration import delivery_words
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.exit_codes import EXIT_ERROR
@@ -54,6 +55,9 @@ def runs(show_all: bool, as_json: bool) -> None:
     else:
         for line in table(shown, here, time.time()):
             click.echo(line)
+        for run in shown:
+            if run.branch:
+                click.echo(delivery_words(run.branch, run.id))
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more: cao runs --all")
 
@@ -68,7 +72,8 @@ def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
 
 
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
-    folder = "." if run.wd == str(here) else one_line(run.wd) or "-"
+    place = run.project or run.wd
+    folder = "." if place == str(here) else one_line(place) or "-"
     started = age(now - run.started) if run.started else "-"
     dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (

@@ -88,7 +88,7 @@ def resume(
 
     options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
     anew = replace_terminals or not found.has_agents
-    start(options, None, Manner(as_json, detach, replace_terminals=anew))
+    start(options, None, Manner(as_json, detach, replace_terminals=anew, run=found.in_tree))
 
 
 @click.command()

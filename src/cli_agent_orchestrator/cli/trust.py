@@ -12,7 +12,7 @@ from cli_agent_orchestrator.cli.printable import one_line, printable
 from cli_agent_orchestrator.config import check_state_folder, state_folder
 from cli_agent_orchestrator.errors import NotAllowed, UsageError
 from cli_agent_orchestrator.runs.file_settings import read_file_settings
-from cli_agent_orchestrator.runs.trust import Trust
+from cli_agent_orchestrator.runs.trust import Trust, commands_text
 
 ASKED = "Allow them, here and as they are now?"
 
@@ -23,7 +23,8 @@ ASKED = "Allow them, here and as they are now?"
 @click.option("--revoke", is_flag=True, help="Take back what you have allowed in the folder.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
-    """Allow the commands that a project's own cao.toml wants to be run (its gates).
+    """Allow the commands that a project's own cao.toml wants to be run : its gates,
+    and what prepares a work tree.
 
     They are shown first. What you allow counts for that folder and for just these commands.
     """
@@ -50,41 +51,41 @@ def own_folder() -> Path:
     return folder
 
 
-def settle_consent(gates: str, folder: Path, *, given: bool) -> None:
+def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
     """Ask about the commands of a project's own file that are not allowed yet.
 
     With the consent `given` they are allowed; where nobody can be asked, that is an error.
     """
     known = Trust(own_folder())
-    if not gates or known.allows(folder, gates):
+    if not commands or known.allows(folder, commands):
         return
     if not given:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise NotAllowed(folder, gates)
-        _show(folder, gates)
+            raise NotAllowed(folder, commands)
+        _show(folder, commands)
         click.confirm(ASKED, default=False, abort=True, err=True)
-    known.allow(folder, gates, time.time())
+    known.allow(folder, commands, time.time())
 
 
 def _allow(known: Trust, folder: Path, yes: bool) -> None:
-    gates = read_file_settings({"WD": str(folder)}, {}, None).get("GATES", "")
-    if not gates:
+    commands = commands_text(read_file_settings({"WD": str(folder)}, {}, None))
+    if not commands:
         click.echo(f"cao.toml in {one_line(str(folder))} wants no command to be run.")
         return
-    if known.allows(folder, gates):
+    if known.allows(folder, commands):
         click.echo("They are allowed already:")
-        _show(folder, gates)
+        _show(folder, commands)
         return
-    _show(folder, gates)
+    _show(folder, commands)
     if not yes:
         click.confirm(ASKED, default=False, abort=True, err=True)
-    known.allow(folder, gates, time.time())
+    known.allow(folder, commands, time.time())
     click.echo("Allowed.")
 
 
-def _show(folder: Path, gates: str) -> None:
+def _show(folder: Path, commands: str) -> None:
     click.echo(f"cao.toml in {one_line(str(folder))} wants these commands to be run:", err=True)
-    for line in gates.split("\n"):
+    for line in commands.split("\n"):
         click.echo(f"  {printable(line)}", err=True)
 
 

@@ -12,6 +12,8 @@ KNOWN = frozenset(
         *(f"{PREFIX}{name.upper()}_{word}" for name in AGENTS for word in ("ARGS", "COMMAND")),
         *("CAO_HOST", "CAO_PORT", "CAO_START_SECONDS", "CAO_STATE_DIR", "CAO_CONFIG_DIR"),
         *("CAO_TOKEN", "CAO_DEBUG"),
+        # What gates inherit that are run for a run.
+        "CAO_RUN_INDEX",
         # In the terminals of some agents, from which `cao` may be started as well.
         *("CAO_EVENT_FILE", "CAO_SESSION_CONTEXT"),
     )

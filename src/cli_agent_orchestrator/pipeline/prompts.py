@@ -37,6 +37,7 @@ UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your convers
 RESPONSE_END = "CAO_RESPONSE_END"
 FINDINGS_TITLE = "OPEN FINDINGS"
 HINT_TITLE = "HINT FROM A PERSON"
+NOTE_TITLE = "WHERE YOU WORK"
 # "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
@@ -57,6 +58,8 @@ class Briefing:
     """Absolute; where agents write their response files."""
     condensation: Condensation
     project_test_cmd: str = ""
+    note: str = ""
+    """What every agent is told once about the place where it works; empty if it is a usual one."""
 
 
 def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
@@ -68,6 +71,8 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
         if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
     ]
+    if briefing.note and not _is_briefed(turn, state):
+        context.append(_quoted(NOTE_TITLE, Excerpt(briefing.note)))
     if findings := _open_findings(turn, state):
         context.append(_quoted(FINDINGS_TITLE, Excerpt(findings)))
     context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]

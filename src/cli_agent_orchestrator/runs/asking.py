@@ -82,6 +82,9 @@ def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
             f"the run {run.id} cannot be resumed: it never began, or another run has taken its "
             f"place in {run.wd or 'its folder'}"
         )
+    if record.tree is not None:
+        # Settings and consent are those of the user's own folder.
+        return {"WD": record.project, "RESUME": "1"}
     return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1"}
 
 

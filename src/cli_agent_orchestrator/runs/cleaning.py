@@ -5,7 +5,8 @@ record says about it.
 """
 
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from cli_agent_orchestrator.errors import ApiRefused
 from cli_agent_orchestrator.layout import DRAFT_PREFIX, run_folder, runs_folder
 from cli_agent_orchestrator.plain_files import folder_of
+from cli_agent_orchestrator.runs.delivering import has_tree, remove_applied
 from cli_agent_orchestrator.runs.registry import actual_status
 from cli_agent_orchestrator.runs.run_id import is_run_id
 from cli_agent_orchestrator.runs.run_record import (
@@ -45,6 +47,8 @@ class KnownRun:
     status: RunStatus
     in_use: bool
     """Is it at work, or can it be resumed?"""
+    has_tree: bool = False
+    """Is there a work tree with work that nobody has applied or discarded?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Cleanup:
     """Runs whose folders are old."""
     drafts: tuple[str, ...] = ()
     """Names of folders that a killed process has left half made."""
+    waiting: tuple[KnownRun, ...] = ()
+    """Old runs that stay, as nobody has applied or discarded what is in their work trees."""
 
     def __bool__(self) -> bool:
         return bool(self.agents or self.folders or self.drafts)
@@ -71,7 +77,9 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
     runs = tuple(runs)
     used = {one for run in runs if run.in_use for one in run.record.terminals.values()}
     sessions = {one for run in runs if run.in_use for one in sessions_of(run.record)}
-    agents, folders = [], []
+    agents: list[KnownRun] = []
+    folders: list[KnownRun] = []
+    waiting: list[KnownRun] = []
     for run in (run for run in runs if not run.in_use):
         record = run.record
         left = bool(record.terminals)
@@ -82,8 +90,8 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
             agents.append(run)
             left = False
         if not left and (record.ended or record.started) < before:
-            folders.append(run)
-    return Cleanup(tuple(agents), tuple(folders))
+            (waiting if run.has_tree else folders).append(run)
+    return Cleanup(tuple(agents), tuple(folders), waiting=tuple(waiting))
 
 
 def _server_named(record: RunRecord) -> str:
@@ -102,7 +110,7 @@ def known_runs(state_folder: Path) -> list[KnownRun]:
                 status = actual_status(record, folder)
                 locked = folder.is_locked()
                 in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
-                found.append(KnownRun(record, status, in_use))
+                found.append(KnownRun(record, status, in_use, has_tree(record)))
     return found
 
 
@@ -170,11 +178,17 @@ def _end(terminals: Terminals, terminal_id: str, record: RunRecord) -> bool:
     return False
 
 
-def remove_folder(state_folder: Path, name: str) -> bool:
-    """Remove a run folder or a draft of one, unless somebody holds it; was it removed?"""
+def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Remove a run folder or a draft of one, unless somebody holds it; was it removed?
+
+    A work tree whose work was applied goes with it; one with other work keeps it.
+    """
     if not is_run_id(name) and not is_draft(name):
         return False
     folder = run_folder(state_folder, name)
+    record = read_record(folder)
+    if record is not None and not remove_applied(state_folder, record, environ):
+        return False
     try:
         with folder.locked():
             record = read_record(folder)

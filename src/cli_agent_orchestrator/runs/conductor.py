@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,11 @@ from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
+    GitError,
     OrchestratorError,
     PromptError,
     ResumeError,
+    RunError,
     Stopped,
     UnknownName,
     UsageError,
@@ -33,8 +35,10 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
-from cli_agent_orchestrator.gates import When
+from cli_agent_orchestrator.gates import Gate, When
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.missing import Remedy, find_fault
@@ -59,28 +63,43 @@ from cli_agent_orchestrator.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
-from cli_agent_orchestrator.runs.checking import GatePlace
+from cli_agent_orchestrator.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.gate import GateRunner
 from cli_agent_orchestrator.runs.journal import Journal
 from cli_agent_orchestrator.runs.lock import run_lock
+from cli_agent_orchestrator.runs.own_tree import (
+    NOTE,
+    OwnTree,
+    plan_tree,
+    reopen_tree,
+    store_of,
+)
 from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
+from cli_agent_orchestrator.runs.run_index import VARIABLE as RUN_INDEX
+from cli_agent_orchestrator.runs.run_index import run_index
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
     SavedSetting,
     one_line,
+    read_record,
     without_secrets,
 )
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
-from cli_agent_orchestrator.runs.trust import Trust, check_consent
+from cli_agent_orchestrator.runs.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator.runs.view import View
-from cli_agent_orchestrator.runs.work_folder import open_work_folder, repository_of
+from cli_agent_orchestrator.runs.work_folder import (
+    leave_alone,
+    open_work_folder,
+    repository_of,
+)
 from cli_agent_orchestrator.settings import (
     BY_NAME,
     PROVIDER_SUFFIX,
@@ -94,6 +113,8 @@ EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
+SETUP = "setup"
+"""What prepares a work tree is logged like a gate of this name."""
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
 
@@ -142,6 +163,17 @@ class Surroundings:
     """What the command of a gate inherits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a run is made of before anything of it is started."""
+
+    run_id: str
+    task: Task
+    flow: Flow
+    providers: Mapping[str, str] = field(default_factory=dict)
+    """The agent of each role, if they are to be started."""
+
+
 class Conductor:
     """One run, from its beginning or from where it was left."""
 
@@ -159,6 +191,10 @@ class Conductor:
         self._is_open = False
         self._opened = 0.0
         self._agents_ended = False
+        self._held = ExitStack()
+        self._environ = given.environ
+        self._tree: OwnTree | None = None
+        self._task_line = ""
         self._early: list[str] = []
         """What is to be said as soon as the run has an id."""
 
@@ -166,18 +202,16 @@ class Conductor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._held.close()
         self._recorder.close()
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
-        files = response_files(self._config.wd, NO_ARCHIVE)
-        files.ensure_response_dir()
-        self._state_file.check()
-        with (
-            run_lock(files.temporary, self._clock),
-            logging_to(files.temporary),
-            logging_refusals(),
-        ):
+        if self._request.run:
+            return self._resume_in_tree(self._request.run)
+        if self._config.in_worktree:
+            return self._begin_in_tree()
+        with self._holding_folder():
             saved = self._state_file.load_state()
             against = self._objections(saved) if saved is not None else ()
             if should_auto_resume(saved, self._config.resume, against):
@@ -187,7 +221,105 @@ class Conductor:
                 return self._resume(saved)
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
-            return self._begin(saved)
+            return self._begin(self._prepare(), saved)
+
+    @contextmanager
+    def _holding_folder(self) -> Iterator[None]:
+        """Keep others from the work folder."""
+        files = response_files(self._config.wd, NO_ARCHIVE)
+        files.ensure_response_dir()
+        self._state_file.check()
+        with (
+            run_lock(files.temporary, self._clock),
+            logging_to(files.temporary),
+            logging_refusals(),
+        ):
+            yield
+
+    def _begin_in_tree(self) -> RunState:
+        """Make a work tree and take a new run to its end there."""
+        if self._config.resume or self._config.missing:
+            raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
+        prepared = self._prepare()
+        wd, run = self._config.wd, prepared.run_id
+        tree, warnings = plan_tree(wd, self._given.state_folder, run, self._given.environ)
+        for warning in warnings:
+            self._warn(warning)
+        self._move_into(tree)
+        self._open(prepared, resumed=False)
+        if self._recorder.folder is None:
+            raise UsageError("without a folder for the run there is no place for a work tree")
+        tree, remarks = tree.make()
+        try:
+            self._move_into(tree)
+            self._recorder.note_tree(tree.saved)
+            for remark in remarks:
+                self._warn(f"in the work tree: {remark}")
+            self._set_up(tree)
+            with self._holding_folder():
+                return self._commit(self._begin(prepared, None))
+        finally:
+            if not self.is_saved:
+                # No agent was given anything to do.
+                with suppress(GitError):
+                    tree.remove()
+
+    def _resume_in_tree(self, run: str) -> RunState:
+        """Find the work tree of a run, mend it and take the run to its end there."""
+        record = read_record(run_folder(self._given.state_folder, run))
+        if record is None or record.tree is None:
+            raise UsageError(f"{run} is no run with a work tree")
+        tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
+        self._move_into(tree)
+        self._mend(run)
+        with self._holding_folder():
+            saved = self._state_file.load_state()
+            if saved is None:
+                raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
+            return self._commit(self._resume(saved))
+
+    def _move_into(self, tree: OwnTree) -> None:
+        """Let all that follows happen in a work tree."""
+        self._tree = tree
+        self._config = replace(self._config, wd=tree.wd, state_file=tree.state_file)
+        self._state_file = state_file_of(self._config, self._given.state_folder, self._clock)
+
+    def _mend(self, run: str) -> None:
+        """Bring back what agents have broken of their work tree, and say it."""
+        assert self._tree is not None, "the run has one"
+        for fault in self._tree.mend(store_of(self._given.state_folder, run)):
+            self._warn(f"the work tree was broken, and is mended: {fault}")
+
+    def _set_up(self, tree: OwnTree) -> None:
+        """Run the command that prepares a new work tree."""
+        command = self._config.worktree_setup
+        if not command:
+            return
+        runner = GateRunner()
+        self._interrupts.when_noted(runner.stop)
+        place = GatePlace(tree.wd, self._config.gate_timeout, self._environ, self._recorder.folder)
+        result = Checker(runner).run_in(Gate(SETUP, command), place, f"000-{SETUP}")
+        if not result.passed:
+            raise RunError(
+                f"the command that prepares the work tree failed; {NOT_BEGUN}:\n{page_of(result)}"
+            )
+
+    def _commit(self, state: RunState) -> RunState:
+        """Commit what has passed; without a commit the work is still in the work tree."""
+        if state.final_status is not FinalStatus.PASS or self._tree is None:
+            return state
+        run = state.progress.archive
+        try:
+            self._mend(run)
+            self._tree, done = self._tree.commit(run, state, self._task_line)
+            self._recorder.note_tree(self._tree.saved)
+        except (RunError, GitError, OSError) as error:
+            self._warn(f"the work could not be committed: {error}; it is in {self._tree.wd}")
+            return state
+        left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
+        for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
+            self._warn(remark)
+        return state
 
     def end(self, exit_code: int, reason: str = "") -> None:
         """Tell how the run ended."""
@@ -203,23 +335,31 @@ class Conductor:
             session_left=""
             if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
+            branch=self._tree.worktree.branch
+            if self._tree is not None and self._tree.saved.has_work
+            else "",
         )
         self._tell(ended)
 
-    def _begin(self, saved: RunState | None) -> RunState:
-        """Start the agents of a flow and take a new run to its end."""
+    def _prepare(self) -> Prepared:
+        """Find out before anything is started that a new run can begin."""
         task = parse_task(read_task_text(self._config))
         flow = self._given.find_flow(self._config.flow, self._config.wd)
         self._check_flow(flow)
         self._check_consent()
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
-        run_id = new_run_id(self._clock)
-        self._open(run_id, task, flow, resumed=False)
+        return Prepared(new_run_id(self._clock), task, flow, providers)
+
+    def _begin(self, prepared: Prepared, saved: RunState | None) -> RunState:
+        """Start the agents of a flow and take a new run to its end."""
+        task, flow = prepared.task, prepared.flow
+        if not self._is_open:
+            self._open(prepared, resumed=False)
         # Before anything that takes its time, so that there is something to be seen.
-        self._tell_starting(providers)
+        self._tell_starting(prepared.providers)
         with self._server(self._config) as client:
-            state = self._start(client, NewRun(self._config, flow, task, run_id))
+            state = self._start(client, NewRun(self._config, flow, task, prepared.run_id))
             with ExitStack() as undo:
                 undo.callback(exit_terminals, client, state)
                 self._interrupts.check()
@@ -257,7 +397,7 @@ class Conductor:
         self._check_remedy(saved)
         archive = saved.progress.archive or new_run_id(self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
-        self._open(archive, task, saved.flow, resumed=True)
+        self._open(Prepared(archive, task, saved.flow), resumed=True)
         with (
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
@@ -314,11 +454,16 @@ class Conductor:
     def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
         config = self._config
         files = response_files(config.wd, state.progress.archive, state.flow)
-        briefing = Briefing(task, files.folder, config.rules.condensation, config.project_test_cmd)
-        place = GatePlace(
-            config.wd, config.gate_timeout, self._given.environ, self._recorder.folder
+        briefing = Briefing(
+            task,
+            files.folder,
+            config.rules.condensation,
+            config.project_test_cmd,
+            note="" if self._tree is None else NOTE,
         )
-        work = open_work_folder(config.wd, self._recorder.folder, self._clock)
+        place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
+        tend = leave_alone if self._tree is None else partial(self._mend, state.progress.archive)
+        work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend)
         plan = Plan(
             briefing,
             config.rules,
@@ -362,9 +507,12 @@ class Conductor:
         resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in resumed.remarks:
             self._warn(remark)
-        self._config = RunConfig.from_env(
+        config = RunConfig.from_env(
             {**request.settings, **resumed.settings}, self._config.api_named_by
         )
+        # Those of the work tree, if there is one.
+        here = self._config
+        self._config = replace(config, wd=here.wd, state_file=here.state_file)
         return replace(saved, progress=replace(saved.progress, settings=self._config.settings))
 
     def _check_folder(self, saved: RunState) -> None:
@@ -397,9 +545,13 @@ class Conductor:
 
     def _check_consent(self) -> None:
         """Refuse commands of the project's own file that the user has not allowed."""
-        gates = self._request.project_gates
-        if canonical("GATES", gates) == self._config.settings.get("GATES"):
-            check_consent(Trust(self._given.state_folder), self._config.wd, gates)
+        commands = self._request.project_commands
+        if any(
+            canonical(name, text) == self._config.settings.get(name)
+            for name, text in commands.items()
+        ):
+            trust = Trust(self._given.state_folder)
+            check_consent(trust, self._request.config.wd, commands_text(commands))
 
     def _successors(self, state: RunState, lost: Mapping[str, str]) -> Mapping[str, str]:
         """Return the agent for each lost one: the one chosen now, else what it was before."""
@@ -459,28 +611,34 @@ class Conductor:
         )
         self._tell(began)
 
-    def _open(self, run_id: str, task: Task, flow: Flow, *, resumed: bool) -> None:
+    def _open(self, prepared: Prepared, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
-        config = self._config
+        config, task, tree = self._config, prepared.task, self._tree
         repository = repository_of(config.wd)
         record = RunRecord(
-            id=run_id,
+            id=prepared.run_id,
             wd=str(config.wd),
             state_file=str(config.state_file),
-            archive=run_id,
+            archive=prepared.run_id,
             task=task.text,
             task_line=one_line(task.explore_summary),
             started=self._clock.now(),
             base="" if repository is None else repository.head,
             branch="" if repository is None else repository.branch,
             top=str(config.wd if repository is None else repository.top),
-            flow=flow.name,
+            flow=prepared.flow.name,
             settings=saved_settings(config, self._request),
             pid=os.getpid(),
+            project="" if tree is None else str(tree.project),
+            tree=None if tree is None else tree.saved,
         )
         run_id = self._recorder.start(record, resumed=resumed)
         self._is_open = True
         self._opened = record.started
+        self._task_line = record.task_line
+        if self._recorder.folder is not None:
+            number = self._held.enter_context(run_index(self._given.state_folder))
+            self._environ = {**self._given.environ, RUN_INDEX: str(number)}
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 

@@ -46,6 +46,8 @@ class LaunchRequest:
     """Settings by variable name, as if they were given by option."""
     config_file: str | None = None
     replace_terminals: bool = False
+    run: str = ""
+    """The run in a work tree that goes on, if it is one of these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.runs.run_id import is_run_id, new_run_id
 from cli_agent_orchestrator.runs.run_log import logging_to
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
+    SavedTree,
     read_record,
     resumed_record,
     write_record,
@@ -62,6 +63,13 @@ class Recorder:
         except (OSError, UsageError) as error:
             self._say(f"this run will not be listed by `cao runs`: {_reason(error)}")
         return self._record.id
+
+    def note_tree(self, tree: SavedTree) -> None:
+        """Write down how the work tree of the run stands now; raise OSError if that cannot be."""
+        assert self._record is not None, "the run was started"
+        self._record = replace(self._record, tree=tree)
+        if self._folder is not None and self._log is not None:
+            write_record(self._folder, self._record)
 
     def close(self) -> None:
         """Let go of the folder."""

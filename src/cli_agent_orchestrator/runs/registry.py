@@ -36,10 +36,19 @@ class RunSummary:
     """The agent of each role."""
     terminals: dict[str, str] = field(default_factory=dict)
     """Ids by role, as long as the agents are there."""
+    project: str = ""
+    """The user's own folder, if the agents work in a work tree."""
+    branch: str = ""
+    """The branch of that work tree, as long as its work is there to be applied."""
 
     @property
     def is_live(self) -> bool:
         return self.status.is_open
+
+    @property
+    def in_tree(self) -> str:
+        """Its id if its agents work in a work tree, else nothing."""
+        return self.id if self.project else ""
 
     @property
     def has_agents(self) -> bool:
@@ -52,8 +61,8 @@ class RunSummary:
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
-        own = Path(self.wd)
-        return bool(self.wd) and (own.is_relative_to(folder) or folder.is_relative_to(own))
+        own = (Path(text) for text in (self.wd, self.project) if text)
+        return any(one.is_relative_to(folder) or folder.is_relative_to(one) for one in own)
 
 
 def list_runs(state_folder: Path) -> list[RunSummary]:
@@ -155,7 +164,16 @@ def summary_of(folder: Folder) -> RunSummary:
         ended=record.ended,
         providers=dict(record.providers),
         terminals=dict(record.terminals),
+        project=record.project,
+        branch=waiting_branch(record),
     )
+
+
+def waiting_branch(record: RunRecord) -> str:
+    """Return the branch with work of a run that nobody has applied or discarded; empty if none."""
+    tree = record.tree
+    is_waiting = tree is not None and tree.has_work and not tree.delivered
+    return tree.branch if tree is not None and is_waiting else ""
 
 
 def actual_status(record: RunRecord, folder: Folder) -> RunStatus:

@@ -12,6 +12,7 @@ from cli_agent_orchestrator.runs.file_settings import read_file_settings
 from cli_agent_orchestrator.runs.state_file import read_task_settings
 from cli_agent_orchestrator.settings import (
     BY_NAME,
+    COMMANDS,
     SETTINGS_FILE,
     find_sources,
     merge_settings,
@@ -32,8 +33,10 @@ class RunRequest:
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each setting came from: option, environment, task or file."""
-    project_gates: str = ""
-    """The gates, if they stand in the project's own file, which may be anybody's."""
+    project_commands: Mapping[str, str] = field(default_factory=dict)
+    """What of the project's own file, which may be anybody's, is a command, by variable name."""
+    run: str = ""
+    """The id of the run in a work tree that is to go on; empty if it is none of these."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
@@ -89,14 +92,15 @@ def _build_request(
     sources = find_sources(option=options, environment=variables, task=task, file=file)
     if named is not None:
         sources["API"] = "option" if options.get("API") else "environment"
-    from_project = config_file is None and sources.get("GATES") == "file"
+    from_project = config_file is None
+    commands = [name for name in COMMANDS if from_project and sources.get(name) == "file"]
     return RunRequest(
         config=RunConfig.from_env(settings, named_by),
         settings=settings,
         insisted=merge_settings(options, variables),
         replace_terminals=replace_terminals,
         sources=sources,
-        project_gates=settings["GATES"] if from_project else "",
+        project_commands={name: settings[name] for name in commands},
     )
 
 

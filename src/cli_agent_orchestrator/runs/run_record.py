@@ -55,6 +55,42 @@ class SavedSetting:
     """Where it came from: option, environment, task, file or default."""
 
 
+class Delivered(StrEnum):
+    """What became of the work in a work tree."""
+
+    NOT_YET = ""
+    APPLIED = "applied"
+    REQUESTED = "requested"
+    """A pull request was asked for."""
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTree:
+    """The work tree of a run, as we know it without asking anything that an agent could write."""
+
+    folder: str
+    branch: str
+    base: str
+    """The commit that it began at."""
+    tip: str
+    """The last commit of ours."""
+    onto: str = ""
+    """The branch that the user had checked out; empty if there was none."""
+    name: str = ""
+    """What git calls it."""
+    included: tuple[str, ...] = ()
+    """Files of the user's that were copied into it."""
+    common_dir: str = ""
+    """The repository that it belongs to."""
+    delivered: Delivered = Delivered.NOT_YET
+
+    @property
+    def has_work(self) -> bool:
+        """Is there a commit of ours that the user may want?"""
+        return self.tip != self.base
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run as its folder knows it."""
@@ -96,6 +132,10 @@ class RunRecord:
     reason: str = ""
     """Why it ended without a verdict."""
     exit_code: int | None = None
+    project: str = ""
+    """The user's own folder, if the agents work in a work tree."""
+    tree: SavedTree | None = None
+    """That work tree."""
 
 
 def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
@@ -186,6 +226,8 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         pid=_count(data, "pid"),
         reason=_text(data, "reason"),
         exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
+        project=_text(data, "project"),
+        tree=_tree(data.get("tree")),
     )
 
 
@@ -210,6 +252,25 @@ def _texts(data: Mapping[str, Any], name: str) -> Mapping[str, str]:
     table = data.get(name)
     found = table.items() if isinstance(table, dict) else ()
     return {key: text for key, text in found if isinstance(text, str)}
+
+
+def _tree(table: object) -> SavedTree | None:
+    if not isinstance(table, dict) or not _text(table, "folder"):
+        return None
+    listed = table.get("included")
+    included = listed if isinstance(listed, list) else []
+    said = _text(table, "delivered")
+    return SavedTree(
+        folder=_text(table, "folder"),
+        branch=_text(table, "branch"),
+        base=_text(table, "base"),
+        tip=_text(table, "tip"),
+        onto=_text(table, "onto"),
+        name=_text(table, "name"),
+        included=tuple(name for name in included if isinstance(name, str)),
+        common_dir=_text(table, "common_dir"),
+        delivered=next((one for one in Delivered if one == said), Delivered.NOT_YET),
+    )
 
 
 def _settings(table: object) -> Mapping[str, SavedSetting]:

@@ -105,8 +105,8 @@ class RunService:
         run, wish = summary_of(folder), demand_wish(wanted)
         if isinstance(wish, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
-            request = LaunchRequest(options, replace_terminals=not run.has_agents)
-            self.launcher.launch(request, Path(run.wd))
+            request = LaunchRequest(options, replace_terminals=not run.has_agents, run=run.in_tree)
+            self.launcher.launch(request, Path(run.project or run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)
         return asdict(ask_run(folder, wish, self.patience))

@@ -6,16 +6,19 @@ the same file elsewhere, is another question.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import NotAllowed, StateError
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.settings import COMMANDS
 
 TRUST_FILE = "trust.json"
 VERSION = 1
 MOST_ENTRIES = 1000
+SETUP_WORDS = "setup of a work tree: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,20 @@ class Allowed:
     """When the user said so, in unix time."""
 
 
-def check_consent(trust: "Trust", folder: Path, gates: str) -> None:
-    """Raise `NotAllowed` unless the user has allowed the gates of a project's own file."""
-    if gates and not trust.allows(folder, gates):
-        raise NotAllowed(folder, gates)
+def commands_text(commands: Mapping[str, str]) -> str:
+    """Return the commands of a project's own file, by variable name, as the user is shown them.
+
+    >>> commands_text({"GATES": "tests=make test", "WORKTREE_SETUP": "npm ci"})
+    'tests=make test\\nsetup of a work tree: npm ci'
+    """
+    gates, setup = (commands.get(name, "") for name in COMMANDS)
+    return "\n".join(filter(None, (gates, setup and f"{SETUP_WORDS}{setup}")))
+
+
+def check_consent(trust: "Trust", folder: Path, commands: str) -> None:
+    """Raise `NotAllowed` unless the user has allowed the commands of a project's own file."""
+    if commands and not trust.allows(folder, commands):
+        raise NotAllowed(folder, commands)
 
 
 class Trust:

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,10 @@ class Seen:
         return tuple(one for one in self.changes if not re.search(CACHE_PATTERN, one.path))
 
 
+def leave_alone() -> None:
+    """Do nothing: a folder that is the user's own is not for us to mend."""
+
+
 class WorkFolder:
     """Takes the snapshots of a run; without any, nothing is known and nothing is in the way."""
 
@@ -49,7 +53,10 @@ class WorkFolder:
         snapshots: Snapshots | None,
         repository: Repository | None = None,
         checkouts: Folder | None = None,
+        tend: Callable[[], None] = leave_alone,
     ) -> None:
+        """Take where snapshots and checkouts go; `tend` mends the folder before it is looked at."""
+        self._tend = tend
         self._snapshots = snapshots
         self._repository = repository
         self._checkouts = checkouts
@@ -115,6 +122,7 @@ class WorkFolder:
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
         """Keep the folder as it is after a turn or a gate, and return what that did to it."""
+        self._tend()
         if self._snapshots is None or self._last is None:
             return Seen()
         try:
@@ -162,14 +170,16 @@ class WorkFolder:
         return said
 
 
-def open_work_folder(wd: Path, run_folder: Folder | None, clock: Clock) -> WorkFolder:
+def open_work_folder(
+    wd: Path, run_folder: Folder | None, clock: Clock, tend: Callable[[], None] = leave_alone
+) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in."""
     repository = repository_of(wd)
     if run_folder is None:
         return WorkFolder(None)
     store = run_folder.path / SNAPSHOTS_FOLDER
     checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
-    return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts)
+    return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts, tend)
 
 
 def repository_of(wd: Path) -> Repository | None:

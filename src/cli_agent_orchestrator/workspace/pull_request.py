@@ -42,6 +42,8 @@ class Wish:
     onto: str
     """The branch it is to be merged into."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    draft: bool = False
+    """Is it not to be merged yet?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,14 @@ def forge_program(host: str, installed: Sequence[str]) -> str:
 
 def _gh(branch: str, wish: Wish) -> list[str]:
     words = ["gh", "pr", "create", f"--head={branch}", f"--base={wish.onto}"]
-    return [*words, f"--title={_title(branch, wish)}", f"--body-file={wish.body_file}"]
+    words += [f"--title={_title(branch, wish)}", f"--body-file={wish.body_file}"]
+    return [*words, *(["--draft"] if wish.draft else [])]
 
 
 def _glab(branch: str, wish: Wish) -> list[str]:
     words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={wish.onto}"]
-    return [*words, f"--title={_title(branch, wish)}", "--yes", "--no-editor"]
+    words += [f"--title={_title(branch, wish)}", "--yes", "--no-editor"]
+    return [*words, *(["--draft"] if wish.draft else [])]
 
 
 COMMANDS = {"gh": _gh, "glab": _glab}

@@ -1,0 +1,357 @@
+"""Runs in work trees, as a user has them: to a PASS, side by side, killed, broken, delivered."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import at, prepare, rule, running, script
+from tests.e2e.test_runs import ASKS, answer
+from tests.workspace.projects import Project, make_hostile, make_project
+
+pytestmark = pytest.mark.tmux
+
+WRITES = rule("programmer", write='[{ path = "new.txt", content = "new\\n" }]')
+GATE = "tests=test -f new.txt && echo '1 passed in 0.01s'"
+
+
+@pytest.fixture
+def project(machine: Machine) -> Project:
+    machine.work.rmdir()
+    found = make_project(machine.work)
+    prepare(machine, script(WRITES))
+    return found
+
+
+# Any: JSON
+def record_of(machine: Machine) -> dict[str, Any]:
+    (path,) = (machine.home / "state" / "runs").glob("2*/run.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def tree_of(machine: Machine) -> Path:
+    return Path(record_of(machine)["tree"]["folder"])
+
+
+def run_to_pass(machine: Machine, *words: str) -> str:
+    """Run in a work tree to its end, and return what was said."""
+    done = machine.cao("run", "task.md", "--worktree", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
+    machine: Machine, project: Project
+) -> None:
+    project.write({"a.txt": "mine\n"})
+    before = project.state()
+    said = run_to_pass(machine, "--gate", GATE)
+    assert "what is not committed is not in the work tree: 'a.txt', 'task.md'" in said
+    run = record_of(machine)["id"]
+    ways = f"cao apply {run} | cao pr {run} | cao discard {run}"
+    assert f"The work is on branch cao/{run}: {ways}" in said
+    assert project.state() == before
+    assert f"branch cao/{run}" in machine.cao("runs").stdout
+    message = project.git("log", "-1", "--format=%an <%ae>%n%B", f"cao/{run}")
+    assert message.splitlines() == [
+        "Ada <ada@example.org>",
+        "Make the parser accept empty lines.",
+        "",
+        f"Cao-Run: {run}",
+        "Cao-Round: 1",
+        "Cao-Flow: loop",
+        "Cao-Gate: tests passed (1 tests)",
+        "Cao-Reviewer: analyst_review (scripted)",
+        "Cao-Reviewer: programmer_review (scripted)",
+    ]
+    done = machine.cao("apply", run)
+    assert done.returncode == 0, done.stderr
+    assert f"cao/{run} is in main now, at" in done.stdout
+    assert (machine.work / "new.txt").read_text() == "new\n"
+    assert (machine.work / "a.txt").read_text() == "mine\n"
+    assert "cao apply" not in machine.cao("runs").stdout
+
+
+def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project: Project) -> None:
+    prepare(machine, script(ASKS, WRITES))
+    show = 'seen=echo "number $CAO_RUN_INDEX in $PWD"'
+    words = ("task.md", "--worktree", "--gate", show)
+    with running(machine, *words) as first, running(machine, *words) as second:
+        for run in (first, second):
+            run.until(at("waiting_for_person", "programmer"))
+        listed = json.loads(machine.cao("runs", "--json").stdout)
+        assert [one["status"] for one in listed] == ["running", "running"]
+        assert {one["project"] for one in listed} == {str(machine.work)}
+        logs = [path.read_text() for path in (machine.home / "state").glob("runs/*/gates/*.log")]
+        numbers = sorted(text.split()[1] for text in logs)
+        assert numbers == ["0", "1"]
+        panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
+        for one in listed:
+            refused = machine.cao("apply", one["id"])
+            assert refused.returncode == 2
+            assert "is at work" in refused.stderr
+            pane = dict(line.split("=") for line in panes)[one["terminals"]["programmer"]]
+            machine.tmux("send-keys", "-t", pane, "1")
+        assert first.end() == second.end() == 0, first.errors + second.errors
+
+
+def test_a_run_is_killed_and_resumed_in_its_work_tree(machine: Machine, project: Project) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md", "--worktree") as run:
+        run.until(at("waiting_for_person", "programmer"))
+        run.interrupt(signal.SIGKILL)
+        assert run.end() == -signal.SIGKILL
+    (tree_of(machine) / "kept.txt").write_text("kept\n")
+    answer(machine, "programmer")
+    done = machine.cao("resume", record_of(machine)["id"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "kept.txt").read_text() == "kept\n"
+
+
+def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
+    machine: Machine, project: Project
+) -> None:
+    asks = rule("programmer_review", misbehave='{ ask = "Go on?" }')
+    prepare(machine, script(asks, WRITES))
+    with running(machine, "task.md", "--worktree") as run:
+        run.until(at("waiting_for_person", "programmer_review"))
+        run.interrupt(signal.SIGKILL)
+        assert run.end() == -signal.SIGKILL
+    shutil.rmtree(tree_of(machine))
+    prepare(machine, script(WRITES))
+    machine.tmux("kill-server")
+    done = machine.cao("resume", "--replace-terminals")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the work tree was broken, and is mended: its folder" in done.stdout
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("rm .git", "its .git file is gone or changed"),
+        ("rm .git; git init -q", "its .git file is gone or changed"),
+        (
+            "git checkout -q --orphan x; git add -A; git -c user.name=x -c user.email=x commit "
+            "-qm x; git branch -f $(ls $HOME/state/worktrees | sed s,^,cao/,)",
+            "the history of cao/",
+        ),
+    ],
+)
+def test_what_an_agent_breaks_is_mended_and_said(
+    machine: Machine, project: Project, command: str, said: str
+) -> None:
+    words = json.dumps(["sh", "-c", command])
+    breaks = rule(
+        "programmer", write='[{ path = "new.txt", content = "new\\n" }]', run=f"[{words}]"
+    )
+    prepare(machine, script(breaks))
+    output = run_to_pass(machine, "--gate", GATE)
+    assert "the work tree was broken, and is mended" in output
+    assert said in output
+    assert project.git("rev-list", "--count", f"main..cao/{record_of(machine)['id']}") == "1"
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+def test_where_no_work_tree_can_be_nothing_is_started(machine: Machine) -> None:
+    prepare(machine, script())
+    words = ("run", "task.md", "--worktree")
+
+    def refusal() -> str:
+        done = machine.cao(*words)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert not list((machine.home / "state").glob("runs/*"))
+        return done.stderr
+
+    assert "is in no git repository, and a work tree needs one" in refusal()
+    project = Project(machine.work)
+    project.git("init", "-q")
+    assert "has no commit yet" in refusal()
+    project.commit({"a.txt": "a\n"})
+    (machine.work / ".git/MERGE_HEAD").write_text("0" * 40)
+    assert "a merge is under way" in refusal()
+    (machine.work / ".git/MERGE_HEAD").unlink()
+    bare = machine.home / "bare.git"
+    project.git("init", "-q", "--bare", str(bare))
+    done = machine.cao(*words, "--wd", str(bare), "--prompt-file", str(machine.work / "task.md"))
+    assert done.returncode == 2
+    resumed = machine.cao(*words, "--resume")
+    assert resumed.returncode == 2
+    assert "cao resume RUN" in resumed.stderr
+    both = machine.cao(*words, "--workspace", "folder")
+    assert both.returncode == 2
+
+
+def test_nothing_of_a_hostile_repository_is_run(machine: Machine, project: Project) -> None:
+    marks = machine.home / "marks"
+    make_hostile(project, marks)
+    for mark in marks.iterdir():
+        mark.unlink()
+    run_to_pass(machine)
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "new.txt").read_text() == "new\n"
+    assert list(marks.iterdir()) == []
+
+
+def test_no_branch_need_be_checked_out_at_the_start(machine: Machine, project: Project) -> None:
+    project.git("checkout", "-q", "--detach")
+    run_to_pass(machine)
+    refused = machine.cao("apply")
+    assert refused.returncode == 3
+    assert "no branch is checked out" in refused.stderr
+    project.git("switch", "-q", "main")
+    assert machine.cao("apply").returncode == 0
+
+
+def test_what_is_in_the_way_is_named_and_nothing_is_changed(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine)
+    project.write({"new.txt": "mine\n"})
+    before = project.state()
+    refused = machine.cao("apply")
+    assert refused.returncode == 3
+    assert "nothing was applied: files of yours would be written over" in refused.stderr
+    assert "\n  new.txt" in refused.stderr
+    assert project.state() == before
+
+
+def test_only_what_the_run_committed_is_applied(machine: Machine, project: Project) -> None:
+    run_to_pass(machine)
+    project.git("commit", "-q", "--allow-empty", "-m", "after", folder=tree_of(machine))
+    refused = machine.cao("apply")
+    assert refused.returncode == 2
+    assert "is not where the run left it" in refused.stderr
+
+
+def test_a_run_that_failed_has_nothing_to_apply(machine: Machine, project: Project) -> None:
+    fails = rule("tester", "RESULT: FAIL\nEVIDENCE:\n- no")
+    prepare(machine, script(fails, WRITES))
+    done = machine.cao("run", "task.md", "--worktree", "--max-rounds", "1")
+    assert done.returncode == 1, done.stderr
+    refused = machine.cao("apply")
+    assert refused.returncode == 2
+    assert "has not passed" in refused.stderr
+    assert (tree_of(machine) / "new.txt").exists()
+
+
+def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: Project) -> None:
+    run_to_pass(machine)
+    (tree_of(machine) / "late.txt").write_text("late\n")
+    record = record_of(machine)
+    kept = machine.cao("clean", "--older-than", "0", "--yes")
+    assert "its work is neither applied nor discarded" in kept.stdout
+    assert tree_of(machine).exists()
+    asked = machine.cao("discard")
+    assert asked.returncode == 2
+    assert tree_of(machine).exists()
+    done = machine.cao("discard", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not tree_of(machine).exists()
+    assert project.git("branch", "--list", "cao/*") == ""
+    assert project.git("worktree", "list").count("\n") == 0
+    store = machine.home / "state/runs" / record["id"] / "snapshots.git"
+    last = project.git("--git-dir", str(store), "for-each-ref", "--format=%(objectname)")
+    files = project.git(
+        "--git-dir", str(store), "ls-tree", "-r", "--name-only", last.split("\n")[-1]
+    )
+    assert {"late.txt", "new.txt"} <= set(files.split("\n"))
+    again = machine.cao("discard", "--yes")
+    assert again.returncode == 2
+    assert "was discarded" in again.stderr
+
+
+def test_what_was_applied_is_cleaned_up_with_its_work_tree(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine)
+    tree = tree_of(machine)
+    assert machine.cao("apply").returncode == 0
+    done = machine.cao("clean", "--older-than", "0", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not tree.exists()
+    assert project.git("branch", "--list", "cao/*") == ""
+    assert json.loads(machine.cao("runs", "--json").stdout) == []
+
+
+def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project: Project) -> None:
+    other = machine.home / "other.git"
+    project.git("init", "-q", "--bare", str(other))
+    project.git("remote", "add", "origin", str(other))
+    run_to_pass(machine)
+    branch = f"cao/{record_of(machine)['id']}"
+    assert project.git("--git-dir", str(other), "branch", "--list") == ""
+    done = machine.cao("pr", "--draft")
+    assert done.returncode == 0, done.stderr
+    assert f"Pushed {branch} to origin." in done.stdout
+    assert branch in project.git("--git-dir", str(other), "branch", "--list")
+
+
+class TestSetup:
+    SETTINGS = 'workspace = "worktree"\n[worktree]\nsetup = "echo ready > ready.txt"\n'
+
+    def test_a_command_of_the_projects_own_file_needs_consent(
+        self, machine: Machine, project: Project
+    ) -> None:
+        project.commit({"cao.toml": self.SETTINGS, ".gitignore": "ready.txt\n"})
+        refused = machine.cao("run", "task.md")
+        assert refused.returncode == 2
+        assert "setup of a work tree: echo ready > ready.txt" in refused.stderr
+        done = machine.cao("run", "task.md", "--trust")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (tree_of(machine) / "ready.txt").exists()
+        assert not (machine.work / "ready.txt").exists()
+
+    def test_if_it_fails_no_agent_is_started_and_nothing_is_left(
+        self, machine: Machine, project: Project
+    ) -> None:
+        machine.env["CAO_WORKTREE_SETUP"] = "echo no network; exit 3"
+        done = machine.cao("run", "task.md", "--worktree")
+        assert done.returncode == 3
+        assert "prepares the work tree failed" in done.stderr
+        assert "no network" in done.stderr
+        assert not tree_of(machine).exists()
+        assert project.git("branch", "--list", "cao/*") == ""
+
+
+def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
+    machine: Machine, project: Project
+) -> None:
+    words = ("--wd", str(machine.work / "src"), "--prompt-file", str(machine.work / "task.md"))
+    done = machine.cao("run", "--worktree", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "src/new.txt").read_text() == "new\n"
+
+
+def test_agents_are_told_not_to_commit(machine: Machine, project: Project) -> None:
+    run_to_pass(machine)
+    (prompt,) = tree_of(machine).glob(".tmp/2*/*programmer-prompt.md")
+    assert "=== WHERE YOU WORK ===" in prompt.read_text()
+    assert "Do not commit" in prompt.read_text()
+
+
+def test_what_could_not_be_committed_at_the_end_is_when_it_is_applied(
+    machine: Machine, project: Project
+) -> None:
+    locks = 'touch "$(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD).lock"'
+    words = json.dumps(["sh", "-c", locks])
+    prepare(machine, script(rule("tester", run=f"[{words}]"), WRITES))
+    said = run_to_pass(machine)
+    assert "the work could not be committed" in said
+    assert "cao apply" not in said
+    assert machine.cao("apply").returncode == 3
+    (lock,) = machine.work.glob(".git/refs/heads/cao/*.lock")
+    lock.unlink()
+    done = machine.cao("apply")
+    assert done.returncode == 0, done.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
