@@ -61,6 +61,8 @@ TESTS = {
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
     "pipeline/check.py": "pipeline/test_check.py",
+    "pipeline/canary.py": "pipeline/test_canary.py",
+    "pipeline/proof.py": "pipeline/test_proof.py",
     "pipeline/suites.py": "pipeline/test_suites.py pipeline/test_tampering.py",
     "pipeline/tampering.py": "pipeline/test_tampering.py",
     "pipeline/finding_lines.py": "pipeline/test_finding_lines.py",

@@ -98,12 +98,14 @@ def judge_check(
 ) -> CheckResult:
     """Return a result with what speaks against it, and what was there before the run.
 
-    That a command ends well is not enough where tests are counted: none was run, fewer than
-    before, or some failed that the exit code is silent about.
+    That a command ends well is not enough where tests are counted, or were before the run: none was
+    run, fewer than before, or some failed that the exit code is silent about.
     """
     counts = result.counts
     if counts is None:
-        return result
+        lost = base is not None and base.run > 0 and result.exit_code == 0
+        many = f"told of no test, {base.run} before the run" if base and lost else ""
+        return replace(result, objections=(many,)) if many else result
     before = base.failures if base else ()
     old = tuple(name for name in counts.failures if name in before)
     objections = []
