@@ -21,8 +21,9 @@ from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
 from cli_agent_orchestrator.runs.work_folder import open_work_folder
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.scripted_agent.turn import Ran, find_rule, read_turn, render_answer
-from tests.e2e.cheating import CHEATS, FILES, HONEST, Cheat, End, script_of
-from tests.e2e.conftest import inherited
+from tests.e2e.cheating import CHEATS, FILES, HONEST, KILL, Cheat, End, script_of
+from tests.e2e.conftest import Machine, inherited
+from tests.e2e.runs import running
 from tests.handoff.fakes import no_watch
 from tests.runs.fakes import TASK, Asked, FakeServer, Rig
 from tests.workspace.repositories import make_repository
@@ -136,3 +137,56 @@ def test_a_cheat_never_ends_as_an_unqualified_pass(cheat: Cheat, tmp_path: Path)
 def test_honest_work_does(tmp_path: Path) -> None:
     played = Stage(tmp_path, HONEST).play()
     assert played.is_unqualified, played.said
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    page = (Path(__file__).parents[2] / "docs/proof.md").read_text(encoding="utf-8")
+    table = page.partition("| what somebody does |")[2].partition("\n\n")[0].split("\n")[2:]
+    rows = [row.strip("| ").replace("\\|", "\0").split(" | ") for row in table]
+    assert [[cell.replace("\0", "|") for cell in row] for row in rows] == [
+        [cheat.name, str(cheat.caught_by), str(cheat.end)] for cheat in (*CHEATS, KILL)
+    ]
+    assert len(rows) >= 20
+
+
+def chosen(name: str) -> Cheat:
+    return next(cheat for cheat in CHEATS if cheat.name == name)
+
+
+class TestWholeRuns:
+    """The same, with everything that a user has: processes, terminals, what is printed."""
+
+    pytestmark = pytest.mark.tmux
+
+    def prepare(self, machine: Machine, cheat: Cheat) -> tuple[str, ...]:
+        make_repository(machine.work / "project", {**FILES, **cheat.files})
+        machine.script(script_of(cheat))
+        machine.env |= {
+            "PROVIDER": "scripted",
+            "MAX_ROUNDS": "1",
+            "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
+            "REQUIRE_REVIEW_EVIDENCE": "0",
+        }
+        words = ("--flow", cheat.flow, "--gate", cheat.gate, "--cleanup-on-exit")
+        return ("-m", "Ten pieces are cheaper.", "--wd", "project", *words)
+
+    @pytest.mark.parametrize(
+        ("name", "code"),
+        [
+            ("skip the failing test", 1),
+            ("print a summary and end the tests", 0),
+            ("the tester repairs the code", 0),
+        ],
+    )
+    def test_the_same_is_said_where_people_look(
+        self, machine: Machine, name: str, code: int
+    ) -> None:
+        cheat = chosen(name)
+        done = machine.cao("run", *self.prepare(machine, cheat))
+        assert done.returncode == code, done.stdout + done.stderr
+        assert cheat.says in done.stdout + done.stderr
+
+    def test_a_test_that_kills_what_runs_it_leaves_no_pass(self, machine: Machine) -> None:
+        with running(machine, *self.prepare(machine, KILL)) as run:
+            assert run.end() != 0
+        assert not [event for event in run.told("check_ended") if event["outcome"] == "passed"]

@@ -19,7 +19,8 @@ DOUBT = Suspicion("Makefile", Trick.CI_CHANGED, "1 line added")
 @pytest.mark.parametrize(
     ("proof", "words"),
     [
-        (Proof((PROVEN,)), "proven: 1 test that failed before now pass, the tests from before"),
+        (Proof((PROVEN,)), "proven: 1 test that failed before now passes, the tests from before"),
+        (Proof((replace(PROVEN, turned=("a", "b")),)), "2 tests that failed before now pass, "),
         (
             Proof((GateProof("tests", GREEN, RED),), ("test_a.py",)),
             "proven: the run's own tests fail without its work, the tests from before pass",

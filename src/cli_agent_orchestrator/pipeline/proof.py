@@ -80,7 +80,8 @@ class Proof:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
         parts = []
         if turned := sum(len(one.turned) for one in self.gates):
-            parts.append(f"{_number(turned, 'test')} that failed before now pass")
+            verb = "passes" if turned == 1 else "pass"
+            parts.append(f"{_number(turned, 'test')} that failed before now {verb}")
         if any(one.on_base is not None and one.on_base.counts for one in self.gates):
             parts.append("the run's own tests fail without its work")
         parts.append("the tests from before pass as they were")
