@@ -63,6 +63,7 @@ TESTS = {
     "pipeline/check.py": "pipeline/test_check.py",
     "pipeline/proof.py": "pipeline/test_proof.py",
     "gates.py": "test_gates.py",
+    "pipeline/canary.py": "pipeline/test_canary.py",
     "pipeline/suites.py": "pipeline/test_suites.py pipeline/test_tampering.py",
     "pipeline/tampering.py": "pipeline/test_tampering.py",
     "pipeline/finding_lines.py": "pipeline/test_finding_lines.py",

@@ -46,6 +46,16 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             "proven: 2 tests that failed before now pass, the tests from before pass as they were",
         ),
         (
+            Proof((GateProof("tests", GREEN, None, ("a",)),)),
+            True,
+            "proven: 1 test that failed before now passes, the tests from before",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",), is_deaf=True),)),
+            False,
+            "not proven: the gate tests: since the run it does not notice tests that must fail",
+        ),
+        (
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
             True,
             "pass as they were; look at 1 change to tests or settings",

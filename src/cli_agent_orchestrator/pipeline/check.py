@@ -98,8 +98,8 @@ def judge_check(
 ) -> CheckResult:
     """Return a result with what speaks against it, and what was there before the run.
 
-    That a command ends well is not enough where tests are counted: none was run, fewer than
-    before, or some failed that the exit code is silent about.
+    That a command ends well is not enough where tests are counted, or were before the run: none was
+    run, fewer than before, or some failed that the exit code is silent about.
     """
     counts = result.counts
     if counts is None:

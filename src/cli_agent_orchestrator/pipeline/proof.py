@@ -1,9 +1,10 @@
 """What was proven of the work, besides that the gates pass.
 
-Two more runs of each gate that counts its tests say more than a green one, in fresh checkouts:
+Some more runs of each gate that counts its tests say more than a green one, in fresh checkouts:
 
     the run's own tests on the base     must fail: they test what was not there
     the base's tests on the result      must pass: nothing was bought by changing them
+    tests that fail in any case         must be noticed on the result, if they are on the base
 
 Tests that failed before the run and pass now are worth as much as new ones. What was done to tests,
 their settings and CI files is listed beside it; that alone proves nothing.
@@ -30,6 +31,8 @@ class GateProof:
     """The run's own tests on the base; None if it neither made nor changed any."""
     turned: tuple[str, ...] = ()
     """Tests that failed before the run and pass now."""
+    is_deaf: bool = False
+    """Does it notice tests on the base that must fail, and not on the result?"""
 
     @property
     def is_red_before(self) -> bool:
@@ -40,8 +43,9 @@ class GateProof:
 
     @property
     def is_green_after(self) -> bool:
-        """Do the base's tests pass with the work?"""
-        return self.on_result.passed and self.on_result.counts is not None
+        """Do the base's tests pass with the work, and would the gate tell if they did not?"""
+        passed = self.on_result.passed and self.on_result.counts is not None
+        return passed and not self.is_deaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ class Proof:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
         parts = []
         if turned := sum(len(one.turned) for one in self.gates):
-            parts.append(f"{_number(turned, 'test')} that failed before now pass")
+            verb = "passes" if turned == 1 else "pass"
+            parts.append(f"{_number(turned, 'test')} that failed before now {verb}")
         if any(one.on_base is not None and one.on_base.counts for one in self.gates):
             parts.append("the run's own tests fail without its work")
         parts.append("the tests from before pass as they were")
@@ -117,6 +122,8 @@ def _fault(gate: GateProof) -> str:
             f"it ran no tests in a fresh checkout ({result}); if that needs more than the files "
             "of the project, give the gate a `setup`"
         )
+    if gate.is_deaf:
+        return "since the run it does not notice tests that must fail; something keeps them quiet"
     return f"the tests from before do not pass ({result})"
 
 

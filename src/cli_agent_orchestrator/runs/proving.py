@@ -1,10 +1,13 @@
 """Finds out what the work of a run is worth: its tests on the base, the base's tests on it."""
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator.gates import Gate
-from cli_agent_orchestrator.pipeline.check import BaseResult, judge_check
+from cli_agent_orchestrator.pipeline import suites
+from cli_agent_orchestrator.pipeline.canary import Canaries, add_canaries, candidates
+from cli_agent_orchestrator.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator.pipeline.proof import GateProof, Proof
 from cli_agent_orchestrator.pipeline.tampering import (
     FileChange,
@@ -44,39 +47,108 @@ class Prover:
             return Proof()
         start = snapshots.all()[0]
         changes = snapshots.changes(start.commit, now.commit)
-        new_tests = tuple(c.path for c in changes if c.status != "D" and _is_test(c.path))
-        old_tests = [c.old_path for c in changes if c.status != "A" and _is_test(c.old_path)]
+        trees = _trees(start.commit, now.commit, changes)
+        canaries = _canaries(snapshots, start.commit)
         found = []
         for gate in gates:
             if passed.get(gate.name, BaseResult(None)).run < 0:
                 continue
-            name = f"{log_name}-{gate.name}"
-            with self._work.laid_out(now.commit, start.commit, old_tests) as folder:
-                place = replace(self._place, folder=folder)
-                on_result = self._checker.run_fresh(gate, place, f"{name}-result")
+            name, before = f"{log_name}-{gate.name}", base.get(gate.name)
+            old_tests = trees.tests_as_before(before)
+            on_result = judge_check(
+                self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests)),
+                before,
+                allow_base_failures=gate.allow_base_failures,
+            )
             on_base = None
-            if new_tests:
-                with self._work.laid_out(start.commit, now.commit, new_tests) as folder:
-                    place = replace(self._place, folder=folder)
-                    on_base = self._checker.run_fresh(gate, place, f"{name}-base")
-            before = base.get(gate.name)
+            if trees.new_tests:
+                over = _Layout(trees.start, trees.now, trees.new_tests)
+                on_base = self._run(gate, f"{name}-base", over)
             turned = set(before.failures if before else ()) - set(passed[gate.name].failures)
+            is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
             found.append(
-                GateProof(
-                    gate=gate.name,
-                    on_result=judge_check(
-                        on_result, before, allow_base_failures=gate.allow_base_failures
-                    ),
-                    on_base=on_base,
-                    turned=tuple(sorted(turned)),
-                )
+                GateProof(gate.name, on_result, on_base, tuple(sorted(turned)), is_deaf=is_deaf)
             )
         looked_into = [
             _file_change(snapshots, start.commit, now.commit, change)
             for change in changes[:MOST_FILES]
             if _matters(change)
         ]
-        return Proof(tuple(found), new_tests, find_tampering(looked_into))
+        return Proof(tuple(found), trees.new_tests, find_tampering(looked_into))
+
+    def _is_deaf(
+        self, gate: Gate, name: str, trees: "_Trees", tests: Sequence[str], canaries: Canaries
+    ) -> bool:
+        """Does a gate miss failures on the result that it notices on the base?"""
+        if not canaries.count:
+            return False
+        label, layout = f"{name}-must-fail", _Layout(trees.now, trees.start, tests, canaries.texts)
+        on_result = canaries.heard_by(self._run(gate, label, layout).counts)
+        if len(on_result) == canaries.count:
+            return False
+        layout = replace(layout, commit=trees.start)
+        on_base = canaries.heard_by(self._run(gate, f"{label}-base", layout).counts)
+        return bool(on_base - on_result)
+
+    def _run(self, gate: Gate, log_name: str, layout: "_Layout") -> CheckResult:
+        with self._work.laid_out(layout.commit, layout.over, layout.paths, layout.texts) as folder:
+            return self._checker.run_fresh(gate, replace(self._place, folder=folder), log_name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A fresh checkout: a commit, with some paths of another one, and other texts in some files."""
+
+    commit: str
+    over: str
+    paths: Sequence[str]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trees:
+    """The project before the run and now, and what is different of its tests."""
+
+    start: str
+    now: str
+    new_tests: tuple[str, ...]
+    """Made or changed by the run."""
+    old_tests: tuple[str, ...]
+    """Those of before that are different now."""
+    added: tuple[str, ...]
+    """New files that have a say in which tests are run, and how."""
+
+    def tests_as_before(self, before: BaseResult | None) -> tuple[str, ...]:
+        """Return what is to be as it was, so that the tests are the base's.
+
+        New ones stay where there were none: else there would be nothing to run.
+        """
+        had_tests = before is not None and before.run > 0
+        return (*self.old_tests, *self.added) if had_tests else self.old_tests
+
+
+def _trees(start: str, now: str, changes: Sequence[Change]) -> _Trees:
+    return _Trees(
+        start,
+        now,
+        new_tests=tuple(c.path for c in changes if c.status != "D" and _is_test(c.path)),
+        old_tests=tuple(c.old_path for c in changes if c.status != "A" and _is_test(c.old_path)),
+        added=tuple(c.path for c in changes if c.status in "AR" and _has_a_say(c.path)),
+    )
+
+
+def _canaries(snapshots: Snapshots, commit: str) -> Canaries:
+    """Return files of tests with some more that must fail."""
+    texts = {path: _text(snapshots, commit, path) for path in candidates(snapshots.files(commit))}
+    known = {path: text for path, text in texts.items() if text is not None}
+    return add_canaries(known, f"cao{secrets.token_hex(6)}")
+
+
+def _has_a_say(path: str) -> bool:
+    """Does a file of tests decide which are run, or what becomes of them?"""
+    name = path.rpartition("/")[2]
+    is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
+    return _is_test(path) and (is_helper or suites.is_found(path))
 
 
 def _matters(change: Change) -> bool:

@@ -80,7 +80,7 @@ from cli_agent_orchestrator.runs.gate import GateRunner
 from cli_agent_orchestrator.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator.runs.proving import Prover
 from cli_agent_orchestrator.runs.state_file import StateFile
-from cli_agent_orchestrator.runs.work_folder import WorkFolder
+from cli_agent_orchestrator.runs.work_folder import WorkFolder, named
 
 PROOF_WORDS = "new tests on the base, the base's tests on the result"
 
@@ -154,6 +154,7 @@ class Runner:
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._stall = ""
+        self._unreviewed: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -262,7 +263,15 @@ class Runner:
             if told.restored:
                 seen = self._plan.work.put_back(sequence, who, seen)
         self._tell(told)
+        self._show_unreviewed(seen.work)
         return seen.work
+
+    def _show_unreviewed(self, work: Work) -> None:
+        """Say once that files are not as they were approved."""
+        files = tuple(one for one in work.since_review if one not in self._unreviewed)
+        self._unreviewed = work.since_review
+        if files and not self._plan.rules.is_review_bound:
+            self._tell(Warned(self._clock.now(), f"changed after the approval: {named(files)}"))
 
     def _heed_stall(self) -> None:
         """Say once that the run does not converge, and stop it if that is wanted."""

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,12 @@ class Seen:
     @property
     def touched(self) -> tuple[Change, ...]:
         """The changes without what programs leave behind when they are merely run."""
-        return tuple(one for one in self.changes if not re.search(CACHE_PATTERN, one.path))
+        return tuple(one for one in self.changes if not is_left_behind(one.path))
+
+
+def is_left_behind(path: str) -> bool:
+    """Is a file one that programs leave behind when they are merely run?"""
+    return re.search(CACHE_PATTERN, path) is not None
 
 
 def leave_alone() -> None:
@@ -74,8 +79,17 @@ class WorkFolder:
         return self._last
 
     @contextmanager
-    def laid_out(self, commit: str, over: str = "", paths: Sequence[str] = ()) -> Iterator[Path]:
-        """Yield a fresh checkout of a snapshot, with some paths as another one has them."""
+    def laid_out(
+        self,
+        commit: str,
+        over: str = "",
+        paths: Sequence[str] = (),
+        texts: Mapping[str, str] | None = None,
+    ) -> Iterator[Path]:
+        """Yield a fresh checkout of a snapshot, with some paths as another one has them.
+
+        Some files may have another text there.
+        """
         if self._snapshots is None or self._checkouts is None:
             raise RunError("without snapshots there is no fresh checkout to run a gate in")
         try:
@@ -84,6 +98,9 @@ class WorkFolder:
             self._snapshots.lay_out(commit, folder)
             if over:
                 self._snapshots.lay_over(over, folder, paths)
+            for path, text in (texts or {}).items():
+                *above, name = path.split("/")
+                Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
@@ -130,13 +147,14 @@ class WorkFolder:
             self._before = before
             changes = self._between(before.tree, self._last.tree)
             since = self._between(approved_tree, self._last.tree) if approved_tree else ()
+            unreviewed = tuple(one.path for one in since if not is_left_behind(one.path))
         except (GitError, OSError) as error:
             raise RunError(
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
                 "resume the run when that is mended"
             ) from error
         paths = tuple(one.path for one in changes)
-        return Seen(Work(self._last.tree, paths, tuple(one.path for one in since)), changes)
+        return Seen(Work(self._last.tree, paths, unreviewed), changes)
 
     def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
         """Undo what a turn did to some files, and return what is left of its changes."""
@@ -161,12 +179,12 @@ class WorkFolder:
             dirty = [one.path for one in self._snapshots.changes(repository.head, start.commit)]
             if dirty:
                 said.append(
-                    f"{_named(dirty)} had changes that are not committed when the run began; they "
+                    f"{named(dirty)} had changes that are not committed when the run began; they "
                     "count as yours"
                 )
         if start.left_out:
             left = [f"{one.path} ({one.reason})" for one in start.left_out]
-            said.append(f"not kept in snapshots: {_named(left)}")
+            said.append(f"not kept in snapshots: {named(left)}")
         return said
 
 
@@ -191,6 +209,7 @@ def repository_of(wd: Path) -> Repository | None:
         return None
 
 
-def _named(texts: list[str]) -> str:
+def named(texts: Sequence[str]) -> str:
+    """Name the first of some files, and say how many more there are."""
     more = len(texts) - MOST_NAMED
     return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

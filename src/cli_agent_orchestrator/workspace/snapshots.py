@@ -139,7 +139,7 @@ class Snapshots:
 
         A path that the snapshot does not have is removed.
         """
-        there = self._files(commit)
+        there = self.files(commit)
         wanted = {asked: [path for path in there if _is_below(path, asked)] for asked in paths}
         files = [path for found in wanted.values() for path in found]
         laying = Laying(folder, is_ours=True)
@@ -196,7 +196,7 @@ class Snapshots:
             if self._gathering.is_inside(one.path) and not untouched.has(one)
         ]
 
-    def _files(self, commit: str) -> list[str]:
+    def files(self, commit: str) -> list[str]:
         """Return the files and links of a snapshot."""
         listed = self._git.names("ls-tree", "-r", "-z", *_ids(commit))
         return [one.partition("\t")[2] for one in listed if not one.startswith(REPOSITORY_MODE)]
