@@ -332,6 +332,7 @@ class Conductor:
             round=number,
             exit_code=exit_code,
             reason=reason,
+            proof=self._state.progress.proof if self._state and status is FinalStatus.PASS else "",
             session_left=""
             if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
