@@ -26,6 +26,7 @@ from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
 from cli_agent_orchestrator.events import RunEvent, Steered
+from cli_agent_orchestrator.gates import PROOF
 from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.condense import (
     extract_review_notes,
@@ -156,7 +157,7 @@ def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
     texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
     entries = [_journal_entry(turn) for turn in turns if turn.outcome]
     kept = archive_folder(Path(record.wd), record.archive)
-    tests = [turn for turn in last.values() if turn.outcome in TESTED]
+    tests = [turn for turn in last.values() if turn.outcome in TESTED and turn.role != PROOF]
     tested = max(tests, key=lambda turn: turn.sequence, default=None)
     open_turn = next((turn for turn in turns if not turn.outcome), None)
     return Report(

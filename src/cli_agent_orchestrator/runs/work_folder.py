@@ -191,6 +191,14 @@ def repository_of(wd: Path) -> Repository | None:
         return None
 
 
+def began_at(wd: Path) -> tuple[str, str, str]:
+    """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
+    repository = repository_of(wd)
+    if repository is None:
+        return "", "", str(wd)
+    return repository.head, repository.branch, str(repository.top)
+
+
 def _named(texts: list[str]) -> str:
     more = len(texts) - MOST_NAMED
     return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
