@@ -246,6 +246,19 @@ class FilesChanged(Event):
     restored: bool = False
     """Were they put back?"""
 
+    @property
+    def words(self) -> str:
+        files = f"changed {self.count} file{'' if self.count == 1 else 's'}"
+        if self.allowed:
+            return f"{files} (+{self.added} −{self.removed})"
+        back = "; they were put back" if self.restored else ""
+        return f"{files}, which is not its task: {self.named}{back}"
+
+    @property
+    def named(self) -> str:
+        more = self.count - len(self.files)
+        return ", ".join(self.files) + (f" and {more} more" if more > 0 else "")
+
 
 @dataclass(frozen=True, slots=True)
 class NotConverging(Event):
@@ -372,6 +385,8 @@ class RunEnded(Event):
     """The session whose agents are still there; empty if there is none."""
     branch: str = ""
     """The branch with the work of a run in a work tree; empty if nothing was committed."""
+    proof: str = ""
+    """Of a PASS: `proven: …` or `not proven: …`; empty if that was not looked into."""
 
 
 RunEvent = (

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
     EventKind,
+    FilesChanged,
     HandoffEvent,
     Paused,
     RunBegan,
@@ -228,6 +229,22 @@ class TestWords:
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is"),
+                "PASS, proven: it is; 2 rounds",
+            ),
+            (
+                FilesChanged(NOON, "tester", 1, 3, ("a", "b"), 3, 1, 2, allowed=False),
+                "tester changed 3 files, which is not its task: a, b and 1 more",
+            ),
+            (
+                CheckBegan(NOON, "tests", 1, 1, "make test", "base"),
+                "Round 1, tests on the base begins: make test",
+            ),
+            (
+                CheckBegan(NOON, "tests", 1, 5, "make test", "after_programmer"),
+                "Round 1, tests after the programmer begins: make test",
+            ),
             (RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal"), "The run is saved"),
             (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
             (
@@ -242,6 +259,15 @@ class TestWords:
     )
     def test_everything_else_has_its_words(self, event: RunEvent, words: str) -> None:
         assert words in told(event)
+
+    @pytest.mark.parametrize(
+        ("proof", "tone"),
+        [("", Tone.GOOD), ("proven: x", Tone.GOOD), ("not proven: x", Tone.ALERT)],
+    )
+    def test_a_pass_without_proof_is_no_plain_pass(self, proof: str, tone: Tone) -> None:
+        line = Narration(Path("/p")).tell(RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof))
+        assert line is not None
+        assert line.tone is tone
 
     def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
         event = RunEnded(NOON, FinalStatus.PASS, 2, 0)

@@ -36,6 +36,13 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.models import TerminalStatus
 
 PASS, RUNNING = "PASS", "RUNNING"
+NOT_PROVEN = "not proven"
+POINTS: Mapping[str, str] = {
+    # at which point of a run a gate is run
+    "base": " on the base",
+    "after_programmer": " after the programmer",
+    "after_tester": "",
+}
 
 Step = TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused
 Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
@@ -208,7 +215,11 @@ class Narration:
         left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         dry = f"{DRY_RUN}: " if self._dry else ""
-        return Line(f"{dry}{event.final_status} after {rounds}{more}{left}", tone)
+        verdict = f"{event.final_status} after {rounds}"
+        if event.proof:
+            verdict = f"{event.final_status}, {event.proof}; {rounds}"
+            tone = Tone.ALERT if event.proof.startswith(NOT_PROVEN) else tone
+        return Line(f"{dry}{verdict}{more}{left}", tone)
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""
@@ -241,7 +252,7 @@ def agents_in_words(providers: Mapping[str, str]) -> list[str]:
 def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
     if isinstance(step, CheckBegan | CheckEnded):
-        return f"Round {step.round}, {step.gate}"
+        return f"Round {step.round}, {step.gate}{POINTS.get(step.when, '')}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
     return f"Round {step.round}{cycle}, {step.role}"
 
@@ -259,7 +270,8 @@ def _step_line(event: Step | Personal) -> Line:
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case FilesChanged():
-            return _files_line(event)
+            tone = Tone.QUIET if event.allowed else Tone.ALERT
+            return Line(f"{event.role} {event.words}", tone)
         case NotConverging():
             return Line(event.text, Tone.ALERT)
         case TurnEnded() | CheckEnded():
@@ -267,17 +279,6 @@ def _step_line(event: Step | Personal) -> Line:
             why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
             text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
-
-
-def _files_line(event: FilesChanged) -> Line:
-    files = f"{event.count} file{'' if event.count == 1 else 's'}"
-    lines = f"+{event.added} −{event.removed}"
-    if event.allowed:
-        return Line(f"{event.role} changed {files} ({lines})", Tone.QUIET)
-    more = event.count - len(event.files)
-    named = ", ".join(event.files) + (f" and {more} more" if more else "")
-    back = "; they were put back" if event.restored else ""
-    return Line(f"{event.role} changed {files}, which is not its task: {named}{back}", Tone.ALERT)
 
 
 def _count(agents: Collection[str]) -> str:

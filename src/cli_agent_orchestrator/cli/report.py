@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator.cli.deeds import Deeds, deeds_in, own_folder
 from cli_agent_orchestrator.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator.cli.markdown import (
     escape,
@@ -25,6 +26,7 @@ from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
 from cli_agent_orchestrator.events import RunEvent, Steered
+from cli_agent_orchestrator.gates import PROOF
 from cli_agent_orchestrator.layout import RECORD_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.pipeline.condense import (
     extract_review_notes,
@@ -49,7 +51,7 @@ from cli_agent_orchestrator.runs.turns import RunTurn, read_reply, read_turn, tu
 from cli_agent_orchestrator.settings import read_environment
 
 EXCERPT_LINES = 30
-NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped"
+NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped|before the run: "
 """Outcomes after which the run went on as it should."""
 SKIPPED = "skipped"
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
@@ -88,6 +90,8 @@ class Report:
     """By turn: the first thing that a review or test which led to more work had to say."""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
+    deeds: Deeds = field(default_factory=Deeds)
+    """Who changed what, and what was proven."""
 
 
 @click.command()
@@ -108,7 +112,9 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
     else:
         variables = read_environment(os.environ, bare=False)
         config = RunConfig.from_env(read_all_settings(options, variables, None))
-        found = build_report(read_state(config.state_file, config.wd), Places.of(config))
+        saved = read_state(config.state_file, config.wd)
+        found = build_report(saved, Places.of(config))
+        found = replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
@@ -138,8 +144,10 @@ def report_of_run(name: str) -> Report:
     with suppress(RunError):
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
-            return replace(build_report(saved, places), reason=record.reason)
-    return report_of_record(record, read_events(folder))
+            found = build_report(saved, places)
+            return replace(found, reason=record.reason, deeds=deeds_in(folder))
+    found = report_of_record(record, read_events(folder))
+    return replace(found, deeds=deeds_in(folder))
 
 
 def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
@@ -149,7 +157,7 @@ def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
     texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
     entries = [_journal_entry(turn) for turn in turns if turn.outcome]
     kept = archive_folder(Path(record.wd), record.archive)
-    tests = [turn for turn in last.values() if turn.outcome in TESTED]
+    tests = [turn for turn in last.values() if turn.outcome in TESTED and turn.role != PROOF]
     tested = max(tests, key=lambda turn: turn.sequence, default=None)
     open_turn = next((turn for turn in turns if not turn.outcome), None)
     return Report(
@@ -274,7 +282,7 @@ def fields_of(found: Report) -> dict[str, Any]:
     """Return a report for programs."""
     fields = {name: getattr(found, name) for name in Report.__slots__}
     turns, acts = map(asdict, found.turns), map(asdict, found.acts)
-    return {**fields, "turns": list(turns), "acts": list(acts)}
+    return {**fields, "turns": list(turns), "acts": list(acts), "deeds": asdict(found.deeds)}
 
 
 def markdown(found: Report, home: Path) -> str:
@@ -284,6 +292,13 @@ def markdown(found: Report, home: Path) -> str:
     if found.setbacks:
         lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
         parts += ["## Why more was to be done", "\n".join(lines)]
+    if found.deeds.circles:
+        parts += ["## Not converging", _list(found.deeds.circles)]
+    if found.deeds.changes:
+        parts += ["## What was changed", _list(found.deeds.changes)]
+    if found.deeds.proof:
+        said = "\n\n".join(filter(None, [escape(found.deeds.proof), _list(found.deeds.suspicions)]))
+        parts += ["## Proof", said]
     if found.acts:
         lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
         parts += ["## What people did", "\n".join(lines)]
@@ -318,6 +333,12 @@ def for_others(found: Report, home: Path) -> Report:
         notes=each(found.notes),
         open_notes=each(found.open_notes),
         setbacks=each(found.setbacks),
+        deeds=Deeds(
+            tuple(map(short, found.deeds.changes)),
+            short(found.deeds.proof),
+            tuple(map(short, found.deeds.suspicions)),
+            tuple(map(short, found.deeds.circles)),
+        ),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
         acts=[replace(act, text=short(act.text)) for act in found.acts],
     )
@@ -330,7 +351,8 @@ def _title(found: Report) -> str:
             return f"Not finished: {escape(found.due)} is due"
         case _:
             dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
-            return f"{dry}{found.status} after {rounds}"
+            proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
+            return f"{dry}{found.status} after {rounds}{proof}"
 
 
 def _facts(found: Report, home: Path) -> list[str]:
@@ -355,6 +377,10 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.status is FinalStatus.RUNNING:
         lines.append("- To resume: `cao run` in the folder")
     return lines
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {escape(text)}" for text in texts)
 
 
 def _table(turns: Sequence[TurnRecord]) -> str:

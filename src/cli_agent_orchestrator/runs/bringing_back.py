@@ -98,7 +98,7 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
     _check(kept, wd)
     repository = repository_of(wd)
     top = wd if repository is None else repository.top
-    if kept.record.top not in ("", str(top)):
+    if kept.record.top and os.path.realpath(kept.record.top) != os.path.realpath(top):
         raise RunError(
             f"the repository of {wd} was {kept.record.top} when the run began and is {top} now; "
             "nothing is brought back into another one"
@@ -156,6 +156,10 @@ def _check(kept: Kept, wd: Path) -> None:
     record = kept.record
     if actual_status(record, kept.folder).is_open:
         raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
+    if not wd.is_dir() and record.tree is not None:
+        raise RunError(
+            f"the work tree {wd} of the run is gone; `cao diff {record.id}` has its work"
+        )
     if not wd.is_dir():
         raise RunError(
             f"the work folder {wd} is not there any more; make it if it is to be filled again "

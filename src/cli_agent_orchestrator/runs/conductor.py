@@ -96,9 +96,9 @@ from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator.runs.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator.runs.view import View
 from cli_agent_orchestrator.runs.work_folder import (
+    began_at,
     leave_alone,
     open_work_folder,
-    repository_of,
 )
 from cli_agent_orchestrator.settings import (
     BY_NAME,
@@ -332,6 +332,7 @@ class Conductor:
             round=number,
             exit_code=exit_code,
             reason=reason,
+            proof=self._state.progress.proof if self._state and status is FinalStatus.PASS else "",
             session_left=""
             if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
@@ -614,7 +615,10 @@ class Conductor:
     def _open(self, prepared: Prepared, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         config, task, tree = self._config, prepared.task, self._tree
-        repository = repository_of(config.wd)
+        if tree is None:
+            base, branch, top = began_at(config.wd)
+        else:
+            base, branch, top = tree.base, tree.onto, tree.saved.folder
         record = RunRecord(
             id=prepared.run_id,
             wd=str(config.wd),
@@ -623,9 +627,9 @@ class Conductor:
             task=task.text,
             task_line=one_line(task.explore_summary),
             started=self._clock.now(),
-            base="" if repository is None else repository.head,
-            branch="" if repository is None else repository.branch,
-            top=str(config.wd if repository is None else repository.top),
+            base=base,
+            branch=branch,
+            top=top,
             flow=prepared.flow.name,
             settings=saved_settings(config, self._request),
             pid=os.getpid(),

@@ -209,6 +209,14 @@ def repository_of(wd: Path) -> Repository | None:
         return None
 
 
+def began_at(wd: Path) -> tuple[str, str, str]:
+    """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
+    repository = repository_of(wd)
+    if repository is None:
+        return "", "", str(wd)
+    return repository.head, repository.branch, str(repository.top)
+
+
 def named(texts: Sequence[str]) -> str:
     """Name the first of some files, and say how many more there are."""
     more = len(texts) - MOST_NAMED

@@ -1,0 +1,105 @@
+"""What a report says of the work: who changed what, and what was proven."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli_agent_orchestrator.cli.deeds import Deeds, deeds_of
+from cli_agent_orchestrator.cli.report import report
+from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
+from cli_agent_orchestrator.layout import archive_folder
+from tests.runs.kept_runs import RUN, make_run
+
+PAGE = """\
+RESULT: PASS
+PROOF: proven: the tests from before pass as they were; look at 2 changes to tests or settings
+- tests/test<b>.py: fewer cases, 3 before and 2 now
+- Makefile: CI changed, it is new
+
+The base's tests on the result, by the gate tests:
+- no suspicion
+"""
+
+
+def proof(detail: str, outcome: str = "passed") -> CheckEnded:
+    return CheckEnded(5.0, "proof", 2, 12, outcome, detail, 1.0, "/a/012-proof.md")
+
+
+def changed(role: str, *, allowed: bool = True, restored: bool = False) -> FilesChanged:
+    files = ("a.py", "b_*.py")
+    return FilesChanged(2.0, role, 1, 3, files, 3, 10, 2, allowed=allowed, restored=restored)
+
+
+@pytest.mark.parametrize(
+    ("detail", "words", "verdict"),
+    [
+        ("PASS, proven: it is; x", "proven: it is; x", "proven"),
+        (
+            "PASS, not proven: no; look at 1 change",
+            "not proven: no; look at 1 change",
+            "not proven",
+        ),
+        ("FAIL: not proven: no; round 2 follows", "not proven: no", "not proven"),
+        ("FAIL: not proven: no; all 3 rounds are used up", "not proven: no", "not proven"),
+        ("FAIL: not proven: no; the only round is used up", "not proven: no", "not proven"),
+    ],
+)
+def test_what_was_proven_is_told_without_what_followed(
+    detail: str, words: str, verdict: str
+) -> None:
+    found = deeds_of([proof("PASS, proven: an earlier one"), proof(detail)])
+    assert (found.proof, found.verdict) == (words, verdict)
+
+
+def test_each_change_has_who_made_it() -> None:
+    events: list[RunEvent] = [
+        changed("programmer"),
+        changed("tester", allowed=False),
+        changed("analyst_review", allowed=False, restored=True),
+    ]
+    assert deeds_of(events).changes == (
+        "Round 1, programmer (turn 3) changed 3 files (+10 −2): a.py, b_*.py and 1 more",
+        "Round 1, tester (turn 3) changed 3 files, which is not its task: a.py, b_*.py and 1 more",
+        "Round 1, analyst_review (turn 3) changed 3 files, which is not its task: "
+        "a.py, b_*.py and 1 more; they were put back",
+    )
+
+
+def test_circles_are_told_once_each() -> None:
+    events = [NotConverging(1.0, "x"), NotConverging(2.0, "y"), NotConverging(3.0, "x")]
+    assert deeds_of(events).circles == ("x", "y")
+    assert deeds_of([]) == Deeds()
+
+
+def test_the_page_has_a_part_for_each(tmp_path: Path) -> None:
+    events = (
+        changed("programmer"),
+        changed("tester", allowed=False),
+        NotConverging(3.0, "The gate tests failed twice on the same files."),
+        CheckEnded(1.0, "tests", 1, 1, "base_known", "before the run: 1 failed", 1.0, "", "base"),
+        proof("PASS, proven: the tests from before pass as they were"),
+    )
+    make_run(state_folder(os.environ), tmp_path, events=events)
+    archive_folder(tmp_path, RUN).create("012-proof.md", PAGE.encode())
+    page = CliRunner().invoke(report, ["k3f9"]).output
+    assert page.startswith("# PASS after 1 round, proven\n")
+    assert "## Not converging\n\n- The gate tests failed twice on the same files.\n" in page
+    assert "## What was changed\n\n- Round 1, programmer (turn 3) changed 3 files (+10 −2)" in page
+    assert "a.py, b\\_\\*.py and 1 more\n- Round 1, tester (turn 3) changed" in page
+    assert (
+        "## Proof\n\nproven: the tests from before pass as they were\n\n"
+        "- tests/test\\<b\\>.py: fewer cases, 3 before and 2 now\n"
+        "- Makefile: CI changed, it is new\n"
+    ) in page
+    assert "no suspicion" not in page
+    assert "Why more was to be done" not in page
+
+
+def test_a_page_that_is_gone_is_done_without(tmp_path: Path) -> None:
+    make_run(state_folder(os.environ), tmp_path, events=(proof("PASS, not proven: no tests"),))
+    page = CliRunner().invoke(report, ["k3f9"]).output
+    assert page.startswith("# PASS after 1 round, not proven\n")
+    assert "## Proof\n\nnot proven: no tests" in page
