@@ -34,7 +34,7 @@ SPECIFIED = {
     "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
     "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
     "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
-    "STALL": "warn",
+    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "",
 }  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def test_no_bare_name_is_read_by_other_commands(setting: Setting) -> None:
     assert name_server(environ) is None
 
 
-FREE_TEXT = ("PROMPT", "FLOW", "PROJECT_TEST_CMD", "ROLE_PROVIDERS")
+FREE_TEXT = ("PROMPT", "FLOW", "PROJECT_TEST_CMD", "WORKTREE_SETUP", "ROLE_PROVIDERS")
 
 
 @pytest.mark.parametrize(

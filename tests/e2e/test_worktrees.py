@@ -57,6 +57,7 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     assert f"The work is on branch cao/{run}: {ways}" in said
     assert project.state() == before
     assert f"branch cao/{run}" in machine.cao("runs").stdout
+    assert f"branch cao/{run}: cao apply {run}" in machine.cao("report").stdout
     message = project.git("log", "-1", "--format=%an <%ae>%n%B", f"cao/{run}")
     assert message.splitlines() == [
         "Ada <ada@example.org>",

@@ -223,7 +223,16 @@ class TestSet:
         declined(new_state(), Set("max_rounds", value), "whole number of at least 1")
 
     def test_nothing_that_runs_a_command_or_names_a_place_can_change(self) -> None:
-        harmful = {"GATES", "WD", "STATE_FILE", "API", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"}
+        harmful = {
+            "GATES",
+            "WORKSPACE",
+            "WORKTREE_SETUP",
+            "WD",
+            "STATE_FILE",
+            "API",
+            "AGENT_PERMISSIONS",
+            "PROJECT_TEST_CMD",
+        }
         assert harmful.isdisjoint(CHANGEABLE_NAMES)
 
 

@@ -52,6 +52,7 @@ def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
         "options": {"WD": "/p", "FLOW": None},
         "config_file": "cao.toml",
         "replace_terminals": True,
+        "run": "",
     }
     assert is_apart
 

@@ -258,7 +258,7 @@ class RunBody(Body):
     project: Annotated[
         str, Meta(description="The user's own folder, if the agents work in a work tree.")
     ]
-    branch: Annotated[
+    waiting: Annotated[
         str, Meta(description="The branch of that work tree, if its work waits to be applied.")
     ]
 

@@ -21,6 +21,7 @@ from cli_agent_orchestrator.cli.markdown import (
     shown_folder,
     without_places,
 )
+from cli_agent_orchestrator.cli.narration import delivery_words
 from cli_agent_orchestrator.cli.printable import printable
 from cli_agent_orchestrator.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator.config import state_folder
@@ -44,7 +45,7 @@ from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.event_log import read_events
 from cli_agent_orchestrator.runs.file_settings import read_all_settings
 from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator.runs.registry import find_run
+from cli_agent_orchestrator.runs.registry import find_run, list_runs, waiting_branch
 from cli_agent_orchestrator.runs.run_record import RunRecord, one_line, read_record
 from cli_agent_orchestrator.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator.runs.turns import RunTurn, read_reply, read_turn, turns_of
@@ -92,6 +93,9 @@ class Report:
     """Why it stopped without a verdict, if that is known."""
     deeds: Deeds = field(default_factory=Deeds)
     """Who changed what, and what was proven."""
+    delivery: str = ""
+    """How its work comes to the user, if it waits on a branch of its own."""
+    to_resume: str = "`cao run` in the folder"
 
 
 @click.command()
@@ -112,9 +116,8 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
     else:
         variables = read_environment(os.environ, bare=False)
         config = RunConfig.from_env(read_all_settings(options, variables, None))
-        saved = read_state(config.state_file, config.wd)
-        found = build_report(saved, Places.of(config))
-        found = replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
+        in_tree = "" if any(options.values()) else last_in_tree(config.wd)
+        found = report_of_run(in_tree) if in_tree else report_of_folder(config)
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
@@ -133,6 +136,14 @@ class Places:
         return cls(config.wd, config.state_file)
 
 
+def last_in_tree(wd: Path) -> str:
+    """Return the id of the last run of a folder if its agents have a work tree, else nothing."""
+    with suppress(UsageError, OSError):
+        own = [run for run in list_runs(state_folder(os.environ)) if run.works_in(wd)]
+        return own[0].in_tree if own else ""
+    return ""
+
+
 def report_of_run(name: str) -> Report:
     """Return the report of a run that is named, whatever its project's state file is about now."""
     state = state_folder(os.environ)
@@ -145,9 +156,26 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             found = build_report(saved, places)
-            return replace(found, reason=record.reason, deeds=deeds_in(folder))
+            found = replace(found, reason=record.reason)
+            return _with_ways(replace(found, deeds=deeds_in(folder)), record)
     found = report_of_record(record, read_events(folder))
-    return replace(found, deeds=deeds_in(folder))
+    return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+
+
+def report_of_folder(config: RunConfig) -> Report:
+    """Return the report on the run that is saved in a folder."""
+    saved = read_state(config.state_file, config.wd)
+    found = build_report(saved, Places.of(config))
+    return replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
+
+
+def _with_ways(found: Report, record: RunRecord) -> Report:
+    """Return a report that says what can be done with a run in a work tree."""
+    if record.tree is None:
+        return found
+    branch = waiting_branch(record)
+    delivery = delivery_words(branch, record.id) if branch else ""
+    return replace(found, delivery=delivery, to_resume=f"`cao resume {record.id}`")
 
 
 def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
@@ -375,7 +403,9 @@ def _facts(found: Report, home: Path) -> list[str]:
         lines.append(f"- Prompts and replies: {escape(found.archive)}")
     lines.append(f"- State: {escape(found.state_file)}")
     if found.status is FinalStatus.RUNNING:
-        lines.append("- To resume: `cao run` in the folder")
+        lines.append(f"- To resume: {found.to_resume}")
+    if found.delivery:
+        lines.append(f"- {escape(found.delivery)}")
     return lines
 
 

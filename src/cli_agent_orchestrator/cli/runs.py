@@ -56,8 +56,8 @@ def runs(show_all: bool, as_json: bool) -> None:
         for line in table(shown, here, time.time()):
             click.echo(line)
         for run in shown:
-            if run.branch:
-                click.echo(delivery_words(run.branch, run.id))
+            if run.waiting:
+                click.echo(delivery_words(run.waiting, run.id))
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more: cao runs --all")
 

@@ -84,7 +84,7 @@ def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
         )
     if record.tree is not None:
         # Settings and consent are those of the user's own folder.
-        return {"WD": record.project, "RESUME": "1"}
+        return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1"}
     return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1"}
 
 

@@ -38,8 +38,8 @@ class RunSummary:
     """Ids by role, as long as the agents are there."""
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
-    branch: str = ""
-    """The branch of that work tree, as long as its work is there to be applied."""
+    waiting: str = ""
+    """The branch of that work tree, if its work waits to be applied."""
 
     @property
     def is_live(self) -> bool:
@@ -165,7 +165,7 @@ def summary_of(folder: Folder) -> RunSummary:
         providers=dict(record.providers),
         terminals=dict(record.terminals),
         project=record.project,
-        branch=waiting_branch(record),
+        waiting=waiting_branch(record),
     )
 
 
