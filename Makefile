@@ -19,7 +19,7 @@ help: ## Show what there is
 demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without an account
 	@$(BIN)/cao demo
 
-test: $(READY) tmux ## Run all tests
+test: $(READY) tmux bubblewrap ## Run all tests
 	$(BIN)/python -m pytest -m "not agents" $(WORKERS)
 
 # Only what is named on the command line: inside of tmux there is a TMUX in the environment, too.
@@ -70,6 +70,9 @@ agents: $(READY) tmux node
 tmux: ## Install tmux if it is missing
 	@sh scripts/need-tmux.sh
 
+bubblewrap: ## Install bubblewrap, for gates in a sandbox, if it is missing and can be had
+	@sh scripts/need-bubblewrap.sh
+
 node: ## Install Node.js and npm if they are missing
 	@sh scripts/need-node.sh
 
@@ -80,4 +83,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux node clean
+.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux bubblewrap node clean

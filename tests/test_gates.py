@@ -54,6 +54,10 @@ def test_a_line_is_a_gate(text: str, gates: tuple[Gate, ...]) -> None:
         ('{"name": "a", "run": "x", "when": []}', "a list of: base, after_programmer"),
         ('{"name": "a", "run": "x", "when": ["never"]}', "a list of"),
         ('{"name": "a", "run": "x", "when": ["base", "base"]}', "a list of"),
+        *(
+            (f'{{"name": "a", "run": "x", "junit": "{path}"}}', "a file below the folder")
+            for path in ("/etc/x", "../x", "a//x", "a/./x", "a/../x", "x/", "a\\u001bx")
+        ),
         ('{"name": "a"', "NAME=COMMAND"),
         ("[" * 100_000, None),
         ("a=x\x1b[2J", "without control characters"),

@@ -211,6 +211,17 @@ class CheckBegan(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOutput(Event):
+    """The command of a gate has written something; told once a second at most."""
+
+    gate: str
+    round: int
+    sequence: int
+    text: str
+    """The last line of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckEnded(Event):
     """The command of a gate has ended, and the state after it is saved."""
 
@@ -224,6 +235,8 @@ class CheckEnded(Event):
     archive: str
     """Where its output is kept."""
     when: str = "after_tester"
+    log: str = ""
+    """Where all of it is kept, however long it is; empty if nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +412,7 @@ RunEvent = (
     | HandoffEvent
     | TurnEnded
     | CheckBegan
+    | CheckOutput
     | CheckEnded
     | FilesChanged
     | NotConverging
@@ -428,6 +442,7 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "turn_began": TurnBegan,
     "turn_ended": TurnEnded,
     "check_began": CheckBegan,
+    "check_output": CheckOutput,
     "check_ended": CheckEnded,
     "files_changed": FilesChanged,
     "not_converging": NotConverging,

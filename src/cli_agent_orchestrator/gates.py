@@ -19,6 +19,7 @@ In a settings file each is a text or a table:
     setup = "npm ci"                  # what the checkout needs first
     sandbox = true                    # no network, nothing written elsewhere
     allow_base_failures = true        # tests that failed before the run may go on failing
+    junit = "reports/junit.xml"       # where it tells of its tests, if not in its output
 """
 
 import json
@@ -73,6 +74,8 @@ class Gate:
     """Is it kept from the network, and from writing elsewhere?"""
     allow_base_failures: bool = False
     """May tests fail that failed before the run?"""
+    junit: str = ""
+    """A file with JUnit XML that it writes, in the folder in which it runs."""
 
 
 USUAL = Gate("", "")
@@ -151,6 +154,7 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
         setup=data.get("setup", "").strip(),
         sandbox=data.get("sandbox", False),
         allow_base_failures=data.get("allow_base_failures", False),
+        junit=_read_junit(data.get("junit", ""), where),
     )
 
 
@@ -161,6 +165,13 @@ def _read_when(value: object, where: str) -> tuple[When, ...]:
     if not isinstance(value, list) or not chosen or len(chosen) != len(value):
         raise ConfigError(f"when of {where}", value, f"a list of: {', '.join(When)}")
     return chosen
+
+
+def _read_junit(path: str, where: str) -> str:
+    parts = path.split("/")
+    if path and (not {"", ".", ".."}.isdisjoint(parts) or re.search(CONTROL_PATTERN, path)):
+        raise ConfigError(f"junit of {where}", path, "a file below the folder, without . or ..")
+    return path
 
 
 def _is_like(value: object, usual: object) -> bool:

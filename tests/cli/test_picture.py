@@ -20,6 +20,7 @@ from cli_agent_orchestrator.cli.picture import (
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
+    CheckOutput,
     EventKind,
     PauseAsked,
     Paused,
@@ -169,6 +170,10 @@ def test_a_gate_is_shown_as_a_command_with_what_it_runs() -> None:
     assert (picture.present, picture.action, picture.round) == ("gate", "make test", 2)
     assert picture.agents[-1].provider == "command"
     assert doing(picture, "gate") is Doing.WORKING
+    picture = fold(picture, CheckOutput(NOON + 31, "other", 2, 8, "nothing"))
+    assert picture.action == "make test"
+    picture = fold(picture, CheckOutput(NOON + 31, "gate", 2, 9, "3 of 7"))
+    assert picture.action == "3 of 7"
     over = fold(picture, CheckEnded(NOON, "gate", 2, 9, "failed", "FAIL: exit code 1", 7.0, "x"))
     assert (over.present, over.action, over.reasons[-1].detail) == ("", "", "FAIL: exit code 1")
 

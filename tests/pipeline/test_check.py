@@ -14,6 +14,7 @@ from cli_agent_orchestrator.pipeline.check import (
     base_of,
     evidence_of,
     judge_check,
+    last_line,
     page_of,
 )
 from cli_agent_orchestrator.pipeline.counts import TestCounts
@@ -213,3 +214,33 @@ def test_any_output_is_bounded_and_printable(output: str, lines: int) -> None:
     excerpt = evidence_of(replace(FAILED, output=output), Condensation(max_feedback_lines=lines))
     assert len(excerpt.text.split("\n")) <= max(lines, 2)
     assert "\x1b" not in excerpt.text
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        (b"", ""),
+        (b"\n \r\n", ""),
+        (b"a\nb", "b"),
+        (b"a\nb\n\n  \n", "b"),
+        (b"10%\r20%\r", "20%"),
+        (b"\x1b[31m red\x1b[0m \x07\n\x1b[2K", "red"),
+        (b"\xff\x00x\xc2\x9by", "\ufffdxy"),
+        (b"x" * 500, "x" * 200),
+    ],
+)
+def test_the_last_line_with_something_on_it_is_shown(end: bytes, line: str) -> None:
+    assert last_line(end) == line
+
+
+def test_why_it_could_not_be_run_is_told_and_where_its_log_is() -> None:
+    result = replace(FAILED, exit_code=None, fault="no sandbox is available", log="/logs/4.log")
+    assert str(result) == "FAIL: `make test` could not be run: no sandbox is available"
+    assert not result.passed
+    assert page_of(result).splitlines()[:5] == [
+        "RESULT: FAIL",
+        "COMMAND: make test",
+        "EXIT_CODE: none",
+        "BUT: it could not be run: no sandbox is available",
+        "LOG: /logs/4.log",
+    ]

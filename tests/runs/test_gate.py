@@ -1,8 +1,9 @@
 """The command of a gate, really run."""
 
 import os
-import shlex
+import resource
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import Stopped
-from cli_agent_orchestrator.runs.gate import Bounded, Ending, GateCommand, GateRunner
+from cli_agent_orchestrator.runs.gate import (
+    LARGEST_LOG,
+    Bounded,
+    Ending,
+    GateCommand,
+    GateRunner,
+)
 
 LONG = 600.0
 
@@ -74,15 +81,165 @@ def test_what_it_leaves_behind_is_killed_with_its_end(tmp_path: Path) -> None:
     os.close(reading)
 
 
-def test_what_left_its_group_does_not_hold_it(tmp_path: Path) -> None:
-    for name in ("left", "over"):
-        os.mkfifo(tmp_path / name)
-    # It holds the output open until somebody writes to the second pipe.
-    leave = "import os; os.setsid(); open('left', 'w').close(); open('over').read()"
-    python = shlex.join([sys.executable, "-c", leave])
-    result = run(tmp_path, f"{python} & cat left; echo done")
+DAEMON = """
+import os, subprocess, sys
+serve = "alive = open('alive', 'w'); open('begun', 'w').close(); open('never').read()"
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+if sys.argv[1:]:
+    subprocess.run([sys.executable, "-c", serve], env={}, start_new_session=True)
+else:
+    exec(serve)
+"""
+
+
+def run_daemon(folder: Path, seconds: float, program: str, then: str) -> Ending:
+    """Run a gate that leaves a daemon, and return when the daemon is dead."""
+    for name in ("alive", "begun", "never"):
+        os.mkfifo(folder / name)
+    (folder / "daemon.py").write_text(DAEMON, encoding="utf-8")
+    reading = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    result = run(folder, f"{sys.executable} {program}; cat begun; {then}", seconds)
+    os.set_blocking(reading, True)
+    # It ends when nobody has the other end of the pipe any more.
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    return result
+
+
+def test_a_daemon_ends_with_it(tmp_path: Path) -> None:
+    result = run_daemon(tmp_path, LONG, "daemon.py", "echo done")
     assert (result.exit_code, result.output) == (0, "done\n")
-    (tmp_path / "over").write_text("", encoding="utf-8")
+
+
+def test_a_daemon_ends_at_the_time_limit(tmp_path: Path) -> None:
+    assert run_daemon(tmp_path, 3.0, "daemon.py", "kill -STOP $$").exit_code is None
+
+
+def test_what_a_killed_run_left_is_ended_before_the_gate_is_repeated(tmp_path: Path) -> None:
+    left = subprocess.Popen(
+        ["cat"],
+        stdin=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"], "CAO_GATE": "outer:run-1"},
+        start_new_session=True,
+    )
+    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-2"))
+    assert left.poll() is None
+    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-1"))
+    assert left.wait(60) == -signal.SIGKILL
+    assert left.stdin is not None
+    left.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ps may not show the environment")
+def test_a_child_that_cleared_its_environment_ends_with_its_parent(tmp_path: Path) -> None:
+    result = run_daemon(tmp_path, LONG, "daemon.py bare", "echo done")
+    assert (result.exit_code, result.output) == (0, "done\n")
+
+
+def test_the_mark_of_a_gate_around_us_is_kept(tmp_path: Path) -> None:
+    command = GateCommand("echo $CAO_GATE", LONG, tmp_path, {"CAO_GATE": "outer"}, mark="inner")
+    assert GateRunner().run(command).output == "outer:inner\n"
+
+
+def test_it_may_kill_its_own_group(tmp_path: Path) -> None:
+    assert run(tmp_path, "sleep 600 & kill -9 0").exit_code == -signal.SIGKILL
+
+
+def test_it_may_close_its_output(tmp_path: Path) -> None:
+    assert run(tmp_path, "echo a; exec >&- 2>&-; exit 3") == Ending(3, "a\n")
+    assert run(tmp_path, "exec >&- 2>&-; exec sleep 600", 0.5).exit_code is None
+
+
+def test_a_stopped_command_ends_at_its_time_limit(tmp_path: Path) -> None:
+    assert run(tmp_path, "kill -STOP $$; echo never", 0.5) == Ending(None, "")
+
+
+def test_there_is_no_terminal_to_ask(tmp_path: Path) -> None:
+    result = run(tmp_path, "test -t 0 || test -t 1 || cat < /dev/tty")
+    assert result.exit_code not in (0, None)
+
+
+def test_a_fault_of_the_shells_grammar_fails(tmp_path: Path) -> None:
+    result = run(tmp_path, "if then (")
+    assert result.exit_code not in (0, None)
+    assert "yntax" in result.output
+
+
+def test_bytes_of_any_kind_are_text(tmp_path: Path) -> None:
+    result = run(tmp_path, r"printf '\377\376\033[31mred\000'")
+    assert result.output == "\ufffd\ufffd\x1b[31mred\x00"
+
+
+def test_a_folder_that_is_gone_is_a_fault(tmp_path: Path) -> None:
+    result = run(tmp_path / "gone", "true")
+    assert (result.exit_code, result.fault) == (None, "No such file or directory")
+
+
+def test_an_environment_that_is_too_large_is_a_fault(tmp_path: Path) -> None:
+    result = run(tmp_path, "true", HUGE="x" * 10_000_000)
+    assert (result.exit_code, result.fault) == (None, "Argument list too long")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"CAO_TOKEN": "secret-token"},
+        {"CAO_TOKEN": "secret-token", "OTHER": "Bearer secret-token"},
+        {"CAO_API": "http://ada:secret-token@localhost:1"},
+        {"API": "http://secret-token@localhost:1"},
+    ],
+)
+def test_nothing_that_gives_access_to_us_is_handed_on(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    environ |= {"PATH": os.environ["PATH"]}
+    result = GateRunner().run(GateCommand("env", LONG, tmp_path, environ))
+    assert "secret" not in result.output
+    assert "PWD=" in result.output
+
+
+def test_it_is_not_told_where_we_were(tmp_path: Path) -> None:
+    environ = {"PWD": "/elsewhere", "OLDPWD": "/before", "PATH": os.environ["PATH"]}
+    result = GateRunner().run(GateCommand("env", LONG, tmp_path, environ))
+    assert f"PWD={tmp_path}\n" in result.output
+    assert "OLDPWD" not in result.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_does_not_change_the_verdict(tmp_path: Path) -> None:
+    command = GateCommand("head -c 1000000 /dev/zero; exit 4", LONG, tmp_path, os.environ)
+    with Path("/dev/full").open("wb", buffering=0) as log:
+        assert GateRunner().run(command, log).exit_code == 4
+
+
+def test_a_gigabyte_on_one_line_takes_little_memory_and_ends_in_the_log(tmp_path: Path) -> None:
+    command = GateCommand("head -c 1000000000 /dev/zero; echo last", LONG, tmp_path, os.environ)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with (tmp_path / "log").open("wb") as log:
+        result = GateRunner().run(command, log)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert result.exit_code == 0
+    assert result.output.endswith("last\n")
+    assert len(result.output) < 600_000
+    assert grown < 50_000 * (1024 if sys.platform == "darwin" else 1)
+    assert LARGEST_LOG <= (tmp_path / "log").stat().st_size < LARGEST_LOG + 100
+
+
+def test_its_last_line_is_told_when_it_changes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    going = os.open(tmp_path / "go", os.O_RDWR)
+    told: list[str] = []
+
+    def hear(line: str) -> None:
+        told.append(line)
+        os.write(going, b"go\n")
+
+    lines = r"printf 'a\n\033[31mb 10%%\rb 20%%\n\n'; read word < go; printf c; read word < go"
+    result = GateRunner().run(GateCommand(lines, LONG, tmp_path, os.environ), None, hear)
+    os.close(going)
+    assert (result.exit_code, told) == (0, ["b 20%", "c"])
 
 
 def test_a_stop_kills_it(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.versions import find_version
+from cli_agent_orchestrator.runs.sandbox import find_sandbox
 from cli_agent_orchestrator.settings import BY_NAME
 from cli_agent_orchestrator.terminals.tmux import read_version
 
@@ -94,6 +95,7 @@ def examine(
     yield _tmux(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
+    yield _sandbox()
     yield _server(environ, default_port)
     yield from _folders(config)
     yield _distributions()
@@ -140,6 +142,14 @@ def _agents(findings: Sequence[Finding]) -> dict[str, Finding]:
         for name, finding in names.items()
         if name != BUILT_IN and finding.state is not State.MISSING
     }
+
+
+def _sandbox() -> Finding:
+    found = find_sandbox()
+    if found.sandbox is None:
+        advice = "only gates with sandbox = true need one"
+        return Finding("sandbox", State.NOTE, found.problem, advice)
+    return Finding("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
 
 
 def _python() -> Finding:

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     CheckBegan,
     CheckEnded,
+    CheckOutput,
     EventKind,
     FilesChanged,
     HandoffEvent,
@@ -144,6 +145,8 @@ class Narration:
                 return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
             case HandoffEvent():
                 return self._handoff(event)
+            case CheckOutput():
+                return None
             case Warned():
                 return Line(f"Warning: {event.text}", Tone.ALERT)
             case RunEnded():

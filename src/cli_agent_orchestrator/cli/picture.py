@@ -16,6 +16,7 @@ from cli_agent_orchestrator.events import (
     AgentStarted,
     CheckBegan,
     CheckEnded,
+    CheckOutput,
     EventKind,
     HandoffEvent,
     PauseAsked,
@@ -157,7 +158,7 @@ class Picture:
     present: str = ""
     """The role, or the stage of a gate, whose turn it is."""
     action: str = ""
-    """What the present agent says that it does, or the command of a gate."""
+    """What the present agent says that it does; of a gate its command, or what it wrote last."""
     delay: Delay | None = None
     question: Question | None = None
     countdown: Countdown | None = None
@@ -202,8 +203,8 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
             return _begin(picture, event)
         case TurnEnded() | CheckEnded():
             return _end(picture, event)
-        case HandoffEvent() if event.role == picture.present:
-            return _follow(picture, event)
+        case HandoffEvent() | CheckOutput():
+            return _hear(picture, event)
         case ServerChosen():
             return replace(picture, attach_prefix=event.attach_prefix)
         case PauseAsked() | Paused() | Unpaused():
@@ -310,6 +311,13 @@ def _new_round(picture: Picture) -> Picture:
         for agent in picture.agents
     )
     return replace(picture, agents=tuple(agents))
+
+
+def _hear(picture: Picture, event: HandoffEvent | CheckOutput) -> Picture:
+    """Fold in what is told of a turn or a gate under way; only the present one is shown."""
+    if isinstance(event, CheckOutput):
+        return replace(picture, action=event.text) if event.gate == picture.present else picture
+    return _follow(picture, event) if event.role == picture.present else picture
 
 
 def _follow(picture: Picture, event: HandoffEvent) -> Picture:

@@ -16,6 +16,8 @@ KNOWN = frozenset(
         "CAO_RUN_INDEX",
         # In the terminals of some agents, from which `cao` may be started as well.
         *("CAO_EVENT_FILE", "CAO_SESSION_CONTEXT"),
+        # In the gates of a run.
+        "CAO_GATE",
     )
 )
 

@@ -14,6 +14,8 @@ LONGEST_LINE = 500
 """Characters of a line that is handed on; the archive has the whole of it."""
 MOST_NAMED = 3
 """Failed tests that a verdict names; the evidence has more."""
+LONGEST_LAST_LINE = 200
+"""Characters of the line that is shown while a command runs."""
 NO_OUTPUT = "(It wrote nothing.)"
 NOT_FOUND = {126: "it cannot be executed", 127: "there is no such command"}
 """What a shell means by these."""
@@ -50,6 +52,10 @@ class CheckResult:
     """Does it count as passed, although tests fail as they did before the run?"""
     old_failures: tuple[str, ...] = ()
     """Those of its failures that were there before the run."""
+    fault: str = ""
+    """Why it could not be run; empty if it was."""
+    log: str = ""
+    """Where all of its output is kept, however long; empty if nowhere."""
 
     @property
     def passed(self) -> bool:
@@ -70,6 +76,8 @@ class CheckResult:
         return f"FAIL: `{self.command}` {self._fault()}"
 
     def _fault(self) -> str:
+        if self.fault:
+            return f"could not be run: {self.fault}"
         if self.objections and self.exit_code == 0:
             return "; ".join(self.objections)
         if self.exit_code is None:
@@ -144,6 +152,8 @@ def page_of(result: CheckResult) -> str:
             f"COMMAND: {result.command}",
             f"EXIT_CODE: {code}",
             *(f"BUT: it {objection}" for objection in result.objections),
+            *([f"BUT: it could not be run: {result.fault}"] if result.fault else []),
+            *([f"LOG: {result.log}"] if result.log else []),
             "EVIDENCE:",
             *lines,
             "",
@@ -170,6 +180,16 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> Excerpt:
     if not named:
         parts[0] = f"{head} It wrote:"
     return Excerpt("\n".join(parts), len(lines) - len(shown), result.archive)
+
+
+def last_line(end: bytes) -> str:
+    """Return the last line of an output that has something on it; `end` is the end of the output.
+
+    What a terminal would overwrite does not count, nor what it would obey.
+    """
+    plain = re.sub(ESCAPE_PATTERN, "", end.decode(errors="replace"))
+    lines = (re.sub(CONTROL_PATTERN, "", line).strip() for line in re.split(r"[\r\n]", plain))
+    return next((line for line in reversed([*lines]) if line), "")[:LONGEST_LAST_LINE]
 
 
 def _failures(result: CheckResult) -> list[str]:

@@ -90,6 +90,7 @@ from cli_agent_orchestrator.runs.run_record import (
     without_secrets,
 )
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
+from cli_agent_orchestrator.runs.sandbox import find_sandbox
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
@@ -541,6 +542,9 @@ class Conductor:
                 f"in the flow {flow.name} a command of yours decides, and none is given: "
                 "say --gate tests='make test', for example, or set CAO_GATES"
             )
+        for gate in config.gates:
+            if gate.sandbox and (problem := find_sandbox().problem):
+                raise UsageError(f"the gate {gate.name} could not be run: {problem}")
         for warning in config.warnings(flow.least_evidence):
             self._warn(warning)
 

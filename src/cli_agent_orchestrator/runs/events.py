@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
+    CheckOutput,
     FilesChanged,
     TurnBegan,
     TurnEnded,
@@ -94,6 +95,11 @@ def files_changed(at: float, role: str, number: int, sequence: int, seen: Seen) 
 def check_began(at: float, check: Check, sequence: int, command: str) -> CheckBegan:
     """Return the event of a gate whose command is about to be run."""
     return CheckBegan(at, check.gate, check.round, sequence, command, check.when)
+
+
+def check_output(began: CheckBegan, at: float, line: str) -> CheckOutput:
+    """Return the event of a gate whose command has written something."""
+    return CheckOutput(at, began.gate, began.round, began.sequence, line)
 
 
 def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) -> CheckEnded:

@@ -24,6 +24,7 @@ from cli_agent_orchestrator.errors import (
     TurnFailed,
 )
 from cli_agent_orchestrator.events import (
+    CheckBegan,
     CheckEnded,
     HandoffEvent,
     NotConverging,
@@ -72,6 +73,7 @@ from cli_agent_orchestrator.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator.runs.events import (
     check_began,
     check_ended,
+    check_output,
     files_changed,
     turn_began,
     turn_ended,
@@ -412,12 +414,22 @@ class Runner:
         self._tell(began)
         base = self.state.progress.base.get(gate.name)
         log_name = f"{sequence:03d}-{gate.name}"
+        place = self._telling(place, began)
         result = self._checker.run(gate, place, self._plan.work, log_name, base)
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)
         state, outcome = record_check(self.state, check, result, self._plan.rules, work)
-        self._end_check(state, check_ended(began, self._clock.now(), outcome, str(archive)))
+        ended = check_ended(began, self._clock.now(), outcome, str(archive))
+        self._end_check(state, replace(ended, log=result.log))
+
+    def _telling(self, place: GatePlace, began: CheckBegan) -> GatePlace:
+        """Return the place of a gate whose last line is told."""
+
+        def tell(line: str) -> None:
+            self._tell(check_output(began, self._clock.now(), line))
+
+        return replace(place, on_line=tell)
 
     def _prove(self, check: Check) -> None:
         """Find out what the work is worth, beyond that its gates pass."""
@@ -427,7 +439,7 @@ class Runner:
         began = check_began(self._clock.now(), check, sequence, PROOF_WORDS)
         self._tell(began)
         progress = self.state.progress
-        prover = Prover(self._checker, place, self._plan.work)
+        prover = Prover(self._checker, self._telling(place, began), self._plan.work)
         proof = prover.prove(
             self.state.gates, progress.base, progress.passed, f"{sequence:03d}-{PROOF}"
         )

@@ -1,0 +1,141 @@
+"""Gates of a run, really run: their folder, their logs, their reports."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator.gates import Gate
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator.runs.gate import GateRunner
+from cli_agent_orchestrator.runs.work_folder import WorkFolder, open_work_folder
+
+JUNIT = "<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"
+
+
+class Desk:
+    """A project that is a repository, and the folder of a run on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.wd = folder / "project"
+        self.wd.mkdir()
+        self.run_folder: Folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder.make()
+        self.write(".gitignore", "ignored\n")
+        self.write("test_it.py", "import unittest, pathlib\n\n\n" + TEST_CASE)
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a")
+        self.work = self.open()
+
+    def open(self) -> WorkFolder:
+        work = open_work_folder(self.wd, self.run_folder, SystemClock())
+        work.begin(0, is_in_flight=False)
+        return work
+
+    def git(self, *words: str) -> None:
+        subprocess.run(["git", *words], cwd=self.wd, check=True, capture_output=True)
+
+    def write(self, name: str, text: str) -> None:
+        (self.wd / name).write_text(text, encoding="utf-8")
+
+    def run(self, gate: Gate) -> CheckResult:
+        place = GatePlace(self.wd, 60.0, os.environ, self.run_folder)
+        return Checker(GateRunner()).run(gate, place, self.work, "003-tests")
+
+    @property
+    def checkouts(self) -> Path:
+        return self.run_folder.path / "checkouts"
+
+
+TEST_CASE = """\
+class TestIt(unittest.TestCase):
+    def test_it(self):
+        self.assertEqual(pathlib.Path("made").read_text(), "made\\n")
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_all_that_it_writes_is_in_its_log(desk: Desk) -> None:
+    result = desk.run(Gate("tests", r"printf '\033[31mred\377'; exit 1"))
+    assert result.log == str(desk.run_folder.path / "gates" / "003-tests.log")
+    assert Path(result.log).read_bytes() == b"\x1b[31mred\xff"
+
+
+def test_a_log_that_cannot_be_written_does_not_change_the_verdict(desk: Desk) -> None:
+    (desk.run_folder.path / "gates").symlink_to("/dev")
+    result = desk.run(Gate("tests", "echo a"))
+    assert (result.exit_code, result.output, result.log) == (0, "a\n", "")
+
+
+def test_a_clean_gate_has_what_its_setup_makes_and_nothing_that_is_ignored(desk: Desk) -> None:
+    desk.write("ignored", "x")
+    desk.write("untracked", "x")
+    desk.work.look(1, "programmer")
+    command = "test ! -e ignored && test -e untracked && python3 -m unittest"
+    bare = desk.run(Gate("tests", command, clean=True))
+    assert bare.exit_code == 1
+    assert bare.counts is not None
+    assert bare.counts.failed == 1
+    made = desk.run(Gate("tests", command, clean=True, setup="echo made > made"))
+    assert made.passed, made.output
+    assert not (desk.wd / "made").exists()
+    assert not desk.checkouts.exists()
+
+
+def test_a_setup_that_fails_is_the_gates_failure(desk: Desk) -> None:
+    result = desk.run(Gate("tests", "touch never", clean=True, setup="echo 3 passed; exit 5"))
+    assert str(result) == "FAIL: `echo 3 passed; exit 5` ended with exit code 5"
+
+
+def test_no_relative_path_leads_from_a_checkout_to_the_work_folder(desk: Desk) -> None:
+    result = desk.run(
+        Gate("tests", 'pwd -P; echo "$PWD $OLDPWD"; touch x ../y; git rev-parse', clean=True)
+    )
+    assert str(desk.wd) not in result.output
+    assert result.exit_code != 0, "it is no repository"
+    assert {path.name for path in desk.wd.iterdir()} == {".git", ".gitignore", "test_it.py"}
+
+
+def test_a_checkout_that_a_killed_run_left_is_removed(desk: Desk) -> None:
+    (desk.checkouts / "tmp1" / "deep").mkdir(parents=True)
+    desk.open()
+    assert not desk.checkouts.exists()
+
+
+def test_a_checkout_that_cannot_be_removed_does_not_stop_the_run(desk: Desk) -> None:
+    result = desk.run(Gate("tests", "mkdir -p a/b && touch a/b/c && chmod 500 a/b a", clean=True))
+    assert result.passed
+    desk.open()
+    assert desk.run(Gate("tests", "true", clean=True)).passed
+
+
+def test_a_report_is_believed_rather_than_the_output(desk: Desk) -> None:
+    gate = Gate(
+        "tests", f'mkdir r; echo "{JUNIT}" > r/j.xml; echo "== 9 passed in 1s =="', junit="r/j.xml"
+    )
+    result = desk.run(gate)
+    assert str(result) == "FAIL: `" + gate.run + "` ended with exit code 0, but 1 of 2 tests failed"
+
+
+@pytest.mark.parametrize("command", ["true", "rm j.xml", "rm j.xml; ln -s x j.xml", "echo > j.xml"])
+def test_a_report_from_before_counts_for_nothing(desk: Desk, command: str) -> None:
+    desk.write("j.xml", "<testsuite><testcase name='a'/></testsuite>")
+    desk.write("x", "<testsuite><testcase name='a'/></testsuite>")
+    result = desk.run(Gate("tests", command, junit="j.xml"))
+    assert str(result) == f"FAIL: `{command}` wrote no test report to j.xml"
+
+
+def test_a_gate_that_deletes_everything_is_told_and_the_next_one_runs(desk: Desk) -> None:
+    assert desk.run(Gate("tests", 'rm -rf "$PWD"; exit 0')).exit_code == 0
+    result = desk.run(Gate("tests", "true"))
+    assert str(result) == "FAIL: `true` could not be run: No such file or directory"

@@ -1,0 +1,128 @@
+"""Gates in a sandbox, really run where there is one."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.gates import Gate
+from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator.runs.gate import GateRunner
+from cli_agent_orchestrator.runs.sandbox import Sandbox, Search, find_sandbox, sandbox_words
+
+needs_sandbox = pytest.mark.skipif(
+    find_sandbox().sandbox is None, reason=find_sandbox().problem or "there is one"
+)
+needs_bubblewrap = pytest.mark.skipif(
+    find_sandbox().sandbox is not Sandbox.BUBBLEWRAP, reason="bubblewrap cannot be used here"
+)
+
+
+def run(folder: Path, command: str, seconds: float = 60.0) -> CheckResult:
+    gate = Gate("tests", command, sandbox=True, seconds=seconds)
+    return Checker(GateRunner()).run_in(gate, GatePlace(folder, 60.0, os.environ), "1")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("a", encoding="utf-8")
+    return (tmp_path / "work").resolve()
+
+
+@needs_sandbox
+def test_it_may_read_and_write_in_its_folder(work: Path) -> None:
+    result = run(work, "cat a.txt > b.txt && pwd")
+    assert (result.exit_code, result.output) == (0, f"{work}\n")
+    assert (work / "b.txt").read_text(encoding="utf-8") == "a"
+
+
+@needs_sandbox
+def test_nothing_else_can_be_written(work: Path) -> None:
+    home = Path.home()
+    result = run(work, f"touch {home}/.cao-sandbox-test || echo refused; touch ../out")
+    assert "refused" in result.output
+    assert not (home / ".cao-sandbox-test").exists()
+
+
+@needs_bubblewrap
+def test_the_folder_above_it_is_out_of_reach(work: Path) -> None:
+    run(work, "touch ../out; rm -rf ../work/../keep")
+    assert not (work.parent / "out").exists()
+
+
+@needs_bubblewrap
+def test_temporary_files_are_its_own(work: Path, tmp_path: Path) -> None:
+    result = run(work, "touch /tmp/cao-sandbox-test && ls /tmp /run && echo $TMPDIR")
+    assert result.exit_code == 0
+    assert "/tmp\n" in result.output
+    assert not Path("/tmp/cao-sandbox-test").exists()
+
+
+@needs_sandbox
+def test_there_is_no_network(work: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        result = run(work, f'{sys.executable} -c "{connect}"')
+    assert result.exit_code == 1, result.output
+
+
+@needs_bubblewrap
+def test_not_even_a_daemon_without_environment_outlives_it(work: Path) -> None:
+    for name in ("alive", "begun"):
+        os.mkfifo(work / name)
+    reading = os.open(work / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    leave = "exec 3>alive; echo x > begun; sleep 600"
+    result = run(work, f"env -i setsid -f /bin/sh -c '{leave}' >/dev/null 2>&1; cat begun")
+    assert (result.exit_code, result.output) == (0, "x\n")
+    os.set_blocking(reading, True)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+@needs_bubblewrap
+def test_its_time_limit_counts_there_too(work: Path) -> None:
+    assert run(work, "sleep 600", 0.5).exit_code is None
+
+
+@needs_bubblewrap
+def test_it_has_no_power_over_what_is_mounted(work: Path) -> None:
+    result = run(work, "mount -o remount,rw,bind / 2>&1 || umount /tmp 2>&1 || echo refused")
+    assert "refused" in result.output
+
+
+def test_without_one_the_gate_is_not_run(work: Path) -> None:
+    checker = Checker(GateRunner(), lambda: Search(None, "no sandbox is available (why)"))
+    gate = Gate("tests", "touch ran", sandbox=True)
+    result = checker.run_in(gate, GatePlace(work, 60.0, os.environ), "1")
+    assert str(result) == "FAIL: `touch ran` could not be run: no sandbox is available (why)"
+    assert not (work / "ran").exists()
+
+
+def test_no_system_without_one_is_silently_without() -> None:
+    assert find_sandbox("plan9") == Search(None, "no sandbox is available")
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    problem = find_sandbox("linux", str(tmp_path)).problem
+    assert problem == "no sandbox is available (install bubblewrap)"
+
+
+def test_one_that_cannot_be_used_is_none(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho No permissions >&2; exit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    problem = find_sandbox("linux", str(tmp_path)).problem
+    assert problem == "no sandbox is available (bwrap cannot be used: No permissions)"
+
+
+def test_the_folder_is_a_word_and_no_rule_of_the_sandbox() -> None:
+    folder = Path('/a") (allow file-write*) ("b')
+    words = sandbox_words(Sandbox.SEATBELT, folder)
+    assert words[:3] == ("sandbox-exec", "-D", f"FOLDER={folder}")
+    assert str(folder) not in words[4]
+    assert sandbox_words(Sandbox.BUBBLEWRAP, folder)[-1] == "--"
