@@ -210,14 +210,14 @@ def repository_of(wd: Path) -> Repository | None:
         return None
 
 
-<<<<<<< HEAD
 def began_at(wd: Path) -> tuple[str, str, str]:
     """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
     repository = repository_of(wd)
     if repository is None:
         return "", "", str(wd)
     return repository.head, repository.branch, str(repository.top)
-=======
+
+
 def _clear(checkouts: Folder) -> None:
     """Remove all checkouts, also those that a gate has made unwritable; what resists is left."""
     with suppress(OSError):
@@ -231,7 +231,6 @@ def _clear(checkouts: Folder) -> None:
                     path.chmod(0o700)
     with suppress(OSError):
         checkouts.remove_all()
->>>>>>> gatehard
 
 
 def named(texts: Sequence[str]) -> str:
