@@ -34,9 +34,10 @@ from cli_agent_orchestrator.pipeline import flow as pipeline
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import EXIT_CODES, Conductor, Link, Surroundings
+from cli_agent_orchestrator.runs.conductor import EXIT_CODES, Conductor
 from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.runs.request import RunRequest, build_request
+from cli_agent_orchestrator.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator.settings import flatten_settings
 
 PathText = str | os.PathLike[str]

@@ -13,8 +13,9 @@ from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
 from cli_agent_orchestrator.layout import STATE_FILE
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import Conductor, Link, Surroundings
+from cli_agent_orchestrator.runs.conductor import Conductor
 from cli_agent_orchestrator.runs.request import build_request
+from cli_agent_orchestrator.runs.surroundings import Link, Surroundings
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import FakeServer
 

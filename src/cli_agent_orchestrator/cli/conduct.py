@@ -14,15 +14,10 @@ from cli_agent_orchestrator.exit_codes import EXIT_CLOSED, EXIT_ERROR, exit_code
 from cli_agent_orchestrator.hosting.link import server_for
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import (
-    EXIT_CODES,
-    NOT_BEGUN,
-    Conductor,
-    Link,
-    Surroundings,
-)
+from cli_agent_orchestrator.runs.conductor import EXIT_CODES, NOT_BEGUN, Conductor
 from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.runs.request import RunRequest
+from cli_agent_orchestrator.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator.runs.view import View
 
 STOPPED = "stopped by a signal"

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.hosting.transports import (
     transport_to,
 )
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import Link
+from cli_agent_orchestrator.runs.surroundings import Link
 
 
 @contextmanager

@@ -1,27 +1,21 @@
 """Conducts a run: lock, saved state, server, agents, loop."""
 
-import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
-from cli_agent_orchestrator.client import ApiClient, is_loopback
+from cli_agent_orchestrator.client import ApiClient
 from cli_agent_orchestrator.clock import Clock, SystemClock
-from cli_agent_orchestrator.config import DEFAULT_API
 from cli_agent_orchestrator.errors import (
     ApiRefused,
-    ApiUnreachable,
     GitError,
-    OrchestratorError,
-    PromptError,
     ResumeError,
     RunError,
     Stopped,
-    UnknownName,
     UsageError,
 )
 from cli_agent_orchestrator.events import (
@@ -35,20 +29,16 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.exit_codes import EXIT_FAIL, EXIT_PASS
-from cli_agent_orchestrator.gates import Gate, When
+from cli_agent_orchestrator.gates import Gate
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.pipeline.check import page_of
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.machine import unpause
-from cli_agent_orchestrator.pipeline.missing import Remedy, find_fault
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.missing import Remedy
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.resuming import (
-    Asked,
-    GivenTask,
     choose_settings,
-    find_objections,
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
@@ -77,6 +67,15 @@ from cli_agent_orchestrator.runs.own_tree import (
 )
 from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.refusals import (
+    check_commands,
+    check_flow,
+    check_folder,
+    check_remedy,
+    logging_refusals,
+    objections_to,
+    with_saved_api,
+)
 from cli_agent_orchestrator.runs.request import RunRequest
 from cli_agent_orchestrator.runs.run_id import new_run_id
 from cli_agent_orchestrator.runs.run_index import VARIABLE as RUN_INDEX
@@ -90,25 +89,15 @@ from cli_agent_orchestrator.runs.run_record import (
     without_secrets,
 )
 from cli_agent_orchestrator.runs.runner import Plan, Records, Runner, StoppedByPerson
-from cli_agent_orchestrator.runs.sandbox import find_sandbox
 from cli_agent_orchestrator.runs.seal import UserSeals
 from cli_agent_orchestrator.runs.starting import Onlooker
 from cli_agent_orchestrator.runs.state_file import StateFile, read_task_text
-from cli_agent_orchestrator.runs.trust import Trust, check_consent, commands_text
-from cli_agent_orchestrator.runs.view import View
+from cli_agent_orchestrator.runs.surroundings import Surroundings
 from cli_agent_orchestrator.runs.work_folder import (
     began_at,
     leave_alone,
     open_work_folder,
 )
-from cli_agent_orchestrator.settings import (
-    BY_NAME,
-    PROVIDER_SUFFIX,
-    canonical,
-    read_role_providers,
-)
-
-logger = logging.getLogger(__name__)
 
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
@@ -118,50 +107,6 @@ SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A client, and the server that it talks to at first."""
-
-    client: ApiClient
-    url: str
-    how: str
-    """Why it is this server, in words."""
-
-
-class Interrupts(Protocol):
-    """Tells when a run is to stop."""
-
-    def check(self) -> None:
-        """Raise `Stopped` if it is to stop."""
-        ...
-
-    def when_noted(self, stop: Callable[[], None]) -> None:
-        """Call this when it is to stop."""
-        ...
-
-
-def _find_packaged_flow(named: str, folder: Path) -> Flow:
-    return packaged_flow(named)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run is given by whoever starts it."""
-
-    view: View
-    interrupts: Interrupts
-    connect: Callable[[RunConfig, Callable[[str], None]], AbstractContextManager[Link]]
-    """Takes the settings and who is warned; leads to the server."""
-    check_provider: Callable[[str], object]
-    """Raises if there is no such agent."""
-    state_folder: Path
-    """The user's own, not the project's."""
-    find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
-    """Returns the flow that a setting names, for a run in a folder."""
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the command of a gate inherits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +159,7 @@ class Conductor:
             return self._begin_in_tree()
         with self._holding_folder():
             saved = self._state_file.load_state()
-            against = self._objections(saved) if saved is not None else ()
+            against = objections_to(saved, self._request, own=self._state_file.own) if saved else ()
             if should_auto_resume(saved, self._config.resume, against):
                 assert saved is not None, "only what is saved is resumed"
                 for objection in against:
@@ -348,7 +293,7 @@ class Conductor:
         task = parse_task(read_task_text(self._config))
         flow = self._given.find_flow(self._config.flow, self._config.wd)
         self._check_flow(flow)
-        self._check_consent()
+        check_commands(self._request, self._config, self._given.state_folder)
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
         return Prepared(new_run_id(self._clock), task, flow, providers)
@@ -386,17 +331,17 @@ class Conductor:
     def _resume(self, saved: RunState) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self.is_saved = True
-        self._check_folder(saved)
+        check_folder(saved, self._config)
         # Whoever resumes it wants it to go on.
         saved = unpause(self._with_its_settings(saved))
         self._check_flow(saved.flow)
-        self._check_consent()
-        config = _with_saved_api(self._config, saved, own=self._state_file.own)
+        check_commands(self._request, self._config, self._given.state_folder)
+        config = with_saved_api(self._config, saved, own=self._state_file.own)
         if self._request.replace_terminals:
             chosen = (self._request.chosen_provider(role.name) for role in saved.flow.roles)
             self._check_providers(config, filter(None, chosen))
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
-        self._check_remedy(saved)
+        check_remedy(saved, self._config)
         archive = saved.progress.archive or new_run_id(self._clock)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         self._open(Prepared(archive, task, saved.flow), resumed=True)
@@ -478,29 +423,6 @@ class Conductor:
         records = Records(self._state_file, files, Journal(files.kept))
         return Runner(client, plan, records, self._tell)
 
-    def _objections(self, saved: RunState) -> tuple[str, ...]:
-        """Return what speaks against going on with the saved run."""
-        insisted = self._request.insisted
-        # With new agents for lost ones, these may be of a different vendor.
-        free = self._request.replace_terminals
-        asked = Asked(
-            task=self._given_task(),
-            provider="" if free else insisted.get("PROVIDER", ""),
-            role_providers={} if free else read_role_providers(insisted),
-            flow=Path(insisted.get("FLOW", "")).stem,
-        )
-        return find_objections(saved, asked, own=self._state_file.own)
-
-    def _given_task(self) -> GivenTask | None:
-        config = self._config
-        if config.prompt_file is None and not config.prompt:
-            return None
-        name = f"the task file {config.prompt_file}" if config.prompt_file else "PROMPT"
-        try:
-            return GivenTask(name, read_task_text(config))
-        except PromptError as error:
-            return GivenTask(name, "", str(error))
-
     def _with_its_settings(self, saved: RunState) -> RunState:
         """Go on by the settings with which the run began, and those that are given anew."""
         request = self._request
@@ -517,46 +439,11 @@ class Conductor:
         self._config = replace(config, wd=here.wd, state_file=here.state_file)
         return replace(saved, progress=replace(saved.progress, settings=self._config.settings))
 
-    def _check_folder(self, saved: RunState) -> None:
-        if saved.wd and not _is_folder(saved.wd, self._config.wd):
-            raise ResumeError(
-                f"the saved run works in {saved.wd!r}, not in {self._config.wd}: name that with "
-                "--wd, or start a new run with --no-resume"
-            )
-
-    def _check_remedy(self, saved: RunState) -> None:
-        """Refuse a decision about a missing reply that does not fit what is missing."""
-        if self._config.missing and (fault := find_fault(saved, Remedy(self._config.missing))):
-            raise UsageError(fault)
-
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""
-        config = self._config
-        known = [role.name for role in flow.roles]
-        for role in config.providers:
-            # A variable for a role of the usual flow may well be set for all runs.
-            if role not in known and f"{role.upper()}{PROVIDER_SUFFIX}" not in BY_NAME:
-                raise UnknownName(f"role of the flow {flow.name}", role, known)
-        if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
-            raise UsageError(
-                f"in the flow {flow.name} a command of yours decides, and none is given: "
-                "say --gate tests='make test', for example, or set CAO_GATES"
-            )
-        for gate in config.gates:
-            if gate.sandbox and (problem := find_sandbox().problem):
-                raise UsageError(f"the gate {gate.name} could not be run: {problem}")
-        for warning in config.warnings(flow.least_evidence):
+        check_flow(flow, self._config)
+        for warning in self._config.warnings(flow.least_evidence):
             self._warn(warning)
-
-    def _check_consent(self) -> None:
-        """Refuse commands of the project's own file that the user has not allowed."""
-        commands = self._request.project_commands
-        if any(
-            canonical(name, text) == self._config.settings.get(name)
-            for name, text in commands.items()
-        ):
-            trust = Trust(self._given.state_folder)
-            check_consent(trust, self._request.config.wd, commands_text(commands))
 
     def _successors(self, state: RunState, lost: Mapping[str, str]) -> Mapping[str, str]:
         """Return the agent for each lost one: the one chosen now, else what it was before."""
@@ -669,21 +556,6 @@ class Conductor:
             self._warn(trouble)
 
 
-@contextmanager
-def logging_refusals() -> Iterator[None]:
-    """Log which request it was that stops a run: people are told what it means instead."""
-    try:
-        yield
-    except OrchestratorError as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, ApiRefused | ApiUnreachable):
-                logger.warning("the request that stopped the run: %s", cause.request)
-                break
-            cause = cause.__cause__
-        raise
-
-
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
     if "permissions" not in patiently(client.features):
@@ -713,27 +585,3 @@ def response_files(wd: Path, archive: str, flow: Flow | None = None) -> Response
     """Return the response files of a run in a folder; without a flow only its folders."""
     roles = () if flow is None else flow.roles
     return ResponseFiles(wd, archive, {role.name: role.response_file for role in roles})
-
-
-def _is_folder(text: str, folder: Path) -> bool:
-    """Does a text lead to a folder? It may be none that could be the path of anything."""
-    try:
-        return Path(os.path.realpath(text)) == folder
-    except (OSError, ValueError):
-        return False
-
-
-def _with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:
-    """Go back to the server that was named when the run began, unless one is named now.
-
-    A state file that is not the user's `own` may have come with a cloned project, so it can lead
-    to nobody.
-    """
-    if config.api_given or saved.api in ("", DEFAULT_API):
-        return config
-    if not own or not is_loopback(saved.api):
-        raise ResumeError(
-            f"the saved run used the server {saved.api}: name it with --api to resume the run, or "
-            "start a new one with --no-resume"
-        )
-    return replace(config, api=saved.api, api_named_by="the saved run")
