@@ -110,16 +110,9 @@ def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> N
 
 def test_one_for_a_role_of_the_usual_flow_may_be_set_for_all(stage: Stage) -> None:
     stage.down = True
-    conductor = stage.conductor(FLOW="solo", GATE="true", ANALYST_PROVIDER="codex")
+    conductor = stage.conductor(FLOW="solo", GATES="true", ANALYST_PROVIDER="codex")
     with conductor, pytest.raises(ApiUnreachable):
         conductor.run()
-
-
-def test_a_gate_that_is_not_run_is_warned_of(stage: Stage) -> None:
-    stage.down = True
-    with stage.conductor(GATE="make test") as conductor, pytest.raises(ApiUnreachable):
-        conductor.run()
-    assert stage.view.warnings[0] == "GATE is set, but the flow loop has no gate: it is not run"
 
 
 def test_who_stops_a_run_while_a_server_is_found_lets_no_agent_start(stage: Stage) -> None:
