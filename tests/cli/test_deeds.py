@@ -69,7 +69,11 @@ def test_each_change_has_who_made_it() -> None:
 
 
 def test_circles_are_told_once_each() -> None:
-    events = [NotConverging(1.0, "x"), NotConverging(2.0, "y"), NotConverging(3.0, "x")]
+    events = [
+        NotConverging(1.0, "Not converging: x"),
+        NotConverging(2.0, "y"),
+        NotConverging(3.0, "x"),
+    ]
     assert deeds_of(events).circles == ("x", "y")
     assert deeds_of([]) == Deeds()
 

@@ -15,7 +15,11 @@ from cli_agent_orchestrator.cli.keys import Keys
 from cli_agent_orchestrator.cli.picture import Picture, fold
 from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
 from cli_agent_orchestrator.events import (
+    CheckBegan,
+    CheckEnded,
     EventKind,
+    FilesChanged,
+    NotConverging,
     PauseAsked,
     Paused,
     RunEnded,
@@ -58,6 +62,38 @@ def test_a_run_in_full() -> None:
         "  ✗ 1.1 analyst_review REVISE: No word about rounding",
         "  cao attach k3f9/analyst · cao hint k3f9 TEXT · cao pause k3f9",
     ]
+
+
+def test_a_gate_says_at_which_point_it_is_run() -> None:
+    began = CheckBegan(NOON + 30, "tests", 1, 1, "make test", "base")
+    assert "  ▶ tests on the base  command      working  0:40" in drawn(OPENED, BEGAN, began)
+    known = CheckEnded(NOON + 40, "tests", 1, 1, "base_known", "x", 7.0, "x", "base")
+    rows = drawn(OPENED, BEGAN, began, known)
+    assert "  ✓ tests on the base  command      base known  0:07" in rows
+    again = replace(began, when="after_programmer", sequence=4)
+    rows = drawn(OPENED, BEGAN, began, known, again)
+    assert "  ▶ tests after the programmer  command      working  0:40" in rows
+    last = replace(again, when="after_tester")
+    rows = drawn(OPENED, BEGAN, began, known, again, last)
+    assert "  ▶ tests              command      working  0:40" in rows
+    ready = drawn(OPENED, BEGAN, began, known, turn("analyst", number=2))
+    assert "    tests              command      ready" in ready
+
+
+def test_what_was_done_to_the_files_is_shown() -> None:
+    mine = FilesChanged(NOON + 30, "programmer", 1, 3, ("a.py",), 1, 4, 2)
+    assert "  programmer changed 1 file (+4 −2)" in drawn(*a_whole_run(), mine)
+    other = FilesChanged(NOON + 30, "tester", 1, 3, ("a\nb.py",), 1, 4, 2, allowed=False)
+    rows = drawn(*a_whole_run(), other)
+    assert "  ✗ 1 tester changed 1 file, which is not its task: a b.py" in rows
+    assert not any("changed" in row for row in drawn(*a_whole_run(), mine, turn("analyst", 2)))
+
+
+def test_a_run_in_circles_says_so_until_the_next_round() -> None:
+    stuck = NotConverging(NOON + 30, "F1 was not fixed twice.")
+    assert "  ! F1 was not fixed twice." in drawn(*a_whole_run(), stuck)
+    rows = drawn(*a_whole_run(), stuck, turn("analyst", 2))
+    assert not any("F1" in row for row in rows)
 
 
 def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:

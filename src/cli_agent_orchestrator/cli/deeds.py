@@ -24,6 +24,7 @@ PROOF_PATTERN = (
     r"(?s)(?:PASS, |FAIL: )?(.*?)"
     r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
 )
+NOT_CONVERGING = "Not converging: "
 MARK = "- "
 """Begins each suspicion on the page of a proof."""
 
@@ -77,7 +78,7 @@ def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
         changes=tuple(_changes(events)),
         proof="" if last is None else _words(last.detail),
         suspicions=tuple(_suspicions(page)),
-        circles=tuple(dict.fromkeys(e.text for e in events if isinstance(e, NotConverging))),
+        circles=tuple(dict.fromkeys(_circles(events))),
     )
 
 
@@ -92,6 +93,12 @@ def _changes(events: Sequence[RunEvent]) -> Iterator[str]:
         if isinstance(event, FilesChanged):
             named = "" if not event.allowed else f": {event.named}"
             yield f"Round {event.round}, {event.role} (turn {event.sequence}) {event.words}{named}"
+
+
+def _circles(events: Sequence[RunEvent]) -> Iterator[str]:
+    for event in events:
+        if isinstance(event, NotConverging):
+            yield event.text.removeprefix(NOT_CONVERGING)
 
 
 def _words(detail: str) -> str:

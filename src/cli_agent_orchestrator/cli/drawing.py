@@ -24,6 +24,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from cli_agent_orchestrator.cli.keys import Keys, offers
+from cli_agent_orchestrator.cli.narration import POINTS
 from cli_agent_orchestrator.cli.picture import (
     OUTCOMES_AGAINST,
     OUTCOMES_FOR,
@@ -154,6 +155,8 @@ def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
 def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, str]:
     """Return role, agent, state and time of an agent."""
     role, provider = one_line(agent.role), one_line(agent.provider)
+    if agent.doing in (Doing.WORKING, Doing.DONE):
+        role += POINTS.get(agent.point, "")
     if agent.doing is Doing.DONE:
         outcome = one_line(agent.outcome.replace("_", " "))
         return role, provider, outcome, clock_face(agent.worked)
@@ -176,6 +179,10 @@ def _present(picture: Picture, now: float) -> Iterator[Row]:
     if picture.action:
         what = Text.assemble((f"  {one_line(picture.present)}: ", "dim"), _words(picture.action))
         yield Row(Need.ACTION, what)
+    if picture.changed:
+        yield Row(Need.OTHERS, Text(f"  {_words(picture.changed)}", "dim"))
+    if picture.circling:
+        yield Row(Need.ALERT, Text(f"  ! {_words(picture.circling)}", "yellow"))
     if picture.delay is not None:
         yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
     if picture.question is not None:

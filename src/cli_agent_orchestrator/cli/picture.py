@@ -18,7 +18,9 @@ from cli_agent_orchestrator.events import (
     CheckEnded,
     CheckOutput,
     EventKind,
+    FilesChanged,
     HandoffEvent,
+    NotConverging,
     PauseAsked,
     Paused,
     RunBegan,
@@ -66,6 +68,8 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
 }
 OUTCOMES_AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
 """Outcomes of which people want to know why."""
+CHANGED_FILES = "changed_files"
+"""Stands in the place of an outcome where somebody changed files whose task it is not."""
 OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
 MAX_ROUNDS = "MAX_ROUNDS"
 DIGITS = 9
@@ -88,6 +92,8 @@ class Agent:
     """What its last turn led to, as a word."""
     worked: float = 0.0
     """Seconds of its last turn."""
+    point: str = ""
+    """Of a gate: at which point of the run it is run, or was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,10 @@ class Picture:
     pausing: bool = False
     """Is it to pause after the present turn?"""
     reasons: tuple[Reason, ...] = ()
+    changed: str = ""
+    """Who changed files last, and how many."""
+    circling: str = ""
+    """Why the run does not converge; empty as long as it does."""
     final_status: str = ""
     """How it ended; empty as long as it goes on."""
 
@@ -205,8 +215,8 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
             return _end(picture, event)
         case HandoffEvent() | CheckOutput():
             return _hear(picture, event)
-        case ServerChosen():
-            return replace(picture, attach_prefix=event.attach_prefix)
+        case ServerChosen() | FilesChanged() | NotConverging():
+            return _note(picture, event)
         case PauseAsked() | Paused() | Unpaused():
             return _pause(picture, event)
         case SettingChanged(name=name, value=value) if name == MAX_ROUNDS and value.isdecimal():
@@ -280,7 +290,7 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
         picture = _new_round(picture)
     if isinstance(event, CheckBegan):
         known = picture.agent(event.gate) or Agent(event.gate, COMMAND, Doing.READY, event.at)
-        begun = replace(known, doing=Doing.WORKING, since=event.at)
+        begun = replace(known, doing=Doing.WORKING, since=event.at, point=event.when)
         action, cycle = event.command, 0
     else:
         known = picture.agent(event.role) or Agent(event.role, "", Doing.READY, event.at)
@@ -310,7 +320,19 @@ def _new_round(picture: Picture) -> Picture:
         replace(agent, doing=Doing.READY) if agent.doing is Doing.DONE else agent
         for agent in picture.agents
     )
-    return replace(picture, agents=tuple(agents))
+    return replace(picture, agents=tuple(agents), changed="", circling="")
+
+
+def _note(picture: Picture, event: ServerChosen | FilesChanged | NotConverging) -> Picture:
+    """Fold in where the agents are, or what was noticed of their work."""
+    if isinstance(event, ServerChosen):
+        return replace(picture, attach_prefix=event.attach_prefix)
+    if isinstance(event, NotConverging):
+        return replace(picture, circling=event.text)
+    if event.allowed:
+        return replace(picture, changed=f"{event.role} {event.words}")
+    reason = Reason(event.role, event.round, 0, CHANGED_FILES, event.words, "")
+    return replace(picture, reasons=(*picture.reasons, reason)[-MOST_REASONS:])
 
 
 def _hear(picture: Picture, event: HandoffEvent | CheckOutput) -> Picture:
