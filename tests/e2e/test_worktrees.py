@@ -332,6 +332,9 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "src/new.txt").read_text() == "new\n"
+    undone = machine.cao("undo", "--yes")
+    assert undone.returncode == 0, undone.stderr
+    assert not (tree_of(machine) / "src/new.txt").exists()
 
 
 def test_agents_are_told_not_to_commit(machine: Machine, project: Project) -> None:
@@ -355,4 +358,16 @@ def test_what_could_not_be_committed_at_the_end_is_when_it_is_applied(
     lock.unlink()
     done = machine.cao("apply")
     assert done.returncode == 0, done.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+def test_what_a_run_did_in_its_work_tree_is_shown_and_taken_back(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine)
+    assert "+new" in machine.cao("diff").stdout
+    done = machine.cao("undo", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not (tree_of(machine) / "new.txt").exists()
+    assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"

@@ -614,7 +614,7 @@ class Conductor:
     def _open(self, prepared: Prepared, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         config, task, tree = self._config, prepared.task, self._tree
-        repository = repository_of(config.wd)
+        repository = repository_of(config.wd) if tree is None else tree.repository
         record = RunRecord(
             id=prepared.run_id,
             wd=str(config.wd),

@@ -56,6 +56,19 @@ class OwnTree:
     """The branch that the user had checked out; nothing if there was none."""
 
     @property
+    def repository(self) -> Repository:
+        """The repository as it is seen from the work tree, whatever an agent has written there."""
+        tree = self.worktree
+        return replace(
+            tree.repository,
+            top=tree.folder,
+            git_dir=tree.link.entry.path,
+            head=tree.tip,
+            branch=tree.branch,
+            under_way="",
+        )
+
+    @property
     def saved(self) -> SavedTree:
         """What the record of the run has to know."""
         tree = self.worktree
@@ -93,11 +106,7 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        tree = self.worktree
-        repository = replace(
-            tree.repository, top=tree.folder, git_dir=tree.link.entry.path, head=tree.tip
-        )
-        return Snapshots(store, self.wd, repository)
+        return Snapshots(store, self.wd, self.repository)
 
     def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
         """Commit what has passed, in the user's name; return the tree with its new tip."""
