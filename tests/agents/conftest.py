@@ -7,8 +7,9 @@ import pytest
 
 from tests.agents.driving import KINDS, Ground, Kind, ground_of
 
-# Named twice because it is a fixture: what uses it is not seen here.
+# Named twice because they are fixtures: what uses them is not seen here.
 from tests.e2e.conftest import machine as machine
+from tests.e2e.conftest import warm as warm
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

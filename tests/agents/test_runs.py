@@ -19,6 +19,7 @@ from tests.e2e.conftest import Machine, Server
 from tests.e2e.runs import FIVE_TURNS, TASK, replies_of, running, state_of
 from tests.stubs import AnthropicStub, OpenAIStub
 from tests.stubs.script import Run
+from tests.workspace.projects import make_project
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -27,6 +28,17 @@ MIXED = {
     "PROGRAMMER_PROVIDER": "codex",
     "TESTER_PROVIDER": "claude_code",
 }
+
+
+BROKEN = {
+    "total.py": "def total(a, b):\n    return a - b\n",
+    "test_total.py": (
+        "import unittest\n\nfrom total import total\n\n\n"
+        "class TotalTest(unittest.TestCase):\n"
+        "    def test_two_numbers(self):\n        self.assertEqual(total(1, 2), 3)\n"
+    ),
+}
+"""A small project with a failing test."""
 
 
 @pytest.fixture
@@ -60,6 +72,31 @@ def test_five_agents_of_a_kind_take_a_run_to_a_pass(
         assert run.end() == 0, run.errors
     assert team.roles == FIVE_TURNS
     assert state_of(machine)["final_status"] == "PASS"
+
+
+@pytest.mark.parametrize("provider", ["codex", "claude_code"])
+def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
+    machine: Machine, stubs: dict[str, str], team: Team, provider: str
+) -> None:
+    machine.work.rmdir()
+    project = make_project(machine.work, BROKEN)
+    prepare(machine, stubs)
+    team.programmer_runs(Run("sed -i.old s/-/+/ total.py && rm total.py.old"))
+    machine.env |= {"PROVIDER": provider, "PROOF": "require"}
+    before = project.state()
+    words = ("task.md", "--worktree", "--gate", "tests=python3 -B -m unittest -v", "--max-rounds=1")
+    with machine.server(), running(machine, *words) as run:
+        assert run.end() == 0, (run.errors, run.events[-8:])
+    assert team.roles == FIVE_TURNS
+    proof = [one["detail"] for one in run.told("check_ended") if one["gate"] == "proof"]
+    assert "1 test that failed before now passes" in proof[0]
+    assert project.state() == before
+    applied = machine.cao("apply")
+    assert applied.returncode == 0, applied.stderr
+    assert "a + b" in (machine.work / "total.py").read_text(encoding="utf-8")
+    message = project.git("log", "-1", "--format=%B")
+    assert "Cao-Gate: tests passed (1 tests)" in message
+    assert f"Cao-Reviewer: programmer_review ({provider})" in message
 
 
 def test_mixed_agents_go_on_after_a_failed_round(

@@ -130,6 +130,7 @@ def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     done = machine.cao("resume", "--replace-terminals")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the work tree was broken, and is mended: its folder" in done.stdout
+    assert "all of its files were gone" in done.stdout
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"
 
@@ -332,6 +333,9 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "src/new.txt").read_text() == "new\n"
+    undone = machine.cao("undo", "--yes")
+    assert undone.returncode == 0, undone.stderr
+    assert not (tree_of(machine) / "src/new.txt").exists()
 
 
 def test_agents_are_told_not_to_commit(machine: Machine, project: Project) -> None:
@@ -355,4 +359,38 @@ def test_what_could_not_be_committed_at_the_end_is_when_it_is_applied(
     lock.unlink()
     done = machine.cao("apply")
     assert done.returncode == 0, done.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+def test_what_a_run_did_in_its_work_tree_is_shown_and_taken_back(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine)
+    assert "+new" in machine.cao("diff").stdout
+    done = machine.cao("undo", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not (tree_of(machine) / "new.txt").exists()
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+def test_an_agent_may_delete_the_folder_it_works_in(machine: Machine, project: Project) -> None:
+    words = json.dumps(["sh", "-c", 'rm -rf "$PWD"'])
+    deletes = rule("programmer_review", turn="1", run=f"[{words}]")
+    project.commit({".worktreeinclude": ".env\n", ".gitignore": ".env\n"})
+    project.write({".env": "secret\n"})
+    prepare(machine, script(deletes, WRITES))
+    machine.env |= {"RESPONSE_TIMEOUT": "20", "IDLE_GRACE_SECONDS": "1"}
+    done = machine.cao("run", "task.md", "--worktree")
+    assert done.returncode == 3, done.stdout + done.stderr
+    prepare(machine, script(WRITES))
+    machine.tmux("kill-server")
+    done = machine.cao("resume", "--replace-terminals")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is mended: all of its files were gone" in done.stdout
+    run = record_of(machine)["id"]
+    names = project.git("diff", "--name-status", "main", f"cao/{run}")
+    assert names == "A\tnew.txt"
+    assert (tree_of(machine) / ".env").read_text() == "secret\n"
+    assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"

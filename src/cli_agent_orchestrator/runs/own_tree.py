@@ -11,9 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError, UsageError
-from cli_agent_orchestrator.layout import SNAPSHOTS_FOLDER, STATE_NAME, run_folder, worktree_folder
+from cli_agent_orchestrator.layout import (
+    SNAPSHOTS_FOLDER,
+    STATE_NAME,
+    TEMPORARY_FOLDER,
+    run_folder,
+    worktree_folder,
+)
 from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.runs.run_record import RunRecord, SavedTree
+from cli_agent_orchestrator.workspace import inclusion
 from cli_agent_orchestrator.workspace.commit_message import (
     GateResult,
     Reviewer,
@@ -31,6 +38,7 @@ from cli_agent_orchestrator.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator.workspace.worktree import Commit, Worktree, first_of
 
 BRANCH_PREFIX = "cao/"
+FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
 OPEN_TO_ALL = Path("/tmp")
 NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
@@ -54,6 +62,19 @@ class OwnTree:
     """The commit that it began at."""
     onto: str
     """The branch that the user had checked out; nothing if there was none."""
+
+    @property
+    def repository(self) -> Repository:
+        """The repository as it is seen from the work tree, whatever an agent has written there."""
+        tree = self.worktree
+        return replace(
+            tree.repository,
+            top=tree.folder,
+            git_dir=tree.link.entry.path,
+            head=tree.tip,
+            branch=tree.branch,
+            under_way="",
+        )
 
     @property
     def saved(self) -> SavedTree:
@@ -82,22 +103,32 @@ class OwnTree:
 
     def mend(self, store: Path) -> tuple[str, ...]:
         """Bring back what others have broken, and return it; files come from the last snapshot."""
-        was_there = self.worktree.exists
+        is_lost = self._is_lost()
         try:
             faults = self.worktree.mend()
-            if not was_there:
+            if is_lost:
                 self._restore(store)
         except (GitError, OSError) as error:
             raise RunError(f"the run's work tree is broken: {error}") from error
-        return faults
+        return (FOLDER_GONE, *faults) if is_lost else faults
+
+    def _is_lost(self) -> bool:
+        """Is the folder gone, or is nothing there but what we ourselves have written since?"""
+        tree = self.worktree
+        if not tree.exists:
+            return True
+        if os.path.lexists(tree.folder / ".git"):
+            return False
+        ours = self.wd / TEMPORARY_FOLDER
+        for place, folders, files in os.walk(tree.folder):
+            folders[:] = [name for name in folders if Path(place) / name != ours]
+            if files:
+                return False
+        return True
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        tree = self.worktree
-        repository = replace(
-            tree.repository, top=tree.folder, git_dir=tree.link.entry.path, head=tree.tip
-        )
-        return Snapshots(store, self.wd, repository)
+        return Snapshots(store, self.wd, self.repository)
 
     def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
         """Commit what has passed, in the user's name; return the tree with its new tip."""
@@ -111,6 +142,9 @@ class OwnTree:
         taken = snapshots.all()
         if taken:
             snapshots.restore(max(taken, key=lambda one: one.at).commit)
+        repository = self.worktree.repository
+        git = Git(repository.git_dir, repository.top, environ=self.worktree.environ)
+        inclusion.include(git, self.worktree.folder, list(self.worktree.included))
 
 
 def plan_tree(
