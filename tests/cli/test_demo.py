@@ -1,10 +1,20 @@
 """What the demo says fits the terminal."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.demo import INTRODUCTION, NEXT_STEPS, WHO, wrapped
+from cli_agent_orchestrator.cli.demo import (
+    CLAIMS,
+    INTRODUCTION,
+    NEXT_STEPS,
+    WHO,
+    what_was_proven,
+    wrapped,
+)
 from cli_agent_orchestrator.cli.timeline import text_table
+from cli_agent_orchestrator.pipeline.packaged import PACKAGED
 from cli_agent_orchestrator.runs.journal import TurnRecord
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
@@ -32,3 +42,19 @@ def test_the_last_column_of_the_timeline_is_broken_between_words(width: int) -> 
     told = " ".join(line[start:] for line in lines)
     assert told == f"{LONG} {LONG}"
     assert {line[:start].strip() for line in lines if "codex" not in line} <= {""}
+
+
+def test_the_end_tells_the_false_claim_and_what_was_proven() -> None:
+    failed = replace(TURN, role="tests", outcome="FAIL: 1 of 5 failed (a; b); round 2 follows")
+    proof = replace(TURN, role="proof", round=2, outcome="PASS, proven: CI is as it was")
+    for flow in PACKAGED:
+        told = what_was_proven([TURN, failed, proof], flow)
+        assert told.startswith(CLAIMS[flow].format(round=1) + " FAIL: 1 of 5 failed (a; b).\n")
+        assert told.endswith(
+            "\nIn round 2 they passed, and cao looked at what that is worth. "
+            "Proven: CI is as it was."
+        )
+
+
+def test_a_demo_that_did_not_come_to_its_proof_says_so() -> None:
+    assert what_was_proven([TURN], "loop").startswith("Nothing")

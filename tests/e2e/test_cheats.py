@@ -102,7 +102,7 @@ class Stage(Rig):
     def runner_with_work(self, state: RunState) -> Runner:
         files = self.files(state)
         files.ensure_response_dir()
-        run_folder = Folder(self.state_folder, ("run",), private=True)
+        run_folder = Folder(self.state_folder, (state.progress.archive,), private=True)
         run_folder.make()
         plan = Plan(
             Briefing(TASK, files.folder, self.rules.condensation),

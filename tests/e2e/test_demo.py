@@ -37,7 +37,7 @@ def tmux_answers(machine: Machine) -> bool:
     return asked.returncode == 0
 
 
-def test_the_demo_shows_a_fail_then_a_pass_and_what_changed(visitor: Machine) -> None:
+def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_changed(visitor: Machine) -> None:
     visitor.env |= {
         "API": "http://127.0.0.1:1",
         "MAX_ROUNDS": "1",
@@ -46,14 +46,20 @@ def test_the_demo_shows_a_fail_then_a_pass_and_what_changed(visitor: Machine) ->
     done = visitor.cao("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
-        "Round 1, tester: FAIL; round 2 follows “Ten pieces of an article still cost 1000",
-        "PASS after 2 rounds",
+        "Round 1, tester: PASS; the gate tests follows",
+        "1 of 5 tests failed, as before the run (test_ten_pieces_are_cheaper); round 2 follows",
+        "Round 2, proof: PASS, proven: 2 tests that failed before now pass",
+        "DRY RUN: PASS, proven: 2 tests that failed before now pass",
         "+    if quantity >= DISCOUNT_FROM:",
         "Timeline",
-        "018-tester.md",
+        "020-tester.md",
         "run task.md",
     ):
         assert text in done.stdout
+    assert "Not converging" not in done.stdout
+    proven = done.stdout.partition("What was proven")[2].partition("The project stays")[0]
+    assert "In round 1 the tester said PASS without running a test. cao ran them: FAIL" in proven
+    assert "Proven: 2 tests that failed before now pass" in " ".join(proven.split())
     project = demo_folder(visitor) / "shopping-basket"
     assert str(project) in done.stdout
     tests = subprocess.run(
@@ -155,9 +161,10 @@ def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("flow", "gate"), [("pair", "010-gate.md"), ("solo", "004-gate.md")])
+@pytest.mark.parametrize(("flow", "gate"), [("pair", "011-tests.md"), ("solo", "005-tests.md")])
 def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
     done = visitor.cao("demo", "--flow", flow)
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("Round 1, gate: FAIL", "PASS after 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
+    for text in ("Round 1, tests: FAIL", "; 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
         assert text in done.stdout
+    assert "Proven: 2 tests" in done.stdout

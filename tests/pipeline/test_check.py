@@ -119,6 +119,13 @@ GREEN = replace(FAILED, exit_code=0)
         # what could not be run
         (replace(FAILED, exit_code=127), None, False, False, "no such command"),
         (replace(FAILED, exit_code=126), None, False, False, "cannot be executed"),
+        (
+            replace(FAILED, counts=counts(2, "test_a (test_b.C.test_a)", "b.py::c (d)")),
+            None,
+            False,
+            False,
+            "(test_a, b.py::c (d))",
+        ),
         (replace(FAILED, exit_code=1), BASE, False, False, "exit code 1"),
         (GREEN, BaseResult(0), False, True, "PASS"),
         (

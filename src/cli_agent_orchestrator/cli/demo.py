@@ -1,13 +1,14 @@
 """`cao demo`: the real loop on a small broken project, with the built-in agents."""
 
 import difflib
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -19,11 +20,12 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.timeline import text_table
 from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator.gates import PROOF, When
 from cli_agent_orchestrator.layout import TASK_FILE, TEMPORARY_FOLDER
-from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED, packaged_flow
+from cli_agent_orchestrator.pipeline.packaged import LOOP, PACKAGED
 from cli_agent_orchestrator.plain_files import Folder
 from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.journal import Journal
+from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.settings import BY_NAME
 
@@ -39,12 +41,24 @@ There is now a small project with two faults:
 They follow a script, in real terminals; everything else is as in any run.
 """
 WHO = {
-    "loop": "Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester "
-    "who really runs the tests.",
-    "pair": "Two agents work on it, a programmer and a reviewer; then the tests are run.",
-    "solo": "One agent works on it, a programmer; then the tests are run.",
+    "loop": "Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester. "
+    "The tester's first PASS is not true. cao runs the tests itself, and believes them instead.",
+    "pair": "Two agents work on it, a programmer and a reviewer. When they say that it is done, "
+    "cao runs the tests itself, and believes them instead.",
+    "solo": "One agent works on it, a programmer. When it says that it is done, cao runs the tests "
+    "itself, and believes them instead.",
 }
-GATE = ("-B", "-m", "unittest")
+GATE_NAME = "tests"
+GATE_WORDS = ("-B", "-m", "unittest")
+CLAIMS = {
+    "loop": "In round {round} the tester said PASS without running a test. cao ran them:",
+    "pair": "In round {round} the reviewer approved what was done. cao ran the tests:",
+    "solo": "In round {round} the programmer was done. cao ran the tests:",
+}
+PROVEN = """\
+{claim} {failed}.
+
+In round {last} they passed, and cao looked at what that is worth. {proof}."""
 WHERE = """\
 
 The project stays in
@@ -79,7 +93,7 @@ STOPPED = "The demo was stopped. Run the same command again to start over"
     help="Who works: the usual five, a programmer with a reviewer, or a programmer alone.",
 )
 def demo(flow: str) -> None:
-    """See a whole run: a small broken project, built-in agents, FAIL, then PASS.
+    """See a whole run: a small broken project, built-in agents, a false PASS, then a proven one.
 
     It needs tmux, and no account, no network and no settings. It leaves your own server alone.
     """
@@ -90,7 +104,7 @@ def demo(flow: str) -> None:
     with private_environment(folder, os.environ) as environ:
         code = _run(project, flow, environ)
     if code in (0, 1):
-        _show_result(project)
+        _show_result(project, flow)
     sys.exit(code)
 
 
@@ -106,8 +120,14 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
         "PROVIDER": "scripted",
         "CLEANUP_ON_EXIT": "1",
         "FLOW": flow,
-        # Only a flow with a gate runs it.
-        "GATES": shlex.join([sys.executable, *GATE]) if packaged_flow(flow).has_gate else "",
+        "GATES": json.dumps(
+            {
+                "name": GATE_NAME,
+                # The interpreter that is first on the path, see below.
+                "run": shlex.join([Path(sys.executable).name, *GATE_WORDS]),
+                "when": [When.BASE, When.AFTER_TESTER],
+            }
+        ),
     }
     request = RunRequest(RunConfig.from_env(settings))
     view = choose_view(project, as_json=False, report="", unfinished=STOPPED)
@@ -128,6 +148,7 @@ def private_environment(folder: Path, environ: Mapping[str, str]) -> Iterator[di
         "CAO_CONFIG_DIR": str(folder / "config"),
         "CAO_PORT": "0",
         "CAO_SCRIPTED_ARGS": shlex.join(["--script", str(DEMO_SCRIPT)]),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", "")]),
     }
     try:
         yield own
@@ -159,17 +180,33 @@ def _tmux(socket: str, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _show_result(project: Path) -> None:
+def _show_result(project: Path, flow: str) -> None:
     archive = max((project / TEMPORARY_FOLDER).glob("[0-9]*"))
+    turns = Journal(Folder(archive)).read()
     click.secho("\nWhat the agents changed\n", bold=True)
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))
     click.secho("\nTimeline\n", bold=True)
-    click.echo(text_table(Journal(Folder(archive)).read(), _width()))
+    click.echo(text_table(turns, _width()))
+    click.secho("\nWhat was proven\n", bold=True)
+    _say(what_was_proven(turns, flow))
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     quoted = shlex.quote(str(project))
     _say(WHERE.format(project=project, archive=archive, cao=cao, quoted=quoted))
     _say(NEXT_STEPS.format(cao=cao))
+
+
+def what_was_proven(turns: Sequence[TurnRecord], flow: str) -> str:
+    """Return what the gate said against the first claim, and what was proven in the end."""
+    failed = next((turn for turn in turns if turn.outcome.startswith("FAIL")), None)
+    proof = next((turn for turn in reversed(turns) if turn.role == PROOF), None)
+    if failed is None or proof is None:
+        return "Nothing: the run did not come that far."
+    claim = CLAIMS[flow].format(round=failed.round)
+    verdict, _, _ = failed.outcome.rpartition("; ")
+    words = proof.outcome.removeprefix("PASS, ")
+    words = words[:1].upper() + words[1:]
+    return PROVEN.format(claim=claim, failed=verdict, last=proof.round, proof=words)
 
 
 def _say(text: str) -> None:

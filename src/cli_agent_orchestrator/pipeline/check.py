@@ -10,6 +10,8 @@ from cli_agent_orchestrator.pipeline.reply import Excerpt, split_lines
 # "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
 ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
 CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+# "test_a (test_file.Group.test_a)"
+UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
 LONGEST_LINE = 500
 """Characters of a line that is handed on; the archive has the whole of it."""
 MOST_NAMED = 3
@@ -97,7 +99,8 @@ class CheckResult:
             many += f", {new} of them not before the run"
         elif old:
             many += ", as before the run"
-        named = ", ".join(self.new_failures[:MOST_NAMED] or self.old_failures[:MOST_NAMED])
+        names = self.new_failures[:MOST_NAMED] or self.old_failures[:MOST_NAMED]
+        named = ", ".join(_short(name) for name in names)
         return f"{many} ({named}{', …' if old + new > MOST_NAMED else ''})" if named else many
 
 
@@ -209,6 +212,12 @@ def _before_too(error: str) -> str:
 
 def _failure(name: str, error: str) -> str:
     return f"- {name}: {error}" if error else f"- {name}"
+
+
+def _short(name: str) -> str:
+    """Return the name of a test without the class that unittest puts behind it."""
+    found = re.fullmatch(UNITTEST_PATTERN, name)
+    return found[1] if found else name
 
 
 def _number(count: int, word: str) -> str:
