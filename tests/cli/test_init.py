@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli.init import init, project_above, read_marks
+from cli_agent_orchestrator.config import state_folder
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.runs.file_settings import read_all_settings
+from cli_agent_orchestrator.runs.file_settings import read_all_settings, read_file_settings
+from cli_agent_orchestrator.runs.trust import Trust, commands_text
 from cli_agent_orchestrator.settings import OUT_OF_PROJECT, SETTINGS, Kind
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
@@ -48,11 +50,30 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
         "project_test_cmd": "go test ./...",
         "flow": "loop",
         "provider": "claude_code",
+        "gates": {"tests": "go test ./..."},
     }
+    assert "  [gates] tests=go test ./...  (go.mod is there; a PASS must pass it)" in output
     assert "project_test_cmd = go test ./...  (go.mod is there)" in output
     (line,) = [line for line in output.splitlines() if "provider = claude_code" in line]
     assert "logged in; also installed: codex" in line
     assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "loop"
+
+
+def test_the_gate_that_it_writes_is_allowed_there_and_nowhere_else(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "go.mod").touch()
+    (tmp_path / "b" / "cao.toml").write_text('[gates]\ntests = "go test ./..."\n', "utf-8")
+    (tmp_path / "link").symlink_to("a")
+    done = CliRunner().invoke(init, [str(tmp_path / "link")])
+    assert "Its gate may be run there: tests=go test ./..." in done.output
+    CliRunner().invoke(init, [str(tmp_path / "b")])
+    known = Trust(state_folder(os.environ))
+    for folder, allowed in (("a", True), ("b", False)):
+        path = tmp_path / folder
+        commands = commands_text(read_file_settings({"WD": str(path)}, {}, None))
+        assert commands == "tests=go test ./..."
+        assert known.allows(Path(os.path.realpath(path)), commands) is allowed
 
 
 def test_an_agent_is_not_asked_in_the_project(tmp_path: Path, programs: Path) -> None:

@@ -14,6 +14,7 @@ from cli_agent_orchestrator.cli.proposals import (
     Proposal,
     propose,
 )
+from cli_agent_orchestrator.gates import read_gates_table
 from cli_agent_orchestrator.settings import BY_KEY, commented_toml
 
 
@@ -61,6 +62,7 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
 )
 def test_the_test_command_follows_from_the_files(files: dict[str, str], command: str) -> None:
     assert proposed(files) == command
+    assert proposed(files, "GATES") == (f"tests={command}" if command else "")
     assert set(files) <= set(MARK_FILES)
     assert {name for name, text in files.items() if text} <= set(READ_FILES)
 
@@ -90,6 +92,8 @@ def test_what_is_proposed_stands_in_the_file_as_it_is(
     assert all(one.reason for one in proposals)
     values = {one.name: (one.value, one.reason) for one in proposals}
     read = tomllib.loads(commented_toml(values))
+    if "gates" in read:
+        read["gates"] = read_gates_table(read["gates"], "")
     assert {BY_KEY[key].name: value for key, value in read.items()} == {
         one.name: one.value for one in proposals
     }

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from cli_agent_orchestrator.cli.command import own_command
 from cli_agent_orchestrator.cli.importing import importing
 from cli_agent_orchestrator.cli.printable import one_line
 from cli_agent_orchestrator.cli.proposals import MARK_FILES, READ_FILES, Agent, Proposal, propose
+from cli_agent_orchestrator.cli.trust import own_folder
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.gates import gates_text, read_gates
 from cli_agent_orchestrator.hosting.environment import read_server_config
 from cli_agent_orchestrator.layout import TASK_FILE
 from cli_agent_orchestrator.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.runs.trust import Trust, commands_text
 from cli_agent_orchestrator.settings import BY_NAME, SETTINGS_FILE, commented_toml
 
+GATES = "GATES"
 PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
 """What the top folder of a project has."""
 LARGEST_MARK = 1024 * 1024
@@ -49,8 +54,9 @@ def init(folder: Path, yes: bool) -> None:
     """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
 
     The task is a template to fill in. In cao.toml every setting of `cao run` is explained. Set are
-    those that are proposed: the test command, by the project's files, the flow and an agent that
-    is installed, signed in if that is known. In a terminal you are asked first.
+    those that are proposed: the test command, by the project's files, also as a gate that decides,
+    the flow and an agent that is installed, signed in if that is known. In a terminal you are asked
+    first. The gate that you have seen so may be run (`cao trust --revoke` takes that back).
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
     agents = None if os.path.lexists(folder / SETTINGS_FILE) else _find_agents()
@@ -71,9 +77,18 @@ def init(folder: Path, yes: bool) -> None:
                 click.echo(f"made the folder {folder}")
                 is_new = False
             click.echo(f"{path} written")
+            if name == SETTINGS_FILE and GATES in chosen:
+                _allow_gate(folder, chosen[GATES][0])
     if above:
         click.echo(above)
     click.echo(_next_words(folder, lacks_agent=agents == []))
+
+
+def _allow_gate(folder: Path, gates: str) -> None:
+    """Remember that a gate may be run that the user was shown and has put into the file."""
+    commands = commands_text({GATES: gates_text(read_gates(gates))})
+    Trust(own_folder()).allow(Path(os.path.realpath(folder)), commands, time.time())
+    click.echo(one_line(f"Its gate may be run there: {commands}"))
 
 
 def _find_agents() -> list[Agent]:
@@ -89,10 +104,15 @@ def _proposals(folder: Path, agents: list[Agent]) -> list[Proposal]:
     proposals = propose(read_marks(folder), agents)
     click.echo(f"Proposed for {SETTINGS_FILE}:")
     for one in proposals:
-        click.echo(one_line(f"  {BY_NAME[one.name].key} = {one.value}  ({one.reason})"))
+        words = f"[gates] {one.value}" if one.name == GATES else _setting_words(one)
+        click.echo(one_line(f"  {words}  ({one.reason})"))
     if not agents:
         click.echo("  no agent: none is installed")
     return proposals
+
+
+def _setting_words(one: Proposal) -> str:
+    return f"{BY_NAME[one.name].key} = {one.value}"
 
 
 def read_marks(folder: Path) -> dict[str, str]:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cli_agent_orchestrator.gates import USUAL_NAME
+
 MARK_FILES = (
     *("Makefile", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "pytest.ini"),
     *("conftest.py", "requirements.txt", "requirements-dev.txt", "uv.lock", "poetry.lock"),
@@ -52,7 +54,9 @@ def _test_command(files: Mapping[str, str]) -> Iterator[Proposal]:
     found = list(test_commands(files))
     if found:
         command = " && ".join(command for command, _ in found)
-        yield Proposal("PROJECT_TEST_CMD", command, ", ".join(reason for _, reason in found))
+        reason = ", ".join(reason for _, reason in found)
+        yield Proposal("PROJECT_TEST_CMD", command, reason)
+        yield Proposal("GATES", f"{USUAL_NAME}={command}", f"{reason}; a PASS must pass it")
 
 
 def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
