@@ -153,9 +153,11 @@ def _other_values(value: object) -> Iterator[bool | int | float | str]:
 
 
 def _is_number(value: ast.expr) -> bool:
-    """Is it a number, or a table of nothing but numbers?"""
+    """Is it a number, one that is worked out of others, or a table of nothing but numbers?"""
     if isinstance(value, ast.Dict):
         return bool(value.values) and all(map(_is_number, value.values))
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) and _is_number(value.right)
     return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 

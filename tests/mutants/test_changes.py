@@ -40,6 +40,7 @@ def test_one_thing_is_changed_at_a_time(source: str, changed: set[str]) -> None:
         "class C:\n    __test__ = False",
         "x = f'{a} of {b}'",
         "LOOK_SECONDS = 0.5",
+        "LARGEST_LINE = 64 * 1024",
         "HOLD_SECONDS = {A.x: 15.0, A.y: 60}",
     ],
 )

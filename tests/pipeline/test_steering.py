@@ -52,7 +52,6 @@ from cli_agent_orchestrator.pipeline.state import (
 from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.pipeline.steering import (
     NO_REVIEW,
-    NOT_PAUSED,
     PAUSED_ALREADY,
     PAUSES_ALREADY,
     TOO_OLD,
@@ -116,7 +115,7 @@ class TestPause:
         assert event == Unpaused(AT, "ask-1")
         assert not after.progress.paused
         assert acts(after) == ["resumed"]
-        declined(after, Unpause(), NOT_PAUSED)
+        declined(after, Unpause(), "the run is not paused")
 
 
 class TestHint:

@@ -123,6 +123,7 @@ def test_whatever_codex_records_is_read(call: dict[str, object]) -> None:
         ("Write", {"file_path": "/p/a.py", "content": "secret"}, "Write: /p/a.py"),
         ("Edit", {"old_string": "secret", "file_path": "/p/ä.py"}, "Edit: /p/ä.py"),
         ("Grep", {"pattern": "x\\d"}, "Grep: x\\d"),
+        ("WebFetch", {"prompt": "secret", "url": "https://a.b"}, "WebFetch: https://a.b"),
         ("TodoWrite", {"todos": ["secret"]}, "TodoWrite"),
         ("Bash", {"command": f"cat {'x' * 5000} secret"}, f"Bash: cat {'x' * 109}…"),
     ],

@@ -144,6 +144,7 @@ def test_gemini_without_an_input_box_and_a_sign_of_work_is_unknown(screen: str) 
         " > quoted mail\n > more of it\n",
         "╭──────────╮\n│ nothing to choose │\n╰──────────╯\n",
         "╰──────────╯\n",
+        f"{DIALOG}\n╭──────╮\n│ it was answered │\n╰──────╯\n",
         f"{RULE}\nno input box\n",
         "✦starts like nothing of ours\n",
     ],

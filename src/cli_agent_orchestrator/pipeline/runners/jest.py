@@ -41,8 +41,8 @@ def read_jest(lines: Sequence[str]) -> list[TestCounts]:
     start = 0
     for number, line in enumerate(lines):
         if line.startswith("Ran all test suites"):
-            found += _read_jest_run(lines[start : number + 1])
-            start = number + 1
+            found += _read_jest_run(lines[start:number])
+            start = number
     found += _read_jest_run(lines[start:])
     return found
 
@@ -50,10 +50,8 @@ def read_jest(lines: Sequence[str]) -> list[TestCounts]:
 def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of Vitest."""
     starts = [n for n, line in enumerate(lines) if "  v" in line and START_PATTERN.fullmatch(line)]
-    if not starts or starts[0] > 0:
-        starts = [0, *starts]
-    ends = [*starts[1:], len(lines)]
-    runs = [lines[start:end] for start, end in zip(starts, ends, strict=True)]
+    ends = [*starts, len(lines)]
+    runs = [lines[start:end] for start, end in zip([0, *starts], ends, strict=True)]
     found = [(run, counts) for run in runs if (counts := _read_vitest_run(run)) is not None]
     if len(found) > 1 and not found[0][1].failed and not START_PATTERN.fullmatch(found[0][0][0]):
         # The program under test may have printed it: a run says that it begins.
