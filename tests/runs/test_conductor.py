@@ -102,6 +102,24 @@ def test_the_end_of_a_run_tells_its_verdict(stage: Stage) -> None:
     assert ended.session_left in stage.server.sessions
 
 
+@pytest.mark.parametrize(
+    ("gate", "verdict", "proof"),
+    [
+        ("quiet=true", "PASS", "not proven: no gate says which tests it runs"),
+        ("quiet=false", "FAIL", ""),
+    ],
+)
+def test_the_end_of_a_run_tells_what_its_pass_is_worth(
+    stage: Stage, gate: str, verdict: str, proof: str
+) -> None:
+    with stage.conductor(GATES=gate, MAX_ROUNDS="1") as conductor:
+        conductor.run()
+        conductor.end(0)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.final_status, ended.proof) == (verdict, proof)
+
+
 def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> None:
     with stage.conductor(ROLE_PROVIDERS="tster=codex") as conductor, pytest.raises(UnknownName):
         conductor.run()
