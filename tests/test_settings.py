@@ -221,3 +221,18 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     folder = {"WD": str(tmp_path)}
     shown = RunConfig.from_env(merge_settings({}, folder, values))
     assert shown == RunConfig.from_env(folder)
+
+
+def test_the_setup_of_a_work_tree_has_a_table_of_its_own() -> None:
+    table = {"workspace": "worktree", "worktree": {"setup": "npm ci"}}
+    assert flatten_settings(table, Path("/p/cao.toml")) == {
+        "WORKSPACE": "worktree",
+        "WORKTREE_SETUP": "npm ci",
+    }
+    with pytest.raises(ConfigError, match=r"set_up of worktree in cao\.toml .*expected setup"):
+        flatten_settings({"worktree": {"set_up": "npm ci"}}, Path("/p/cao.toml"))
+    twice = {"worktree_setup": "a", "worktree": {"setup": "b"}}
+    with pytest.raises(ConfigError, match="only one of the two"):
+        flatten_settings(twice, Path("/p/cao.toml"))
+    with pytest.raises(ConfigError, match=r"worktree in cao\.toml"):
+        flatten_settings({"worktree": 7}, Path("/p/cao.toml"))

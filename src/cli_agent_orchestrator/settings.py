@@ -33,6 +33,8 @@ SETTINGS_FILE = "cao.toml"
 WORKTREE_TABLE = "worktree"
 PREFIX = "CAO_"
 """Before the name of a setting in the environment; `cao run` also reads the bare names."""
+NEVER_BARE = ("WORKSPACE",)
+"""Names that other programs give to something else: Jenkins to a folder."""
 LARGEST_SETTINGS = 1024 * 1024
 
 AGENTS = (
@@ -370,7 +372,8 @@ def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str
     `CAO_MAX_ROUNDS` wins over `MAX_ROUNDS`, which is read only if `bare` names are.
     """
     prefixed = {name: environ.get(f"{PREFIX}{name}") for name in BY_NAME}
-    return merge_settings(prefixed, environ if bare else {})
+    others = {name: text for name, text in environ.items() if name not in NEVER_BARE}
+    return merge_settings(prefixed, others if bare else {})
 
 
 def name_as_given(
@@ -386,7 +389,8 @@ def name_as_given(
     """
     if (options.get(name) or "").strip():
         return f"{BY_NAME[name].key} in {called}" if called else BY_NAME[name].option
-    for variable in (f"{PREFIX}{name}", name):
+    bare = [] if name in NEVER_BARE else [name]
+    for variable in [f"{PREFIX}{name}", *bare]:
         if environ.get(variable, "").strip():
             return variable
     return f"{BY_NAME[name].key} in {file}"

@@ -14,7 +14,14 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.run_config import RunConfig
 from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.settings import AGENTS, SETTINGS, Kind, Setting, read_environment
+from cli_agent_orchestrator.settings import (
+    AGENTS,
+    NEVER_BARE,
+    SETTINGS,
+    Kind,
+    Setting,
+    read_environment,
+)
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 
@@ -79,12 +86,17 @@ def sample(setting: Setting, folder: Path) -> str:
     }.get(setting.name, SAMPLES[setting.kind])
 
 
+def bare_name(setting: Setting) -> str:
+    """Return the variable without its prefix, or with it where the other is not read."""
+    return setting.variable if setting.name in NEVER_BARE else setting.name
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_is_read_with_its_prefix_which_wins(setting: Setting, tmp_path: Path) -> None:
     (tmp_path / "task.md").write_text("# Task\nmend it\n# Test\nit works\n", encoding="utf-8")
     with chdir(tmp_path):
         text = sample(setting, tmp_path)
-        bare = build_request({}, {setting.name: text})
+        bare = build_request({}, {bare_name(setting): text})
         bad = {setting.variable: text, setting.name: "elsewhere"}
         prefixed = build_request({}, bad)
     assert bare.settings == prefixed.settings == {setting.name: text}
@@ -112,10 +124,15 @@ def test_a_bad_value_is_named_as_it_was_given(setting: Setting, tmp_path: Path) 
         with pytest.raises(ConfigError) as by_variable:
             build_request({}, {setting.variable: bad})
         with pytest.raises(ConfigError) as by_bare_name:
-            build_request({}, {setting.name: bad})
+            build_request({}, {bare_name(setting): bad})
     assert by_option.value.variable == setting.option
     assert by_variable.value.variable == setting.variable
-    assert by_bare_name.value.variable == setting.name
+    assert by_bare_name.value.variable == bare_name(setting)
+
+
+def test_a_variable_of_other_programs_is_not_taken_for_ours(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        assert build_request({}, {"WORKSPACE": "/var/lib/jenkins/shop"}).settings == {}
 
 
 def test_a_bad_value_of_the_projects_file_is_named_with_the_file(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import NotAllowed, StateError
-from cli_agent_orchestrator.runs.trust import TRUST_FILE, Allowed, Trust, check_consent
+from cli_agent_orchestrator.runs.trust import (
+    TRUST_FILE,
+    Allowed,
+    Trust,
+    check_consent,
+    commands_text,
+)
 
 SHOP, ELSEWHERE = Path("/home/ada/shop"), Path("/home/ada/shop2")
 
@@ -59,3 +65,10 @@ def test_the_refusal_shows_the_commands(tmp_path: Path) -> None:
     with pytest.raises(NotAllowed, match=r"(?s)shop wants .*\n  tests=make test\n.*cao trust"):
         check_consent(Trust(tmp_path), SHOP, "tests=make test")
     check_consent(Trust(tmp_path), SHOP, "")
+
+
+def test_all_commands_of_a_project_are_shown() -> None:
+    assert commands_text({}) == ""
+    assert commands_text({"GATES": "tests=make test"}) == "tests=make test"
+    both = {"GATES": "tests=make test", "WORKTREE_SETUP": "npm ci"}
+    assert commands_text(both) == "tests=make test\nsetup of a work tree: npm ci"

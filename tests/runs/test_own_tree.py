@@ -1,0 +1,141 @@
+"""The work tree of a run: what its commit says, what its record has, what becomes of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import NotSteerable, UsageError
+from cli_agent_orchestrator.layout import run_folder
+from cli_agent_orchestrator.pipeline.check import BaseResult
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
+from cli_agent_orchestrator.runs.delivering import apply_run, ended_run, has_tree
+from cli_agent_orchestrator.runs.own_tree import OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator.runs.run_record import (
+    Delivered,
+    RunRecord,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator.workspace.commit_message import trailers
+from tests.workspace.projects import Project, make_project
+
+RUN = "20261115-084037-k3f9"
+STATE = RunState("", "codex", "/p", "do it")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "project")
+
+
+def made(project: Project, state: Path) -> OwnTree:
+    return plan_tree(project.folder, state, RUN, {})[0].make()[0]
+
+
+def record_of(tree: OwnTree) -> RunRecord:
+    return RunRecord(
+        RUN, str(tree.wd), str(tree.state_file), RUN, "do it", "Do it", 1.0,
+        project=str(tree.project), tree=tree.saved,
+    )  # fmt: skip
+
+
+def test_the_trailers_name_gates_with_their_tests_and_reviewers_that_approved() -> None:
+    progress = Progress(
+        providers={"programmer_review": "claude_code"},
+        passed={"tests": BaseResult(0, 12), "lint": BaseResult(0)},
+        open_notes=(OpenNotes("analyst_review", 2, Excerpt("no")),),
+    )
+    outputs = {"analyst_review": Output("no"), "programmer_review": Output("yes")}
+    state = replace(STATE, round=2, progress=progress, outputs=outputs)
+    assert trailers(work_of(RUN, state)).split("\n") == [
+        f"Cao-Run: {RUN}",
+        "Cao-Round: 2",
+        "Cao-Flow: loop",
+        "Cao-Gate: tests passed (12 tests)",
+        "Cao-Gate: lint passed",
+        "Cao-Reviewer: programmer_review (claude_code)",
+    ]
+
+
+def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -> None:
+    tree = made(project, tmp_path)
+    folder = run_folder(tmp_path, RUN)
+    folder.make()
+    write_record(folder, record_of(tree))
+    record = read_record(folder)
+    assert record is not None
+    assert record.tree == tree.saved
+    again = reopen_tree(record, tree.saved, tmp_path, {})
+    assert again.saved == tree.saved
+    assert again.wd == tree.wd
+    assert again.worktree.is_intact()
+
+
+def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:
+    saved = replace(made(project, tmp_path).saved, common_dir="/elsewhere/.git")
+    record = replace(record_of(made_again(project, tmp_path)), tree=saved)
+    with pytest.raises(UsageError, match="belongs to /elsewhere"):
+        reopen_tree(record, saved, tmp_path, {})
+
+
+def made_again(project: Project, state: Path) -> OwnTree:
+    return plan_tree(project.folder, state, RUN, {})[0]
+
+
+@pytest.mark.parametrize("text", ['"tree": 7', '"tree": {}', '"tree": {"folder": 7}'])
+def test_a_record_with_nonsense_has_no_tree(tmp_path: Path, text: str) -> None:
+    folder = run_folder(tmp_path, RUN)
+    folder.make()
+    data = f'{{"version": 1, "status": "PASS", "wd": "/p", {text}}}'
+    (folder.path / "run.json").write_text(data)
+    record = read_record(folder)
+    assert record is not None
+    assert record.tree is None
+
+
+def test_what_a_record_says_wrongly_of_a_tree_is_left_out(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, RUN)
+    folder.make()
+    tree = '{"folder": "/t", "tip": 7, "included": ["a", 7], "delivered": "perhaps"}'
+    data = f'{{"version": 1, "status": "PASS", "wd": "/p", "tree": {tree}}}'
+    (folder.path / "run.json").write_text(data)
+    record = read_record(folder)
+    assert record is not None
+    assert record.tree == SavedTree("/t", "", "", "", included=("a",))
+
+
+def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Path) -> None:
+    project.write({"new/a.txt": "a\n"})
+    with pytest.raises(UsageError, match="is in no commit yet"):
+        plan_tree(project.folder / "new", tmp_path, RUN, {})
+
+
+def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:
+    record = record_of(made(project, tmp_path))
+    assert record.tree is not None
+    assert has_tree(record)
+    assert has_tree(replace(record, tree=replace(record.tree, delivered=Delivered.REQUESTED)))
+    assert not has_tree(replace(record, tree=replace(record.tree, delivered=Delivered.APPLIED)))
+    assert not has_tree(replace(record, tree=None))
+
+
+def test_a_run_in_the_users_folder_has_nothing_to_deliver(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, RUN)
+    folder.make()
+    write_record(folder, RunRecord(RUN, "/p", "", RUN, "", "", 1.0))
+    with (
+        pytest.raises(NotSteerable, match="its work is there already"),
+        ended_run(tmp_path, RUN, {}) as ended,
+    ):
+        apply_run(ended)
+
+
+def test_what_has_not_passed_is_not_delivered(project: Project, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, RUN)
+    folder.make()
+    write_record(folder, record_of(made(project, tmp_path)))
+    with ended_run(tmp_path, RUN, {}) as ended, pytest.raises(NotSteerable, match="not passed"):
+        apply_run(ended)
