@@ -41,6 +41,8 @@ class Deeds:
     """What was done to tests and their settings: path, trick, detail."""
     circles: tuple[str, ...] = ()
     """Why the run did not converge, whenever that was noticed."""
+    logs: str = ""
+    """The folder with all that gates wrote; empty if nothing is kept."""
 
     @property
     def verdict(self) -> str:
@@ -79,7 +81,13 @@ def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
         proof="" if last is None else _words(last.detail),
         suspicions=tuple(_suspicions(page)),
         circles=tuple(dict.fromkeys(_circles(events))),
+        logs=_logs(events),
     )
+
+
+def _logs(events: Sequence[RunEvent]) -> str:
+    logs = [e.log for e in events if isinstance(e, CheckEnded) and e.log]
+    return str(Path(logs[-1]).parent) if logs else ""
 
 
 def last_proof(events: Sequence[RunEvent]) -> CheckEnded | None:

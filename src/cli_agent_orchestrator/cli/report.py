@@ -366,6 +366,7 @@ def for_others(found: Report, home: Path) -> Report:
             short(found.deeds.proof),
             tuple(map(short, found.deeds.suspicions)),
             tuple(map(short, found.deeds.circles)),
+            short(found.deeds.logs),
         ),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
         acts=[replace(act, text=short(act.text)) for act in found.acts],
@@ -401,6 +402,8 @@ def _facts(found: Report, home: Path) -> list[str]:
         lines.append(f"- Stopped: {escape(found.reason)}")
     if found.archive:
         lines.append(f"- Prompts and replies: {escape(found.archive)}")
+    if found.deeds.logs:
+        lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
     lines.append(f"- State: {escape(found.state_file)}")
     if found.status is FinalStatus.RUNNING:
         lines.append(f"- To resume: {found.to_resume}")

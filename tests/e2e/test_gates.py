@@ -1,0 +1,242 @@
+"""Gates as users have them: consent, hostile commands, kill -9, what is shown."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli_agent_orchestrator.runs.sandbox import find_sandbox
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import archive_of, prepare, running, script, state_of
+
+pytestmark = pytest.mark.tmux
+
+SOLO = ("run", "task.md", "--flow", "solo", "--proof", "off", "--json")
+TEST_FILE = """\
+import pathlib
+import unittest
+
+
+class TestIt(unittest.TestCase):
+    def test_old(self):
+        self.fail("it always did")
+
+    def test_made(self):
+        self.assertTrue(pathlib.Path("made").exists())
+"""
+
+
+@pytest.fixture
+def ready(machine: Machine) -> Machine:
+    prepare(machine, script())
+    return machine
+
+
+def gate(command: str, **keys: object) -> str:
+    return json.dumps({"name": "tests", "run": command, "when": ["after_tester"], **keys})
+
+
+def toml(machine: Machine, text: str) -> None:
+    (machine.work / "cao.toml").write_text(text, encoding="utf-8")
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+
+def make_repository(folder: Path) -> None:
+    (folder / ".gitignore").write_text("ignored\n.tmp\n", encoding="utf-8")
+    (folder / "test_it.py").write_text(TEST_FILE, encoding="utf-8")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a")
+
+
+def programmer_turns(machine: Machine) -> list[str]:
+    return sorted(path.name for path in archive_of(machine).glob("*-programmer.md"))
+
+
+def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machine) -> None:
+    # What it leaves behind is ended before it is run again.
+    late = ready.home / "late"
+    command = (
+        f"test -e {ready.home}/killed && exit 0; touch {ready.home}/killed; "
+        f"(sleep 600; touch {late}) & kill -9 $PPID; sleep 600"
+    )
+    with running(ready, *SOLO[1:], "--gate", gate(command)) as run:
+        assert run.end() == -9
+    assert state_of(ready)["final_status"] == "RUNNING"
+    done = ready.cao("run", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert programmer_turns(ready) == ["001-programmer.md"]
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "turn_began" not in {event["type"] for event in events}
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True
+    )
+    assert str(late) not in listing.stdout
+
+
+def test_a_checkout_of_a_killed_run_is_gone_when_it_goes_on(ready: Machine) -> None:
+    make_repository(ready.work)
+    command = f"test -e {ready.home}/killed && exit 0; touch {ready.home}/killed; kill -9 $PPID"
+    with running(ready, *SOLO[1:], "--gate", gate(command, clean=True)) as run:
+        assert run.end() == -9
+    (checkouts,) = (ready.home / "state" / "runs").glob("*/checkouts")
+    assert list(checkouts.iterdir())
+    done = ready.cao("run", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not checkouts.exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf .git", "echo x > changed; printf '\\033[2Jred\\377\\000'"]
+)
+def test_what_a_gate_does_to_the_work_folder_is_survived(ready: Machine, command: str) -> None:
+    make_repository(ready.work)
+    done = ready.cao(*SOLO, "--gate", gate(command))
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "changed" in command:
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        (told,) = [event for event in events if event["type"] == "files_changed"]
+        assert (told["role"], told["files"]) == ("tests", ["changed"])
+
+
+def test_the_last_line_is_told_and_the_whole_log_is_named(ready: Machine) -> None:
+    command = "echo first; printf '\\033[1mhalf way\\033[0m'; sleep 2; echo; echo last"
+    done = ready.cao(*SOLO, "--gate", gate(command))
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    told = [event["text"] for event in events if event["type"] == "check_output"]
+    assert told[:1] == ["half way"]
+    (ended,) = [event for event in events if event["type"] == "check_ended"]
+    log = Path(ended["log"])
+    assert log.read_bytes() == b"first\n\x1b[1mhalf way\x1b[0m\nlast\n"
+    assert log.parent.name == "gates"
+    assert f"LOG: {log}" in Path(ended["archive"]).read_text(encoding="utf-8")
+    report = ready.cao("report").stdout
+    assert f"- All that gates wrote: ~/state/runs/{log.parent.parent.name}/gates" in report
+
+
+def test_all_keys_of_a_gate_together(ready: Machine) -> None:
+    make_repository(ready.work)
+    (ready.work / "ignored").touch()
+    toml(
+        ready,
+        """
+        [gates.unit]
+        run = "test ! -e ignored && python3 -m unittest"
+        clean = true
+        setup = "touch made"
+        allow_base_failures = true
+
+        [gates.slow]
+        run = "test -e go || exec sleep 600"
+        seconds = 1
+        when = ["base"]
+        """,
+    )
+    done = ready.cao("run", "task.md", "--flow", "solo", "--json", "--trust")
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    ended = [
+        (event["gate"], event["when"], event["outcome"])
+        for event in events
+        if event["type"] == "check_ended"
+    ]
+    assert ended[:2] == [("unit", "base", "base_known"), ("slow", "base", "base_known")]
+    assert ("unit", "after_tester", "passed") in ended or (
+        "unit",
+        "after_tester",
+        "cleared",
+    ) in ended
+    assert [gate for gate, *_ in ended].count("slow") == 1
+    details = [event["detail"] for event in events if event["type"] == "check_ended"]
+    assert "did not end within 1 s" in details[1]
+    assert not (ready.work / "made").exists()
+
+
+class TestConsent:
+    """Commands out of a project's own file."""
+
+    GATES = '[gates]\ntests = "touch ran"\n'
+
+    def refused(self, machine: Machine, *words: str, folder: Path | None = None) -> str:
+        done = machine.cao("run", "task.md", "--flow", "solo", *words, folder=folder)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert not (machine.work / "ran").exists()
+        return done.stderr
+
+    def test_without_it_nothing_is_run(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        said = self.refused(ready)
+        assert "wants these commands to be run:\n  tests=touch ran\n" in said
+        assert "cao trust" in said
+        assert json.loads(ready.cao("runs", "--json").stdout) == []
+
+    def test_it_counts_for_these_words_in_this_folder(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        assert "Allowed." in ready.cao("trust", "--yes").stdout
+        listed = ready.cao("trust", "--list").stdout
+        assert str(ready.work) in listed
+        assert "tests=touch ran" in listed
+        toml(ready, self.GATES.replace("touch ran", "touch ran; rm -r x"))
+        assert "tests=touch ran; rm -r x" in self.refused(ready)
+        toml(ready, self.GATES)
+        clone = ready.home / "clone"
+        clone.mkdir()
+        for name in ("cao.toml", "task.md"):
+            (clone / name).write_bytes((ready.work / name).read_bytes())
+        assert str(clone) in self.refused(ready, folder=clone)
+        assert "any more" in ready.cao("trust", "--revoke").stdout
+        self.refused(ready)
+        done = ready.cao("run", "task.md", "--flow", "solo", "--trust")
+        assert done.returncode == 0, done.stderr
+        assert (ready.work / "ran").exists()
+
+    def test_a_server_refuses_too(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        with ready.server() as server:
+            token = (ready.home / "state" / "token").read_text(encoding="utf-8")
+            settings = {"FLOW": "solo", "PROVIDER": "scripted"}
+            answer = httpx.post(
+                f"{server.url}/runs",
+                json={"wd": str(ready.work), "task_file": "task.md", "settings": settings},
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=120,
+                trust_env=False,
+            )
+        assert answer.status_code == 400, answer.text
+        assert "tests=touch ran" in answer.json()["detail"]
+        assert not (ready.work / "ran").exists()
+
+    @pytest.mark.parametrize("hidden", ["\\u001b[2K", "\\r", "\\u2028", "\\u009b1A", "\\u202e"])
+    def test_nothing_of_a_command_can_be_hidden(self, ready: Machine, hidden: str) -> None:
+        toml(ready, f'[gates]\ntests = "touch ran {hidden}echo harmless"\n')
+        said = self.refused(ready)
+        assert "without control characters" in said
+        for words in (("--yes",), ()):
+            assert ready.cao("trust", *words).returncode == 2
+
+
+@pytest.mark.skipif(find_sandbox().sandbox is None, reason=find_sandbox().problem or "one is here")
+def test_a_gate_in_a_sandbox_writes_to_the_work_folder_alone(ready: Machine) -> None:
+    command = f"touch inside; touch {ready.home}/outside; exit 0"
+    done = ready.cao(*SOLO, "--gate", gate(command, sandbox=True))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (ready.work / "inside").exists()
+    assert not (ready.home / "outside").exists()
+
+
+def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("git", "tmux", "sh"):
+        found = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout
+        (programs / name).symlink_to(found.strip())
+    ready.env["PATH"] = str(programs)
+    done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True))
+    assert done.returncode == 2
+    assert "the gate tests could not be run: no sandbox is available" in done.stderr
