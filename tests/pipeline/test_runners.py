@@ -67,6 +67,13 @@ class TestPytest:
         counts = read_counts(f"{shown}1 failed in 0.10s\n")
         assert counts == TestCounts("pytest", 0, 1, 0, ("test_a",), {"test_a": "wrong"})
 
+    def test_the_error_of_a_failure_is_what_is_shown_at_length(self) -> None:
+        shown = "=== FAILURES ===\n____ A.b ____\nE   wrong\n=== short test summary info ===\n"
+        text = f"{shown}FAILED a.py::A::b - short\nFAILED a.py::c\nSUBFAIL printed\n"
+        counts = read_counts(f"{text}2 failed in 0.10s\n")
+        names = ("a.py::A::b", "a.py::c")
+        assert counts == TestCounts("pytest", 0, 2, 0, names, {names[0]: "wrong"})
+
     def test_a_reason_can_have_brackets(self) -> None:
         reasons = "=== short test summary info ===\nFAILED a.py::b - c[1] - 2\n"
         counts = read_counts(f"{reasons}1 failed in 0.10s\n")

@@ -195,9 +195,11 @@ def _named(line: str) -> tuple[str, str] | None:
     word, _, rest = line.partition(" ")
     if word in {"FAILED", "ERROR"}:
         # The name of a test with parameters can have a " - " in its brackets.
-        end = rest.find("] - ") + 1 if "[" in rest.partition(" - ")[0] else 0
-        end = end or rest.find(" - ")
-        return (rest[:end], rest[end + 3 :]) if end > 0 else (rest, "")
+        name, end, reason = rest.partition("] - ")
+        if end and "[" in rest.partition(" - ")[0]:
+            return f"{name}]", reason
+        name, _, reason = rest.partition(" - ")
+        return name, reason
     if word.startswith("SUBFAIL") and "::" in line:
         start = line.rfind(" ", 0, line.index("::")) + 1
         name, _, reason = line[start:].partition(" - ")
