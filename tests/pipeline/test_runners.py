@@ -82,7 +82,9 @@ class TestPytest:
 
 class TestJest:
     def test_a_file_that_failed_without_a_failed_test_is_one_failure(self) -> None:
-        text = "Test Suites: 1 failed, 1 passed, 2 total\nTests:       1 skipped, 2 passed, 3 total\n"
+        text = (
+            "Test Suites: 1 failed, 1 passed, 2 total\nTests:       1 skipped, 2 passed, 3 total\n"
+        )
         assert numbers(text) == ("jest", 2, 1, 1)
 
     def test_a_failure_is_named_with_its_file_although_no_test_passed(self) -> None:
@@ -114,7 +116,7 @@ class TestVitest:
 class TestMocha:
     def test_only_those_of_several_runs_count_that_were_seen(self) -> None:
         text = [
-            "    ✔ one", "  2 passing (1ms)", "  1 passing (3ms)",
+            "    ✔ one", "  2 passing (1ms)", "  1 passing (3ms)", "  1 passing (1ms)",
             "    ✔ one", "    √ two", "  2 passing (3ms)",
             "  1 passing (1ms)", "  .!", "  3 passing (1ms)", "  2 passing (3ms)",
             "    ✓ last", "  1 passing (3ms)",
