@@ -33,6 +33,7 @@ GATES = st.builds(
             '{"name": "e2e", "run": "x", "when": ["after_tester", "base"], "seconds": 3}',
             (Gate("e2e", "x", (When.BASE, When.AFTER_TESTER), 3.0),),
         ),
+        ('{"name": "a", "run": "x", "seconds": 0.5}', (Gate("a", "x", seconds=0.5),)),
     ],
 )
 def test_a_line_is_a_gate(text: str, gates: tuple[Gate, ...]) -> None:

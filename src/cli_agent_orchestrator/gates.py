@@ -142,13 +142,14 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
         # Nor one that a screen would show in another order than it is.
         if not text.isprintable() or len(text) > LONGEST_COMMAND:
             raise ConfigError(where, text, "a command of one line without control characters")
-    if not 0 <= data.get("seconds", 0) <= MOST_SECONDS:
-        raise ConfigError(f"seconds of {where}", data["seconds"], "a number of seconds")
+    seconds = data.get("seconds", USUAL.seconds)
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ConfigError(f"seconds of {where}", seconds, "a number of seconds")
     return Gate(
         name=name,
         run=command,
         when=_read_when(data.get("when"), where),
-        seconds=float(data.get("seconds", 0)),
+        seconds=float(seconds),
         clean=data.get("clean", False),
         setup=data.get("setup", "").strip(),
         sandbox=data.get("sandbox", False),

@@ -35,7 +35,7 @@ CLAUDE = (
 )
 CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
-COUNTS = "pipeline/test_counts.py"
+COUNTS = "pipeline/test_counts.py pipeline/test_runners.py"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
     "pipeline/asks.py": "pipeline/test_asks.py",

@@ -66,10 +66,12 @@ def test_a_package_of_go_that_is_told_twice_counts_once() -> None:
     ("name", "fake"),
     [
         ("pytest/passing", "50 passed in 0.01s"),
+        ("pytest/mixed", "50 passed in 0.01s"),
         ("pytest/passing_quiet", "50 passed in 0.01s"),
         ("unittest/passing", f"{'-' * 70}\nRan 50 tests in 0.001s\n\nOK"),
         ("mocha/passing", "\n  50 passing (1ms)\n"),
         ("jest/passing", "Test Suites: 9 passed, 9 total\nTests:       50 passed, 50 total"),
+        ("vitest/mixed", " Test Files  9 passed (9)\n      Tests  50 passed (50)"),
         ("vitest/passing", " Test Files  9 passed (9)\n      Tests  50 passed (50)"),
         ("go/passing_verbose", "--- PASS: TestZ (0.00s)"),
         ("cargo/passing", FAKES[6].partition("\n")[2].replace("5 passed", "50 passed")),
@@ -115,7 +117,7 @@ def test_events_of_go_that_stop_are_a_failure() -> None:
 def test_a_panic_of_an_old_rust_is_told_on_one_line() -> None:
     text = (
         "running 1 test\ntest a ... FAILED\n\nfailures:\n\n---- a stdout ----\n"
-        "thread 'a' panicked at 'no luck', src/lib.rs:3:5\n\n\nfailures:\n    a\n\n"
+        "thread 'a' panicked at 'no luck', src/lib.rs:3:5\nnote: more\n\nfailures:\n    a\n\n"
         "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n"
     )
     counts = read_counts(text)

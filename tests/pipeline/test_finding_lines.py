@@ -116,7 +116,7 @@ def test_place_and_text_are_told_apart(line: str, severity: str, where: str, tex
     ],
 )
 def test_an_answer_is_read_however_it_is_decorated(line: str, answer: str) -> None:
-    assert read_line(line) == FormLine(("F1",), answer=answer)
+    assert read_line(line) == FormLine(("F1",), severity="", where="", text="", answer=answer)
 
 
 @pytest.mark.parametrize(

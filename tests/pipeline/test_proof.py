@@ -116,6 +116,7 @@ def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:
     assert "- tests/test_29.py" in page
     assert "- tests/test_30.py" not in page
     assert "- and 2 more\n" in page
+    assert "- and" not in page_of_proof(Proof((), (), many[:30]))
     base = page.index("The run's own tests on the base, by the gate tests:\nRESULT: FAIL\n")
     assert base < page.index("The base's tests on the result, by the gate tests:\nRESULT: PASS\n")
 

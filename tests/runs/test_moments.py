@@ -5,7 +5,6 @@ import pytest
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.runs.moments import (
     AFTER_LABEL,
-    BEFORE_LABEL,
     before,
     find_moment,
     find_span,
@@ -72,7 +71,9 @@ def test_a_span_is_all_or_one_turn_or_between_two(word: str, old: Snapshot, new:
 
 
 def test_what_a_person_kept_by_going_back_is_not_of_the_run() -> None:
-    kept = (*TAKEN, snapshot(11, BEFORE_LABEL, 14.0), snapshot(12, AFTER_LABEL, 15.0))
+    # These labels are in the snapshots that there are.
+    back = (snapshot(11, "before going back", 14.0), snapshot(12, "after going back", 15.0))
+    kept = (*TAKEN, *back)
     assert last_of_run(kept) is SECOND
     assert find_span(kept, "") == (START, SECOND)
     assert find_moment(kept, "11") is kept[-2]

@@ -42,7 +42,7 @@ def _targets(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
     starts = [
         (number, int(match[1]))
         for number, line in enumerate(lines)
-        if line.startswith("running ") and (match := RUNNING_PATTERN.fullmatch(line))
+        if (match := RUNNING_PATTERN.fullmatch(line))
     ]
     ends = [number for number, _ in starts[1:]] + [len(lines)]
     for (start, tests), end in zip(starts, ends, strict=False):
@@ -53,7 +53,7 @@ def _read_target(tests: int, lines: Sequence[str]) -> TestCounts:
     found = [
         (tuple(int(number) for number in match.groups()), number)
         for number, line in enumerate(lines)
-        if line.startswith("test result: ") and (match := RESULT_PATTERN.fullmatch(line))
+        if (match := RESULT_PATTERN.fullmatch(line))
     ]
     summaries = [
         counts_of(CARGO, (said[0] + said[3], said[1], said[2] + said[4]))
@@ -61,7 +61,7 @@ def _read_target(tests: int, lines: Sequence[str]) -> TestCounts:
         if sum(said[:4]) == tests
     ]
     if not summaries:
-        ended = [counts_of(CARGO, (0, said[1], 0)) for said, _ in found]
+        ended = [TestCounts(CARGO, 0, said[1]) for said, _ in found]
         passed = sum(line.startswith("test ") and line.endswith(" ... ok") for line in lines)
         return add_counts([unfinished(CARGO, passed), *([chosen(ended)] if ended else [])])
     counts = chosen(summaries)
@@ -88,13 +88,13 @@ def _errors(lines: Sequence[str]) -> dict[str, str]:
     panicked: set[str] = set()
     name, awaited = "", False
     for line in lines:
-        if line.startswith("---- ") and (block := BLOCK_PATTERN.fullmatch(line)):
+        if block := BLOCK_PATTERN.fullmatch(line):
             name, awaited = block[1], False
         elif line == "failures:":
             name = ""
         elif name and name not in panicked and (panic := PANIC_PATTERN.match(line)):
             # Until Rust 1.72 the message stood on the same line, in quotes.
-            awaited = panic[1].endswith(":")
+            awaited = line.endswith(":")
             errors[name] = panic[1]
             panicked.add(name)
         elif name and line.strip() and (awaited or name not in errors):
@@ -107,8 +107,6 @@ def _not_compiled(lines: Sequence[str]) -> list[TestCounts]:
     failed: list[TestCounts] = []
     first = ""
     for line in lines:
-        if not line.startswith("error"):
-            continue
         if match := NOT_COMPILED_PATTERN.fullmatch(line):
             failed.append(counts_of(CARGO, (0, 1, 0), [(match[1], first)]))
             first = ""

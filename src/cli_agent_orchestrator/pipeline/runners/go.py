@@ -19,7 +19,7 @@ RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
 RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
 # "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
 PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
-# "    shop_test.go:4: got 3, want 4", from ".go:" on
+# "    shop_test.go:4: got 3, want 4"
 ERROR_PATTERN = re.compile(r"\.go:\d+(?::\d+)?: (.+)")
 # "example.com/shop/good [no tests to run]"
 NOTHING = ("[no tests to run]", "[no test files]")
@@ -84,21 +84,21 @@ def _read_text(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
     now, test = Package(), ""
     for line in lines:
-        if line.startswith("=== ") and (match := RUN_PATTERN.fullmatch(line)):
+        if match := RUN_PATTERN.fullmatch(line):
             test = match[2]
             if match[1] == "RUN":
                 now.note(test, "")
         elif "--- " in line and (match := RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
             test = _note_result(now, match) or test
-        elif "\t" in line and (match := PACKAGE_PATTERN.fullmatch(line)):
+        elif match := PACKAGE_PATTERN.fullmatch(line):
             _close(packages.setdefault(match[2], Package()), now, line, match[1])
             now, test = Package(), ""
-        elif ".go:" in line or line.startswith("panic: "):
+        else:
             _note_error(now, test, line)
     if now.results:
         # A test binary that is run by itself ends with PASS or FAIL and names no package.
-        end = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
-        now.end(end, empty=False)
+        ends = (line for line in reversed(lines) if line in {"PASS", "FAIL"})
+        now.ended = next(ends, "FAIL")
         packages[""] = now
     for name, error in _not_built(lines).items():
         if name in packages:
@@ -136,10 +136,9 @@ def _note_error(package: Package, test: str, line: str) -> None:
 
 def _error(line: str) -> str:
     """Return what a line says is wrong, nothing if it is no error."""
-    place = line.find(".go:")
     if line.startswith("panic: "):
         return line
-    match = ERROR_PATTERN.match(line, place) if place > 0 else None
+    match = ERROR_PATTERN.search(line)
     return match[1] if match else ""
 
 
@@ -153,9 +152,9 @@ def _read_events(lines: Sequence[str]) -> dict[str, Package]:
     packages: dict[str, Package] = {}
     built: dict[str, str] = {}
     for line in lines:
-        if line.startswith("{") and '"Action":' in line and (event := _event(line)):
+        if line.startswith("{") and (event := _event(line)):
             name, action, test = event.get("Package", ""), event["Action"], event.get("Test", "")
-            output = event.get("Output", "").rstrip("\n")
+            output = event.get("Output", "")
             _take(packages, name, (action, test, output))
             if action == "build-output" and _error(output):
                 built.setdefault(event.get("ImportPath", "").partition(" ")[0], output)

@@ -18,8 +18,8 @@ from cli_agent_orchestrator.pipeline.runners.tally import (
 )
 
 JEST, VITEST = "jest", "vitest"
-FILES_PATTERN = re.compile(r"Test Suites: +(\d.*)|\s*Test Files  (\d.*)")
-TESTS_PATTERN = re.compile(r"(?:Tests: +|\s*Tests  )(\d.*|no tests)")
+FILES_PATTERN = re.compile(r"Test Suites: +\d.*|\s*Test Files  \d.*")
+TESTS_PATTERN = re.compile(r"(?:Tests: +|\s*Tests  )(?:\d.*|no tests)")
 ITEM_PATTERN = re.compile(r"(\d{1,9}) (failed|passed|skipped|todo|pending|expected fail)\b")
 # " RUN  v3.2.7 /project"
 START_PATTERN = re.compile(r"\s*(?:RUN|DEV)  v\d\S* .*")
@@ -27,11 +27,15 @@ START_PATTERN = re.compile(r"\s*(?:RUN|DEV)  v\d\S* .*")
 ERRORS_PATTERN = re.compile(r"\s*Errors  (\d{1,9}) errors?")
 # "⎯⎯⎯ Failed Suites 1 ⎯⎯⎯"
 LOST_PATTERN = re.compile(r"⎯+ Failed Suites (\d{1,9}) ⎯+")
+# "⎯⎯⎯⎯ Unhandled Rejection ⎯⎯⎯⎯⎯"
+UNHANDLED_PATTERN = re.compile(r"⎯+ (?:Unhandled Rejection|Uncaught Exception) ⎯")
 # "FAIL api ./cart.test.js (5.2 s)"
 FILE_PATTERN = re.compile(r" ?FAIL +(.+?)(?: \([\d.]+ m?s\))?")
 NO_TESTS = ("No tests found, exiting with code", "No test files found, exiting with code")
 LOST = "Test suite failed to run"
 EXIT = "●  process.exit called with"
+MOST_LINES = 20
+"""How far below its title the error of a failure is looked for."""
 KINDS = {"passed": 0, "failed": 1, "skipped": 2, "todo": 2, "pending": 2, "expected fail": 0}
 
 
@@ -49,7 +53,7 @@ def read_jest(lines: Sequence[str]) -> list[TestCounts]:
 
 def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
     """Return the counts of each run of Vitest."""
-    starts = [n for n, line in enumerate(lines) if "  v" in line and START_PATTERN.fullmatch(line)]
+    starts = [n for n, line in enumerate(lines) if START_PATTERN.fullmatch(line)]
     ends = [*starts, len(lines)]
     runs = [lines[start:end] for start, end in zip([0, *starts], ends, strict=True)]
     found = [(run, counts) for run in runs if (counts := _read_vitest_run(run)) is not None]
@@ -68,7 +72,7 @@ def _read_jest_run(lines: Sequence[str]) -> list[TestCounts]:
     if found:
         return [_named(chosen(found), failures)]
     if any(line.startswith(NO_TESTS[0]) for line in lines):
-        return [counts_of(JEST, (0, 0, 0))]
+        return [TestCounts(JEST, 0, 0)]
     return []
 
 
@@ -77,7 +81,7 @@ def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
     found = _summaries(lines, VITEST, lost)
     if not found:
         if any(line.startswith(NO_TESTS[1]) for line in lines):
-            return counts_of(VITEST, (0, 0, 0))
+            return TestCounts(VITEST, 0, 0)
         return unfinished(VITEST) if lines and START_PATTERN.fullmatch(lines[0]) else None
     errors = max((int(m[1]) for line in lines if (m := ERRORS_PATTERN.fullmatch(line))), default=0)
     failures = _vitest_failures(lines)
@@ -93,14 +97,14 @@ def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]
     """
     word = "Tests:" if runner == JEST else "Tests  "
     found: list[TestCounts] = []
-    files: re.Match[str] | None = None
+    files = ""
     for line in lines:
-        if word in line and files and (match := TESTS_PATTERN.fullmatch(line)):
-            ran = _numbers(match[1])
-            files_failed = _numbers(files[1] or files[2])[1]
-            failed = ran[1] + lost if ran[1] else max(lost, files_failed)
-            found.append(counts_of(runner, (ran[0], failed, ran[2])))
-        files = FILES_PATTERN.fullmatch(line) if "Test " in line else None
+        if word in line and files and TESTS_PATTERN.fullmatch(line):
+            passed, failed, skipped = _numbers(line)
+            _, files_failed, _ = _numbers(files)
+            failed = failed + lost if failed else max(lost, files_failed)
+            found.append(TestCounts(runner, passed, failed, skipped))
+        files = line if FILES_PATTERN.fullmatch(line) else ""
     return found
 
 
@@ -122,7 +126,7 @@ def _jest_failures(lines: Sequence[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     file = ""
     for number, line in enumerate(lines):
-        if line.startswith(("FAIL ", " FAIL ")) and (match := FILE_PATTERN.fullmatch(line)):
+        if match := FILE_PATTERN.fullmatch(line):
             file = match[1].rpartition(" ")[2]
         elif line.startswith("  ● ") and file and line[4:] != "Console":
             found.append((f"{file} › {line[4:].strip()}", _next_text(lines, number)))
@@ -132,17 +136,16 @@ def _jest_failures(lines: Sequence[str]) -> list[tuple[str, str]]:
 def _vitest_failures(lines: Sequence[str]) -> list[tuple[str, str]]:
     """Return the tests after ` FAIL  `, each with its first error."""
     return [
-        (line[7:].partition(" [ ")[0], _next_text(lines, number))
+        (line.removeprefix(" FAIL  ").partition(" [ ")[0], _next_text(lines, number))
         for number, line in enumerate(lines)
         if line.startswith(" FAIL  ")
     ]
 
 
 def _unhandled(lines: Sequence[str]) -> str:
-    start = next((n for n, line in enumerate(lines) if "⎯ Unhandled Rej" in line), None)
-    start = start or next((n for n, line in enumerate(lines) if "⎯ Uncaught Exc" in line), None)
-    return "" if start is None else _next_text(lines, start)
+    starts = (n for n, line in enumerate(lines) if UNHANDLED_PATTERN.match(line))
+    return next((_next_text(lines, start) for start in starts), "")
 
 
 def _next_text(lines: Sequence[str], number: int) -> str:
-    return next((line for line in lines[number + 1 : number + 20] if line.strip()), "")
+    return next((line for line in lines[number + 1 : number + MOST_LINES] if line.strip()), "")

@@ -19,6 +19,8 @@ TICK_PATTERN = re.compile(r"\s*[✔✓√] .*")
 DOTS_PATTERN = re.compile(r"  [.․,!]+")
 # "  2) cart"
 NUMBERED_PATTERN = re.compile(r"  \d{1,9}\) (\S.*)")
+MOST_GROUPS = 20
+"""How many lines the name of a test can have."""
 CRASH = " Exception during run: "
 
 
@@ -27,7 +29,7 @@ def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
     found = [
         (number, int(match[1]))
         for number, line in enumerate(lines)
-        if " passing (" in line and (match := PASSING_PATTERN.fullmatch(line))
+        if (match := PASSING_PATTERN.fullmatch(line))
     ]
     ends = [*(number for number, _ in found[1:]), len(lines)]
     claims: list[Claim] = []
@@ -43,7 +45,7 @@ def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
 
 def _marks(line: str) -> int:
     """Return of how many tests a line shows the end."""
-    if line.startswith("  ") and DOTS_PATTERN.fullmatch(line):
+    if DOTS_PATTERN.fullmatch(line):
         return len(line) - 2
     return int(TICK_PATTERN.fullmatch(line) is not None)
 
@@ -51,15 +53,13 @@ def _marks(line: str) -> int:
 def _read_run(passed: int, below: Sequence[str]) -> TestCounts:
     """Return the counts of a run with what is below its number of passing tests."""
     others = {"pending": 0, "failing": 0}
-    rest = 0
-    for number, line in enumerate(below[:3]):
+    for line in below:
         match = OTHERS_PATTERN.fullmatch(line)
         if match is None:
             break
         others[match[2]] = int(match[1])
-        rest = number + 1
     failed = others["failing"]
-    failures = _failures(below[rest:], failed) if failed else []
+    failures = _failures(below, failed) if failed else []
     return counts_of(MOCHA, (passed, failed, others["pending"]), failures)
 
 
@@ -70,16 +70,15 @@ def _failures(lines: Sequence[str], most: int) -> list[tuple[str, str]]:
     """
     found: list[tuple[str, str]] = []
     title: list[str] = []
-    named = True
     for line in lines:
         match = NUMBERED_PATTERN.fullmatch(line)
         if match and len(found) == most:
             break
-        if match or (title and not named):
+        if match or title:
             title = [match[1]] if match else [*title, line.strip()]
-            named = title[-1].endswith(":") or len(title) > 20
-            if named:
+            if title[-1].endswith(":") or len(title) == MOST_GROUPS:
                 found.append((" ".join(title).removesuffix(":"), ""))
-        elif named and found and not found[-1][1] and line.strip():
+                title = []
+        elif found and not found[-1][1] and line.strip():
             found[-1] = (found[-1][0], line)
     return found

@@ -24,6 +24,7 @@ SUMMARY_PATTERN = re.compile(r"([a-z0-9,/() ]{1,200}) in \d{1,9}\.\d\ds(?: \([\w
 ITEM_PATTERN = re.compile(r"(\d{1,9}|no) ([a-z ]+)")
 # "..F.s  [ 66%]", "tests/test_a.py ..F.  [100%]", "tests/test_a.py .."
 LETTERS_PATTERN = re.compile(r"(?:\S+ )?([.FEsxXRu,]+)(?: *\[ *\d{1,3}%\])?")
+PERCENT_PATTERN = re.compile(r"\[ *(\d{1,3})%\]$")
 # "test_a.py::test_b PASSED   [ 33%]"
 VERBOSE_PATTERN = re.compile(r" (PASSED|XPASS|FAILED|ERROR)\b")
 # "____ TestGroup.test_inside ____", "____ ERROR at setup of test_fixture ____"
@@ -42,7 +43,7 @@ KINDS = {
     "skipped": 2,
     "xfailed": 2,
     "deselected": 2,
-    "tests ran": 2,
+    "tests ran": None,
     "tests collected": None,
     "test collected": None,
 }
@@ -95,7 +96,7 @@ def _read_run(lines: Sequence[str]) -> TestCounts | None:
 
 def _numbers(line: str) -> tuple[int, int, int] | None:
     """Return what a summary counts: passed, failed, skipped."""
-    if not line.endswith(("s", ")", "=")) or " in " not in line:
+    if " in " not in line:
         return None
     match = SUMMARY_PATTERN.fullmatch(line.strip("=").strip() if line[:1] == "=" else line)
     if match is None:
@@ -106,16 +107,15 @@ def _numbers(line: str) -> tuple[int, int, int] | None:
         if words and words[2] in KINDS:
             known = True
             kind = KINDS[words[2]]
-            if kind is not None and words[1] != "no":
+            if kind is not None:
                 ran[kind] += int(words[1])
     return (ran[0], ran[1], ran[2]) if known else None
 
 
 def _percent(line: str) -> str:
     """Return how far a line of progress says the run is, in percent; nothing if it is none."""
-    if not line.endswith("%]"):
-        return ""
-    return line[-5:-2].strip(" [")
+    match = PERCENT_PATTERN.search(line)
+    return match[1] if match else ""
 
 
 def _unsummed(lines: Sequence[str], headed: bool) -> TestCounts | None:
@@ -160,7 +160,7 @@ def _is_contradicted(lines: Sequence[str]) -> bool:
 
 
 def _banner(line: str) -> str:
-    match = BANNER_PATTERN.fullmatch(line) if line.startswith("!!!") else None
+    match = BANNER_PATTERN.fullmatch(line)
     return match[1] if match else ""
 
 
@@ -182,11 +182,11 @@ def _sections(lines: Sequence[str]) -> dict[str, str]:
         if line.startswith("==="):
             inside = line.strip("= ") in {"FAILURES", "ERRORS"}
             title = ""
-        elif inside and line.startswith("__") and (match := TITLE_PATTERN.fullmatch(line)):
+        elif inside and (match := TITLE_PATTERN.fullmatch(line)):
             title = match[1]
             errors.setdefault(title, "")
         elif title and not errors[title] and line.startswith("E  "):
-            errors[title] = line[1:]
+            errors[title] = line.removeprefix("E")
     return errors
 
 
@@ -195,9 +195,11 @@ def _named(line: str) -> tuple[str, str] | None:
     word, _, rest = line.partition(" ")
     if word in {"FAILED", "ERROR"}:
         # The name of a test with parameters can have a " - " in its brackets.
-        end = rest.find("] - ") + 1 if "[" in rest.partition(" - ")[0] else 0
-        end = end or rest.find(" - ")
-        return (rest[:end], rest[end + 3 :]) if end > 0 else (rest, "")
+        name, end, reason = rest.partition("] - ")
+        if end and "[" in rest.partition(" - ")[0]:
+            return f"{name}]", reason
+        name, _, reason = rest.partition(" - ")
+        return name, reason
     if word.startswith("SUBFAIL") and "::" in line:
         start = line.rfind(" ", 0, line.index("::")) + 1
         name, _, reason = line[start:].partition(" - ")

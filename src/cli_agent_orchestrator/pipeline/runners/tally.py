@@ -84,8 +84,7 @@ def counts_of(
         if key and (key in first or len(first) < MOST_NAMES):
             first[key] = first.get(key) or tidy(error)
     said = {name: error for name, error in first.items() if error}
-    passed, failed, skipped = (max(number, 0) for number in ran)
-    return TestCounts(runner, passed, failed, skipped, tuple(first), said)
+    return TestCounts(runner, *ran, tuple(first), said)
 
 
 def unfinished(runner: str, passed: int = 0, failed: int = 0) -> TestCounts:

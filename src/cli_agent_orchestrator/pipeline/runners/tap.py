@@ -23,8 +23,8 @@ VERSION = "TAP version 1"
 POINT_PATTERN = re.compile(r"( *)(not )?ok(?: (\d+))?(?: -)?(?: (\S.*))?")
 DIRECTIVE_PATTERN = re.compile(r"#\s*(SKIP|TODO)", re.I)
 PLAN_PATTERN = re.compile(r"1\.\.(\d{1,9})(?:\s.*)?")
-# "# Subtest: outer"
-SUBTEST_PATTERN = re.compile(r"( *)# Subtest: (.*)")
+SUBTEST = "# Subtest: "
+LONGEST_GROUP = 100
 # "# pass 3", "ℹ pass 3"
 NODE_PATTERN = re.compile(r"[#ℹ] (tests|suites|pass|fail|cancelled|skipped|todo) (\d{1,9})")
 NODE_KEYS = {"tests", "pass", "fail", "cancelled"}
@@ -83,7 +83,7 @@ def _documents(lines: Sequence[str]) -> Iterator[Sequence[str]]:
     starts = [number for number, line in enumerate(lines) if line.startswith(VERSION)]
     ends = [*starts[1:], len(lines)]
     first = lines[: starts[0]] if starts else lines
-    if any(line.startswith("1..") and PLAN_PATTERN.fullmatch(line) for line in first):
+    if any(PLAN_PATTERN.fullmatch(line) for line in first):
         yield first
     for start, end in zip(starts, ends, strict=False):
         yield lines[start:end]
@@ -104,11 +104,12 @@ def _parse(lines: Sequence[str]) -> Document:
             yaml = None if text == "..." else yaml
         elif text == "---" and document.points and indent > document.points[-1].indent:
             yaml = indent
-        elif text.startswith("# Subtest: "):
-            path = [entry for entry in path if entry[0] < indent] + [(indent, text[11:111])]
+        elif text.startswith(SUBTEST):
+            group = text.removeprefix(SUBTEST)[:LONGEST_GROUP]
+            path = [entry for entry in path if entry[0] < indent] + [(indent, group)]
         elif text == "}":
             fresh = len(document.points)
-        elif text.startswith(("ok", "not ok")) and (match := POINT_PATTERN.fullmatch(line)):
+        elif match := POINT_PATTERN.fullmatch(line):
             point = _point(match, [name for depth, name in path if depth < indent])
             _note_parent(document.points, point, fresh, text.endswith("{"))
             document.points.append(point)
@@ -121,7 +122,7 @@ def _point(match: re.Match[str], groups: Sequence[str]) -> Point:
     text = match[4] or ""
     directive = DIRECTIVE_PATTERN.search(text)
     name = text[: directive.start()] if directive else text.partition(" # time=")[0]
-    name = name.removesuffix("{").strip() or f"test {match[3] or ''}".strip()
+    name = name.strip() or f"test {match[3] or ''}".strip()
     ok = match[2] is None
     return Point(len(match[1]), " > ".join([*groups, name]), ok, directive is not None)
 
@@ -148,7 +149,7 @@ def _note_detail(points: Sequence[Point], text: str) -> None:
 
 def _note_frame(document: Document, line: str) -> None:
     """Take note of a plan or a bail-out."""
-    if line.startswith("1..") and (plan := PLAN_PATTERN.fullmatch(line)):
+    if plan := PLAN_PATTERN.fullmatch(line):
         document.planned = (document.planned or 0) + int(plan[1])
     elif line.startswith("Bail out!"):
         document.bail = line
@@ -181,7 +182,6 @@ def _node_summaries(lines: Sequence[str], mark: str = "#") -> list[tuple[int, Te
     for number, line in enumerate(lines):
         match = NODE_PATTERN.fullmatch(line) if line.startswith(mark) else None
         if match:
-            numbers = {} if match[1] == "tests" else numbers
             numbers[match[1]] = int(match[2])
         elif line.startswith(f"{mark} duration_ms ") and numbers.keys() >= NODE_KEYS:
             ran = (
@@ -213,7 +213,7 @@ def _crosses(lines: Sequence[str]) -> list[tuple[str, str]]:
     return [
         (match[1], next((below for below in lines[number + 1 : number + 3] if below.strip()), ""))
         for number, line in enumerate(lines[start:], start)
-        if "✖ " in line and (match := CROSS_PATTERN.fullmatch(line)) and not match[2]
+        if (match := CROSS_PATTERN.fullmatch(line)) and not match[2]
     ]
 
 

@@ -14,8 +14,12 @@ from cli_agent_orchestrator.pipeline.runners.tally import (
 UNITTEST = "unittest"
 RULE, DOUBLE_RULE = "-" * 70, "=" * 70
 RAN_PATTERN = re.compile(r"Ran (\d{1,9}) tests? in \d{1,9}\.\d{1,9}s")
+RESULT_WITHIN = 4
+"""In how many lines from that one on the result stands."""
 # "OK", "OK (skipped=1)", "FAILED (failures=1, unexpected successes=2)", "NO TESTS RAN"
 RESULT_PATTERN = re.compile(r"(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?")
+# "failures=1"
+ITEM_PATTERN = re.compile(r"([a-z ]+)=(\d{1,9})")
 LETTERS_PATTERN = re.compile(r"[.FEsxu]+")
 # "test_a (test_file.Group.test_a) ... ok"
 VERBOSE_PATTERN = re.compile(r"ok|FAIL|ERROR|skipped .*|expected failure|unexpected success")
@@ -23,6 +27,8 @@ VERBOSE_PATTERN = re.compile(r"ok|FAIL|ERROR|skipped .*|expected failure|unexpec
 TEST_PATTERN = re.compile(r"\w+ \([\w.]+\) \.\.\. ")
 # "FAIL: test_a (test_file.Group.test_a) (i=1)"
 TITLE_PATTERN = re.compile(r"(?:FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
+MOST_LINES = 200
+"""How many lines of a failure are looked at for its error."""
 # of a class or a module: no test that was counted
 FIXTURES = ("setUpClass (", "tearDownClass (", "setUpModule (", "tearDownModule (")
 
@@ -33,8 +39,8 @@ def read_unittest(lines: Sequence[str]) -> list[TestCounts]:
     start, seen = 0, 0
     for number, line in enumerate(lines):
         seen += _marks(line)
-        ran = RAN_PATTERN.fullmatch(line) if line.startswith("Ran ") else None
-        result = _result(lines[number + 1 : number + 4]) if ran else None
+        ran = RAN_PATTERN.fullmatch(line)
+        result = _result(lines[number : number + RESULT_WITHIN]) if ran else None
         if ran is None or result is None:
             continue
         failures = _failures(lines[start:number]) if result["failed"] else []
@@ -51,8 +57,8 @@ def _result(lines: Sequence[str]) -> dict[str, int] | None:
     match = next((m for line in lines if (m := RESULT_PATTERN.fullmatch(line))), None)
     if match is None:
         return None
-    items = [item.partition("=") for item in (match[2] or "").split(", ")]
-    numbers = {key: int(value) for key, _, value in items if value.isdecimal() and len(value) < 10}
+    items = [ITEM_PATTERN.fullmatch(item) for item in (match[2] or "").split(", ")]
+    numbers = {item[1]: int(item[2]) for item in items if item}
     return numbers | {"failed": int(match[1] == "FAILED")}
 
 
@@ -70,7 +76,7 @@ def _read_run(
     }
     fixtures = sum(name.startswith(FIXTURES) for _, name, _ in failures)
     not_passed = len(tests) + unexpected if tests else max(failed - fixtures, 0)
-    numbers = (ran - not_passed - skipped, max(failed, result["failed"]), skipped)
+    numbers = (max(ran - not_passed - skipped, 0), max(failed, result["failed"]), skipped)
     return counts_of(UNITTEST, numbers, [(name, error) for _, name, error in failures])
 
 
@@ -89,10 +95,10 @@ def _failures(lines: Sequence[str]) -> list[tuple[str, str, str]]:
 def _first_error(lines: Sequence[str], start: int) -> str:
     """Return the first line of a block that is an error and no line of a traceback."""
     below = False
-    for line in lines[start : start + 200]:
+    for line in lines[start : start + MOST_LINES]:
         if line == DOUBLE_RULE:
             break
-        if below and line.strip() and line[0] != " " and not line.startswith("Traceback ("):
+        if below and line.strip() and not line.startswith((" ", "Traceback (")):
             return line
         below = below or line == RULE
     return ""
@@ -100,8 +106,8 @@ def _first_error(lines: Sequence[str], start: int) -> str:
 
 def _without_part(name: str) -> str:
     """Return the name of a test without the part of it: `test_a (Group.test_a) (i=1)`."""
-    head, bracket, rest = name.partition(")")
-    return head + bracket if rest.startswith(" ") else name
+    head, bracket, _ = name.partition(")")
+    return head + bracket
 
 
 def _is_test(line: str) -> bool:
