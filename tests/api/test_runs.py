@@ -280,7 +280,9 @@ class TestEvents:
     def test_a_log_that_cannot_be_read_ends_it(self, rig: Rig, http: httpx.Client) -> None:
         (rig.folder.path / EVENTS_FILE).symlink_to("/etc/passwd")
         answer = http.get(f"/runs/{RUN}/events")
-        assert (answer.status_code, answer.text) == (200, "")
+        assert answer.status_code == 200
+        # A comment keeps the connection alive on a busy machine.
+        assert [line for line in answer.text.split("\n") if line and line[0] != ":"] == []
 
 
 class TestStart:
