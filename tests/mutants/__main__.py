@@ -75,7 +75,7 @@ TESTS = {
     "pipeline/toml_lines.py": "pipeline/test_toml_lines.py",
     "pipeline/state.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
     "pipeline/state_json.py": "pipeline/test_state.py pipeline/test_flows_in_machine.py",
-    "pipeline/outcomes.py": "pipeline/test_machine.py pipeline/test_flows_in_machine.py",
+    "pipeline/outcomes.py": "pipeline/test_outcomes.py",
     "pipeline/missing.py": "pipeline/test_missing.py",
     "pipeline/steering.py": "pipeline/test_steering.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",

@@ -87,6 +87,10 @@ class TestJest:
         )
         assert numbers(text) == ("jest", 2, 1, 1)
 
+    def test_tests_without_their_files_are_no_summary(self) -> None:
+        assert read_counts("Tests:       5 passed, 5 total\n") is None
+        assert read_counts("printed\nTests:       5 passed, 5 total\n") is None
+
     def test_a_failure_is_named_with_its_file_although_no_test_passed(self) -> None:
         text = "  ● printed\nFAIL api ./b.test.js (5.2 s)\n  ● adds\n"
         end = "  \n" * MOST_LINES + "Test Suites: 1 failed, 1 total\n"
@@ -234,6 +238,7 @@ class TestUnittest:
     def test_all_kinds_of_failures_are_added(self) -> None:
         for kind in ("failures", "errors", "unexpected successes"):
             assert numbers(ran(5, f"FAILED ({kind}=2)")) == ("unittest", 3, 2, 0)
+            assert numbers(ran(1, f"FAILED ({kind}=3)")) == ("unittest", 0, 3, 0)
 
     def test_what_prepares_tests_is_no_test(self) -> None:
         error = failure("ERROR", "setUpClass (t.A)", "no database")

@@ -1,0 +1,60 @@
+"""How it is told what a reply or a gate meant."""
+
+import pytest
+
+from cli_agent_orchestrator.pipeline.check import CheckResult
+from cli_agent_orchestrator.pipeline.outcomes import (
+    MOST_FILES,
+    Approved,
+    BaseKnown,
+    Cleared,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    NotProven,
+    NotReviewed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+    Skipped,
+)
+from cli_agent_orchestrator.pipeline.proof import Proof
+from cli_agent_orchestrator.pipeline.review import ReviewAnswer, ReviewVerdict
+
+REVISE = ReviewVerdict(ReviewAnswer.REVISE)
+RED = CheckResult("make test", 2, "")
+FAIL = "FAIL: `make test` ended with exit code 2"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Delivered(), "summary received"),
+        (Approved(REVISE), str(REVISE)),
+        (Skipped(), "skipped by a person; it counts as approved"),
+        (SentBack(REVISE, 2), f"{REVISE}; cycle 2 follows"),
+        (
+            CyclesUsedUp(REVISE, 3),
+            f"{REVISE}; all 3 review cycles are used up, the run goes on with the notes still open",
+        ),
+        (Passed(), "PASS"),
+        (Passed("proven: all"), "PASS, proven: all"),
+        (BaseKnown(RED), f"before the run: {FAIL}"),
+        (Cleared("the proof"), "PASS; the proof follows"),
+        (Failed(RED, 2), f"{FAIL}; round 2 follows"),
+        (RoundsUsedUp(RED, 1), f"{FAIL}; the only round is used up"),
+        (RoundsUsedUp(RED, 2), f"{FAIL}; all 2 rounds are used up"),
+    ],
+)
+def test_an_outcome_is_told_in_words(outcome: Outcome, words: str) -> None:
+    assert str(outcome) == words
+
+
+def test_what_speaks_against_a_pass_is_told_in_words() -> None:
+    assert str(NotProven(Proof())) == f"FAIL: {Proof()}"
+    said = "FAIL: these files changed after they were approved, and were not reviewed: "
+    assert str(NotReviewed(("a", "b"))) == f"{said}a, b"
+    all_named = ("a",) * MOST_FILES
+    assert str(NotReviewed(all_named)) == said + ", ".join(all_named)
+    assert str(NotReviewed((*all_named, "b"))) == f"{said}{', '.join(all_named)} and 1 more"
