@@ -18,6 +18,7 @@ GATES = st.builds(
     setup=st.one_of(st.just(""), COMMANDS),
     sandbox=st.booleans(),
     allow_base_failures=st.booleans(),
+    junit=st.sampled_from(["", "junit.xml", "reports/a b.xml"]),
 )
 
 
