@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.config import Condensation
 from cli_agent_orchestrator.pipeline.findings import Answer, Finding, Ledger, Tracked
+from cli_agent_orchestrator.pipeline.flow import Block, Repeat, Source
 from cli_agent_orchestrator.pipeline.prompts import (
     EXPLORE_REFERENCE,
     UPSTREAM_REFERENCE,
@@ -167,6 +168,16 @@ def test_every_prompt_has_round_cycle_and_explore_block(role: str) -> None:
 def test_only_the_tester_gets_the_scenario(role: str) -> None:
     prompt = built(role, briefed=frozenset())
     assert (TASK.scenario_test in prompt) == (role == "tester")
+
+
+def test_a_text_of_the_task_can_be_left_out_once_it_was_told() -> None:
+    state = full_state()
+    shown = Block("THE TASK", Source.TASK, repeat=Repeat.OMIT)
+    roles = tuple(replace(role, blocks=(shown,)) for role in state.flow.roles)
+    state = replace(state, flow=replace(state.flow, roles=roles))
+    assert "THE TASK" not in build_prompt(Turn("tester", 2, 1), state, BRIEFING)
+    new = replace(state, progress=replace(state.progress, briefed=frozenset()))
+    assert block(build_prompt(Turn("tester", 2, 1), new, BRIEFING), "THE TASK") == EXPLORE
 
 
 def test_the_programmer_gets_the_handoff_of_the_analysis() -> None:
