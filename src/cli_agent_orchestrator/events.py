@@ -264,7 +264,7 @@ class FilesChanged(Event):
         files = f"changed {self.count} file{'' if self.count == 1 else 's'}"
         if self.allowed:
             return f"{files} (+{self.added} −{self.removed})"
-        back = "; they were put back" if self.restored else ""
+        back = f"; put back, but kept in snapshot {self.sequence}" if self.restored else ""
         return f"{files}, which is not its task: {self.named}{back}"
 
     @property

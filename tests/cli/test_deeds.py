@@ -64,7 +64,7 @@ def test_each_change_has_who_made_it() -> None:
         "Round 1, programmer (turn 3) changed 3 files (+10 −2): a.py, b_*.py and 1 more",
         "Round 1, tester (turn 3) changed 3 files, which is not its task: a.py, b_*.py and 1 more",
         "Round 1, analyst_review (turn 3) changed 3 files, which is not its task: "
-        "a.py, b_*.py and 1 more; they were put back",
+        "a.py, b_*.py and 1 more; put back, but kept in snapshot 3",
     )
 
 

@@ -93,7 +93,7 @@ def test_a_run_that_goes_on_counts_on_from_there(tmp_path: Path) -> None:
     again = WorkFolder(snapshots_in(folder, wd))
     assert again.begin(4, is_in_flight=False) == (done.kept + 1, [])
     assert again.now is not None
-    assert again.now.sequence == 4
+    assert again.now.sequence == 5
 
 
 def test_a_run_at_work_is_left_alone(tmp_path: Path) -> None:

@@ -752,6 +752,12 @@ class TestGates:
         saved = replace(saved, progress=replace(saved.progress, settings=settings))
         assert solo.run(saved).final_status is FinalStatus.PASS
 
+    def test_a_command_that_is_not_there_stops_the_run_before_any_turn(self, solo: Rig) -> None:
+        state = solo.begin(GATES="tests=no-such-command-at-all")
+        with pytest.raises(RunError, match=r"the gate tests can not be run \(there is no such"):
+            solo.run(state)
+        assert solo.server.asked == []
+
     def test_a_pair_has_its_review_before_the_gate(self, rig: Rig) -> None:
         rig.flow = packaged_flow("pair")
         rig.gate = "true"

@@ -1,5 +1,6 @@
 """The work folder of a run, with real git."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,12 @@ def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:
     assert work.look(1, "programmer").changes == ()
 
 
+def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
+    (project / "x\n04:00:00  PASS").write_text("", encoding="utf-8")
+    _, (remark,) = open_here(project).begin(0, is_in_flight=False)
+    assert remark.startswith(r"'x\n04:00:00  PASS' had changes")
+
+
 def test_a_merge_under_way_is_said(project: Path) -> None:
     (project / ".git/MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"), encoding="utf-8")
     _, remarks = open_here(project).begin(0, is_in_flight=False)
@@ -85,6 +92,22 @@ def test_what_changed_between_two_starts_is_nobodys_turn(project: Path) -> None:
     assert later.look(4, "programmer").work.changed == ("a.py",)
 
 
+def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) -> None:
+    (project / "staged.txt").write_text("mine\n", encoding="utf-8")
+    git(project, "add", "staged.txt")
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "staged.txt").unlink()
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    shutil.rmtree(project / ".git")
+    work.look(1, "programmer")
+    assert work.snapshots is not None
+    start = work.snapshots.all()[0]
+    assert work.snapshots.restore(start.commit) == ("a.py", "staged.txt")
+    assert (project / "staged.txt").read_text(encoding="utf-8") == "mine\n"
+    assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
+
+
 def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)
@@ -94,6 +117,11 @@ def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     (project / "c.py").write_text("new\n", encoding="utf-8")
     seen = work.look(2, "tester")
     assert work.put_back(2, "tester", seen).changes == ()
+    # What was there is kept, whoever made it.
+    assert work.snapshots is not None
+    last = work.snapshots.all()[-2:]
+    assert [(one.sequence, one.label) for one in last] == [(2, "tester"), (3, "tester, put back")]
+    assert work.snapshots.read(last[0].commit, "c.py", 99) == b"new\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
     assert not (project / "c.py").exists()
 

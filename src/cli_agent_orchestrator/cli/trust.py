@@ -63,8 +63,19 @@ def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise NotAllowed(folder, commands)
         _show(folder, commands)
-        click.confirm(ASKED, default=False, abort=True, err=True)
+        _ask()
     known.allow(folder, commands, time.time())
+
+
+def _ask() -> None:
+    """Raise unless the user says yes; where nobody can be asked, that is no yes."""
+    try:
+        agreed = click.confirm(ASKED, default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise UsageError("nothing was allowed, and nothing is run")
 
 
 def _allow(known: Trust, folder: Path, yes: bool) -> None:
@@ -78,7 +89,7 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
         return
     _show(folder, commands)
     if not yes:
-        click.confirm(ASKED, default=False, abort=True, err=True)
+        _ask()
     known.allow(folder, commands, time.time())
     click.echo("Allowed.")
 

@@ -64,6 +64,7 @@ from cli_agent_orchestrator.pipeline.proof import Proof
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator.pipeline.review import (
     FindingsOpen,
+    ReviewAnswer,
     TestAnswer,
     TestVerdict,
     judge_review,
@@ -341,11 +342,14 @@ def _see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunS
         return state
     progress = state.progress
     if turn.role == stage.author:
-        # Who has been asked for nothing more than a beginning may begin with a plan.
-        idle = not work.changed and (turn.cycle > 1 or turn.round > 1)
+        # Who has been asked for nothing may well change nothing.
+        idle = not work.changed and progress.is_more_asked
         progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
     elif isinstance(outcome, Approved):
-        progress = replace(progress, approved_tree=work.tree)
+        progress = replace(progress, approved_tree=work.tree, unchanged_turns=0)
+    elif isinstance(outcome, SentBack):
+        asked = outcome.verdict.answer is not ReviewAnswer.APPROVED
+        progress = replace(progress, is_more_asked=asked)
     return replace(state, progress=progress)
 
 
@@ -490,7 +494,7 @@ def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False)
 
 def _start_round(state: RunState, number: int) -> RunState:
     still_open = tuple(n for n in state.progress.open_notes if n.round == state.round)
-    progress = replace(state.progress, open_notes=still_open, approved_tree="")
+    progress = replace(state.progress, open_notes=still_open, approved_tree="", is_more_asked=True)
     fresh = replace(state, round=number, outputs={}, notes={}, progress=progress)
     return _go_on(fresh, state.flow.first.name)
 

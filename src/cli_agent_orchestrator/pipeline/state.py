@@ -126,6 +126,8 @@ class Progress:
     """The gate that failed twice on the same tree, if one did in this round."""
     findings: Mapping[str, Ledger] = field(default_factory=dict)
     """What each reviewer found that numbers its findings."""
+    is_more_asked: bool = False
+    """Has the last review of the work, or the last round, asked for something?"""
     unchanged_turns: int = 0
     """How many of the last turns of whoever does the work changed nothing."""
     approved_tree: str = ""

@@ -125,6 +125,7 @@ def _gates_to_json(progress: Progress) -> dict[str, Any]:
         "failed_on": dict(progress.failed_on),
         "repeated_gate": progress.repeated_gate,
         "findings": {role: ledger_to_json(one) for role, one in progress.findings.items()},
+        "is_more_asked": progress.is_more_asked,
         "unchanged_turns": progress.unchanged_turns,
         "approved_tree": progress.approved_tree,
     }
@@ -332,6 +333,7 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
             for role in flow.roles
             if role.name in _table(data, "findings")
         },
+        is_more_asked=data.get("is_more_asked") is True,
         unchanged_turns=_count(data, "unchanged_turns", 0),
         approved_tree=_text(data, "approved_tree"),
     )

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.gates import Gate
 from cli_agent_orchestrator.pipeline import suites
 from cli_agent_orchestrator.pipeline.canary import Canaries, add_canaries, candidates
@@ -12,6 +13,8 @@ from cli_agent_orchestrator.pipeline.proof import GateProof, Proof
 from cli_agent_orchestrator.pipeline.tampering import (
     FileChange,
     PathKind,
+    Suspicion,
+    Trick,
     find_tampering,
     kind_of,
 )
@@ -69,12 +72,21 @@ class Prover:
             found.append(
                 GateProof(gate.name, on_result, on_base, tuple(sorted(turned)), is_deaf=is_deaf)
             )
-        looked_into = [
-            _file_change(snapshots, start.commit, now.commit, change)
-            for change in changes[:MOST_FILES]
-            if _matters(change)
-        ]
-        return Proof(tuple(found), trees.new_tests, find_tampering(looked_into))
+        suspicions = _suspicions(snapshots, start.commit, now.commit)
+        if self._work.head:
+            # An earlier run may have left them, or the user.
+            suspicions += self._suspicions_before(snapshots, start.commit)
+        return Proof(tuple(found), trees.new_tests, suspicions)
+
+    def _suspicions_before(self, snapshots: Snapshots, start: str) -> tuple[Suspicion, ...]:
+        try:
+            found = _suspicions(snapshots, self._work.head, start)
+        except GitError:
+            unreadable = "what was committed before the run can not be read any more"
+            return (Suspicion(".git", Trick.DELETED, unreadable),)
+        return tuple(
+            replace(one, detail=f"{one.detail}, before the run and not committed") for one in found
+        )
 
     def _is_deaf(
         self, gate: Gate, name: str, trees: "_Trees", tests: Sequence[str], canaries: Canaries
@@ -149,6 +161,12 @@ def _has_a_say(path: str) -> bool:
     name = path.rpartition("/")[2]
     is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
     return _is_test(path) and (is_helper or suites.is_found(path))
+
+
+def _suspicions(snapshots: Snapshots, old: str, new: str) -> tuple[Suspicion, ...]:
+    """Return what was done to tests between two commits."""
+    changes = snapshots.changes(old, new)[:MOST_FILES]
+    return find_tampering([_file_change(snapshots, old, new, c) for c in changes if _matters(c)])
 
 
 def _matters(change: Change) -> bool:

@@ -36,13 +36,13 @@ from cli_agent_orchestrator.events import (
     Warned,
     tell_nobody,
 )
-from cli_agent_orchestrator.gates import PROOF
+from cli_agent_orchestrator.gates import PROOF, When
 from cli_agent_orchestrator.handoff.handoff import Agents, Handoff, World
 from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator.handoff.responses import ResponseFiles
 from cli_agent_orchestrator.layout import PROMPT_LABEL
 from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Skip, Stop
-from cli_agent_orchestrator.pipeline.check import page_of
+from cli_agent_orchestrator.pipeline.check import NOT_FOUND, page_of
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Done,
@@ -185,6 +185,8 @@ class Runner:
     def run(self, state: RunState) -> RunState:
         """Do whatever is due and return the state of the finished run."""
         self._state = state
+        # What was said before the run was stopped is no reason to stop it again.
+        self._stall = stall_of(state)
         self._begin_work()
         self._save(self.state)
         try:
@@ -264,6 +266,8 @@ class Runner:
             told = replace(told, allowed=False, restored=mode == "restore")
             if told.restored:
                 seen = self._plan.work.put_back(sequence, who, seen)
+                progress = replace(self.state.progress, sequence=sequence + 1)
+                self._state = replace(self.state, progress=progress)
         self._tell(told)
         self._show_unreviewed(seen.work)
         return seen.work
@@ -416,6 +420,11 @@ class Runner:
         log_name = f"{sequence:03d}-{gate.name}"
         place = self._telling(place, began)
         result = self._checker.run(gate, place, self._plan.work, log_name, base)
+        if check.when is When.BASE and result.exit_code in NOT_FOUND and result.counts is None:
+            raise RunError(
+                f"the gate {gate.name} can not be run ({NOT_FOUND[result.exit_code]}): "
+                f"`{gate.run}`; no agent could mend that. Resume with another --gate"
+            )
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)

@@ -18,6 +18,8 @@ from cli_agent_orchestrator.workspace.repository import Repository, find_reposit
 from cli_agent_orchestrator.workspace.snapshots import Snapshot, Snapshots
 
 START_LABEL, RESUMED_LABEL = "start", "resumed"
+PUT_BACK = ", put back"
+"""Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
 # what programs leave behind when they are merely run
@@ -25,6 +27,8 @@ CACHE_PATTERN = (
     r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
     r"|\.pyc$|(^|/)\.coverage$"
 )
+MOST_COPIED = 20_000
+"""Files of a repository whose contents are copied at the start, which takes a second or two."""
 MOST_NAMED = 10
 """Files that a warning names."""
 
@@ -75,6 +79,11 @@ class WorkFolder:
         return self._snapshots
 
     @property
+    def head(self) -> str:
+        """The commit that was checked out when the run began or was resumed; empty if none."""
+        return "" if self._repository is None else self._repository.head
+
+    @property
     def now(self) -> Snapshot | None:
         """The last snapshot."""
         return self._last
@@ -123,7 +132,10 @@ class WorkFolder:
             taken = self._snapshots.all()
             if not taken:
                 self._last = self._snapshots.take(0, START_LABEL)
-                return sequence, self._about_start(self._last)
+                remarks = self._about_start(self._last)
+                # An agent may do anything to the repository that they are borrowed from.
+                self._snapshots.keep_borrowed(MOST_COPIED)
+                return sequence, remarks
             self._last = max(taken, key=lambda one: (one.at, one.sequence))
             # A person may have gone back meanwhile, which takes numbers of its own.
             sequence = max(sequence, taken[-1].sequence)
@@ -158,13 +170,17 @@ class WorkFolder:
         return Seen(Work(self._last.tree, paths, unreviewed), changes)
 
     def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
-        """Undo what a turn did to some files, and return what is left of its changes."""
+        """Undo what a turn did to some files, and return what is left of its changes.
+
+        The snapshot of the turn has them all the same: they may be somebody else's. What is left
+        has the next number.
+        """
         assert self._snapshots is not None, "something was seen"
         assert self._before is not None, "there was a look before"
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
         self._snapshots.restore(self._before.commit, sorted(paths))
         self._last = self._before
-        return self.look(sequence, label)
+        return self.look(sequence + 1, f"{label}{PUT_BACK}")
 
     def _between(self, old: str, new: str) -> tuple[Change, ...]:
         assert self._snapshots is not None, "there are two snapshots"
@@ -236,4 +252,6 @@ def _clear(checkouts: Folder) -> None:
 def named(texts: Sequence[str]) -> str:
     """Name the first of some files, and say how many more there are."""
     more = len(texts) - MOST_NAMED
-    return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    # A line break in a name would make a line of its own.
+    shown = [text if text.isprintable() else ascii(text) for text in texts[:MOST_NAMED]]
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -160,9 +160,10 @@ class Snapshots:
         laying = Laying(self._top, is_ours=False, keep=self._gathering.folder)
         with self._store.opened(self._gathering.ignored()) as is_new:
             differ = self._differing(commit, paths or (), is_new)
-            laying.remove(one.path for one in differ if one.status == "D")
             files = [one.path for one in differ if one.status != "D"]
+            # Laid out first: if something of it cannot be read, nothing is touched.
             with self._store.laid_out(commit, files) as source:
+                laying.remove(one.path for one in differ if one.status == "D")
                 laying.put(files, source)
         laying.check()
         return tuple(sorted(laying.done))
@@ -176,6 +177,16 @@ class Snapshots:
         """Is all there that the snapshots are made of?"""
         words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
         return self._store.is_ready and self._git.ask(*words).code == 0
+
+    def keep_borrowed(self, most_files: int) -> None:
+        """Copy what the snapshots borrow from the user's repository, unless it is too much.
+
+        Whatever becomes of that repository then, they can still be read.
+        """
+        with self._store.opened(self._gathering.ignored()):
+            listed = self._git.names("ls-files", "-z")
+            if len(listed) <= most_files:
+                self._git.run("repack", "-a", "-d", "-q")
 
     def keep_for_good(self) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
