@@ -25,6 +25,7 @@ from tests.runs.fakes import FakeServer, Rig
 
 NO_CODEX = ApiRefused("POST", "/sessions", 422, "codex could not be started")
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
+LOST = ApiUnreachable("http://localhost:9889", "timed out", maybe_received=True)
 
 RUN = "20261115-084037-k3f9"
 
@@ -95,10 +96,20 @@ class TestNewRun:
         assert sorted(state.terminals.values()) == sorted(server.terminals)
         assert len(server.started) == len(ROLES)
 
-    def test_what_may_have_been_started_is_not_asked_again(self, tmp_path: Path) -> None:
-        lost = ApiUnreachable("http://localhost:9889", "timed out", maybe_received=True)
+    @pytest.mark.parametrize("lost_for", ["system_analyst", "tester"])
+    def test_what_may_have_been_started_is_ended_and_all_are_started_once_more(
+        self, tmp_path: Path, lost_for: str
+    ) -> None:
+        others = {role.profile for role in LOOP.roles} - {lost_for}
+        server = EndingServer(error=LOST, away=others)
+        state = Rig(tmp_path, server).begin()
+        assert sorted(state.terminals.values()) == sorted(server.terminals)
+        assert {one["session_name"] for one in server.terminals.values()} == {state.session_name}
+        assert len(server.terminals) == len(ROLES)
+
+    def test_what_is_lost_twice_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(ApiUnreachable, match="timed out"):
-            Rig(tmp_path, EndingServer(error=lost)).begin()
+            Rig(tmp_path, EndingServer(error=LOST)).begin()
 
     def test_nobody_asks_again_after_the_start_was_stopped(self, tmp_path: Path) -> None:
         rig = Rig(tmp_path)

@@ -35,6 +35,12 @@ def test_what_may_have_reached_it_is_not_asked_again(error: Exception) -> None:
         patiently(Server(error).ask)
 
 
+def test_what_changes_nothing_is_asked_again_whoever_had_it() -> None:
+    assert patiently(Server(MAYBE_TAKEN, "yes").ask, repeatable=True) == "yes"
+    with pytest.raises(ApiRefused):
+        patiently(Server(NO).ask, repeatable=True)
+
+
 def test_it_is_not_waited_for_longer_than_that() -> None:
     with pytest.raises(ApiUnreachable):
         patiently(Server(AWAY).ask, seconds=0)

@@ -558,9 +558,12 @@ class Conductor:
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
-    if "permissions" not in patiently(client.features):
+    if "permissions" not in patiently(client.features, repeatable=True):
         return ""
-    agents = (patiently(partial(client.get_terminal, one)) for one in state.terminals.values())
+    agents = (
+        patiently(partial(client.get_terminal, one), repeatable=True)
+        for one in state.terminals.values()
+    )
     told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
 

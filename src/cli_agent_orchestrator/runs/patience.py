@@ -24,8 +24,12 @@ def patiently(
     *,
     seconds: float = AWAY_SECONDS,
     stopped: threading.Event | None = None,
+    repeatable: bool = False,
 ) -> Answer:
-    """Return the answer of the first server that takes the request."""
+    """Return the answer of the first server that takes the request.
+
+    One that is `repeatable` is asked again also where nobody knows whether it was received.
+    """
     stopped = stopped or threading.Event()
     retry = Retry(time.monotonic(), limit=seconds)
     while True:
@@ -33,7 +37,7 @@ def patiently(
             return ask()
         except ApiUnreachable as error:
             now = time.monotonic()
-            if error.maybe_received or retry.is_over(now):
+            if (error.maybe_received and not repeatable) or retry.is_over(now):
                 raise
             retry = retry.after_failure()
             if stopped.wait(retry.next_try(now, LONGEST_PAUSE_SECONDS) - now):

@@ -16,7 +16,13 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, RunError, Stopped
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnreachable,
+    RunError,
+    Stopped,
+)
 from cli_agent_orchestrator.runs.patience import patiently
 from cli_agent_orchestrator.runs.run_id import session_name_of
 
@@ -94,7 +100,28 @@ def new_session_name() -> str:
 def start_in_new_session(
     terminals: Starts, name: str, agents: Mapping[str, Agent], onlooker: Onlooker
 ) -> tuple[str, dict[str, str]]:
-    """Start agents in a session of their own; return what it is called now and their ids."""
+    """Start agents in a session of their own; return what it is called now and their ids.
+
+    A server may end in the middle of a request, and nobody knows what became of it. Then whatever
+    there is of the session is ended, and all agents are started once more.
+    """
+    try:
+        return _start_session(terminals, name, agents, onlooker)
+    except ApiUnreachable as error:
+        if not error.maybe_received:
+            raise
+        logger.warning("the agents are started once more: %s", error)
+    try:
+        patiently(partial(terminals.delete_session, name), repeatable=True)
+    except ApiRefused as error:
+        if not is_gone(error):
+            raise
+    return _start_session(terminals, name, agents, onlooker)
+
+
+def _start_session(
+    terminals: Starts, name: str, agents: Mapping[str, Agent], onlooker: Onlooker
+) -> tuple[str, dict[str, str]]:
     (first, agent), *others = agents.items()
     answers: list[Answer] = []
 
