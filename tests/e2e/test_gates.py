@@ -98,8 +98,11 @@ def test_what_a_gate_does_to_the_work_folder_is_survived(ready: Machine, command
     make_repository(ready.work)
     done = ready.cao(*SOLO, "--gate", gate(command))
     assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    warnings = [event["text"] for event in events if event["type"] == "run_warning"]
+    gone = [text for text in warnings if "its .git was removed while tests was at work" in text]
+    assert len(gone) == (command == "rm -rf .git")
     if "changed" in command:
-        events = [json.loads(line) for line in done.stdout.splitlines()]
         (told,) = [event for event in events if event["type"] == "files_changed"]
         assert (told["role"], told["files"]) == ("tests", ["changed"])
 

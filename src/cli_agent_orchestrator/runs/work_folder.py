@@ -84,6 +84,11 @@ class WorkFolder:
         return "" if self._repository is None else self._repository.head
 
     @property
+    def is_repository_gone(self) -> bool:
+        """Was there a repository, and is it not there any more?"""
+        return self._repository is not None and not self._repository.git_dir.exists()
+
+    @property
     def now(self) -> Snapshot | None:
         """The last snapshot."""
         return self._last
