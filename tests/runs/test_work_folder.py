@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.errors import RunError
+from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.layout import run_folder
 from cli_agent_orchestrator.pipeline.work import UNSEEN
 from cli_agent_orchestrator.runs.work_folder import Seen, WorkFolder, open_work_folder
@@ -106,6 +106,30 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
     assert work.snapshots.restore(start.commit) == ("a.py", "staged.txt")
     assert (project / "staged.txt").read_text(encoding="utf-8") == "mine\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
+
+
+def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    (project / "made.txt").write_text("mine\n", encoding="utf-8")
+    work.look(1, "programmer")
+    assert work.snapshots is not None
+    start = work.snapshots.all()[0]
+    # The content of a.py at the start: in the store and in the repository.
+    lost = git(project, "rev-parse", "HEAD:a.py").strip()
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    for pack in (store / "objects/pack").iterdir():
+        pack.rename(project.parent / pack.name)
+    unpack = ["git", f"--git-dir={store}", "unpack-objects", "-q"]
+    (pack,) = project.parent.glob("*.pack")
+    subprocess.run(unpack, input=pack.read_bytes(), check=True)
+    for objects in (store / "objects", project / ".git/objects"):
+        (objects / lost[:2] / lost[2:]).unlink(missing_ok=True)
+    with pytest.raises(GitError):
+        work.snapshots.restore(start.commit)
+    assert (project / "made.txt").read_text(encoding="utf-8") == "mine\n"
+    assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
 
 
 def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
