@@ -86,7 +86,7 @@ class WorkFolder:
     @property
     def is_repository_gone(self) -> bool:
         """Was there a repository, and is it not there any more?"""
-        return self._repository is not None and not self._repository.git_dir.exists()
+        return self._repository is not None and self._repository.is_gone
 
     @property
     def now(self) -> Snapshot | None:

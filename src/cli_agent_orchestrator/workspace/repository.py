@@ -53,6 +53,11 @@ class Repository:
     under_way: str
     """What the user has begun and not ended: `a merge`, or nothing."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Is its git directory not there any more?"""
+        return not os.path.lexists(self.git_dir)
+
 
 def find_repository(folder: Path) -> Repository | None:
     """Return the repository that a folder lies in, or None if it lies in none."""
