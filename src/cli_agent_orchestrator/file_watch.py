@@ -86,7 +86,7 @@ class _Handler(FileSystemEventHandler):
 
 
 _CHANGES = {
-    "created": FileChange.TOUCHED,
+    "created": FileChange.WRITING,
     "modified": FileChange.WRITING,
     "closed": FileChange.CLOSED,
     "moved": FileChange.CLOSED,

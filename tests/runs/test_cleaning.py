@@ -11,13 +11,13 @@ from cli_agent_orchestrator.errors import ApiRefused
 from cli_agent_orchestrator.layout import DRAFT_PREFIX, RECORD_FILE, RUNS_FOLDER, run_folder
 from cli_agent_orchestrator.runs.cleaning import (
     KnownRun,
-    can_resume,
     end_agents,
     known_runs,
     left_drafts,
     plan_cleanup,
     remove_folder,
 )
+from cli_agent_orchestrator.runs.registry import can_resume
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
     RunStatus,

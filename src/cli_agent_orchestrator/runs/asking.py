@@ -24,10 +24,9 @@ from cli_agent_orchestrator.file_watch import Waker, watch_file
 from cli_agent_orchestrator.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from cli_agent_orchestrator.pipeline.asks import Ask, Hint, Set, Wish
 from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.cleaning import can_resume
 from cli_agent_orchestrator.runs.control import write_ask
 from cli_agent_orchestrator.runs.event_log import EventReader
-from cli_agent_orchestrator.runs.registry import RunSummary, summary_of
+from cli_agent_orchestrator.runs.registry import RunSummary, can_resume, summary_of
 from cli_agent_orchestrator.runs.run_id import is_run_id
 from cli_agent_orchestrator.runs.run_record import RunStatus, read_record
 from cli_agent_orchestrator.settings import read_change

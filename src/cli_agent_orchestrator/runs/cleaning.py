@@ -4,7 +4,6 @@ Never touched is what belongs to a run that is at work or can be resumed, whatev
 record says about it.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,9 +13,8 @@ from typing import Any, Protocol
 
 from cli_agent_orchestrator.errors import ApiRefused
 from cli_agent_orchestrator.layout import DRAFT_PREFIX, run_folder, runs_folder
-from cli_agent_orchestrator.plain_files import folder_of
 from cli_agent_orchestrator.runs.delivering import has_tree, remove_applied
-from cli_agent_orchestrator.runs.registry import actual_status
+from cli_agent_orchestrator.runs.registry import actual_status, can_resume
 from cli_agent_orchestrator.runs.run_id import is_run_id
 from cli_agent_orchestrator.runs.run_record import (
     RunRecord,
@@ -27,7 +25,6 @@ from cli_agent_orchestrator.runs.run_record import (
 
 GONE = 404
 DAY_SECONDS = 86400.0
-RUNNING = "RUNNING"
 
 
 class Terminals(Protocol):
@@ -128,21 +125,6 @@ def left_drafts(state_folder: Path) -> tuple[str, ...]:
 def is_draft(name: str) -> bool:
     """Is it the name of a run folder that is being made?"""
     return name.startswith(DRAFT_PREFIX) and is_run_id(name.removeprefix(DRAFT_PREFIX))
-
-
-def can_resume(record: RunRecord) -> bool:
-    """Does the state file of a run still wait for it? What cannot be read may."""
-    path = Path(record.state_file)
-    try:
-        data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError, RecursionError):
-        return True
-    if not isinstance(data, dict) or data.get("final_status") != RUNNING:
-        return False
-    progress = data.get("progress")
-    return not isinstance(progress, dict) or progress.get("archive") == record.archive
 
 
 def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:

@@ -1,5 +1,6 @@
 """Which runs there are: the run folders in the user's state folder, and nothing else."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,11 +9,12 @@ from pathlib import Path
 from cli_agent_orchestrator.config import check_state_folder
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
 from cli_agent_orchestrator.layout import run_folder, runs_folder
-from cli_agent_orchestrator.plain_files import Folder
+from cli_agent_orchestrator.plain_files import Folder, folder_of
 from cli_agent_orchestrator.runs.run_id import is_run_id
 from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, read_record
 
 MOST_NAMED = 10
+RUNNING = "RUNNING"
 UNREADABLE = "(its run.json cannot be read)"
 
 
@@ -181,3 +183,18 @@ def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
     if record.status.is_open and not folder.is_locked():
         return RunStatus.INTERRUPTED
     return record.status
+
+
+def can_resume(record: RunRecord) -> bool:
+    """Does the state file of a run still wait for it? What cannot be read may."""
+    path = Path(record.state_file)
+    try:
+        data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+    if not isinstance(data, dict) or data.get("final_status") != RUNNING:
+        return False
+    progress = data.get("progress")
+    return not isinstance(progress, dict) or progress.get("archive") == record.archive
