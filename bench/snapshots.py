@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from bench.figures import AtMost, Figure
-from cli_agent_orchestrator.workspace.repository import find_repository
-from cli_agent_orchestrator.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 
 SIZES = {300: 60.0, 50_000: 400.0}
 """Files of a tree, and the milliseconds that a snapshot of it may take if nothing changed."""

@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = "cli_agent_orchestrator"
 SOURCE = ROOT / "src" / PACKAGE
+PRIVATE = "_internal"
+"""Where almost all of it is; the picture need not say so in every box."""
 PICTURE = ROOT / "docs" / "house.svg"
 WINGS = ("terminals/tmux",)
 """Packages inside of others that are boxes of their own."""
@@ -53,7 +55,7 @@ def read_graph(source: Path) -> Graph:
     """Return which part of the source imports which."""
     found: dict[str, set[str]] = {}
     for module in sorted(source.rglob("*.py")):
-        part = part_of(module.relative_to(source).with_suffix("").parts)
+        part = part_of(inside(module.relative_to(source).with_suffix("").parts))
         parts = found.setdefault(part, set())
         tree = ast.parse(module.read_text(encoding="utf-8"))
         parts.update(part_of(words) for words in imported(tree, source))
@@ -61,6 +63,11 @@ def read_graph(source: Path) -> Graph:
     graph = {part: frozenset(parts - {part, "__init__"}) for part, parts in sorted(found.items())}
     joined = frozenset().union(*graph.values())
     return {part: parts for part, parts in graph.items() if parts or part in joined}
+
+
+def inside(words: Sequence[str]) -> Sequence[str]:
+    """Return the parts of a module's name without the one that says it is private."""
+    return words[1:] if words[0] == PRIVATE else words
 
 
 def part_of(words: Sequence[str]) -> str:
@@ -81,13 +88,14 @@ def imported(tree: ast.AST, source: Path) -> Iterator[tuple[str, ...]]:
             names = (f"{node.module}.{alias.name}" for alias in node.names)
         for name in names:
             root, *words = name.split(".")
-            if root == PACKAGE and words and is_module(source, words[0]):
-                yield tuple(words)
+            if root == PACKAGE and words and is_module(source, words):
+                yield tuple(inside(words))
 
 
-def is_module(source: Path, name: str) -> bool:
+def is_module(source: Path, words: Sequence[str]) -> bool:
     """Is there a module or package of that name, and not merely a name inside of one?"""
-    return (source / name).is_dir() or (source / f"{name}.py").is_file()
+    place = source.joinpath(*words[: 2 if words[0] == PRIVATE else 1])
+    return place.is_dir() or place.with_suffix(".py").is_file()
 
 
 def floors_of(graph: Graph) -> dict[str, int]:
@@ -190,10 +198,14 @@ def drawn_box(box: Box, is_package: bool) -> str:
     )
 
 
+def is_package(part: str) -> bool:
+    return (SOURCE / part).is_dir() or (SOURCE / PRIVATE / part).is_dir()
+
+
 def house() -> str:
     """Return the picture of the source as it is now."""
     graph = read_graph(SOURCE)
-    return draw(graph, (part for part in graph if (SOURCE / part).is_dir()))
+    return draw(graph, (part for part in graph if is_package(part)))
 
 
 if __name__ == "__main__":

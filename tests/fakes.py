@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field, replace
 
-from cli_agent_orchestrator.errors import NotFound, UnknownName
-from cli_agent_orchestrator.models import (
+from cli_agent_orchestrator._internal.models import (
     Delivery,
     Evidence,
     Explanation,
@@ -18,7 +17,8 @@ from cli_agent_orchestrator.models import (
     TerminalEvent,
     TerminalStatus,
 )
-from cli_agent_orchestrator.terminals.event_log import EventLog
+from cli_agent_orchestrator._internal.terminals.event_log import EventLog
+from cli_agent_orchestrator.errors import NotFound, UnknownName
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 

@@ -3,16 +3,18 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = "cli_agent_orchestrator"
-SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
-MODULES = sorted(SOURCE.rglob("*.py"))
+FACE = Path(__file__).parent.parent / "src" / PACKAGE
+"""What programs may import: little more than names."""
+SOURCE = FACE / "_internal"
+"""The house behind it."""
+MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
     "models",
@@ -116,9 +118,13 @@ HEAVY = {
 
 
 def part_of(module: Path) -> str:
-    """Return the room a module is in: its folder below the package, or its own name."""
-    inside = module.relative_to(SOURCE)
-    return inside.parts[0] if len(inside.parts) > 1 else inside.stem
+    """Return the room a module is in: its folder, or its own name."""
+    return behind_the_face(module.relative_to(FACE).with_suffix("").parts)[0]
+
+
+def behind_the_face(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a name below the package without the one that says it is private."""
+    return words[1:] if words[0] == SOURCE.name else words
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -134,7 +140,8 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def own_parts(tree: ast.AST) -> set[str]:
     """Return the parts of our package that a tree imports."""
-    return {name.split(".")[1] for name in imports(tree) if name.startswith(PACKAGE + ".")}
+    ours = [name.split(".")[1:] for name in imports(tree) if name.startswith(PACKAGE + ".")]
+    return {words[0] for name in ours if (words := behind_the_face(name))}
 
 
 @cache
@@ -143,16 +150,21 @@ def parsed(module: Path) -> ast.Module:
 
 
 def module_id(module: Path) -> str:
-    return str(module.relative_to(SOURCE))
+    return "/".join(behind_the_face(module.relative_to(FACE).parts))
 
 
 def full_name(module: Path) -> str:
     """Return the name by which a module is imported."""
-    words = module.relative_to(SOURCE.parent).with_suffix("").parts
+    words = module.relative_to(FACE.parent).with_suffix("").parts
     return ".".join(words[:-1] if words[-1] == "__init__" else words)
 
 
 NAMES = {full_name(module): module for module in MODULES}
+
+
+def named(patterns: Iterable[str]) -> list[Path]:
+    """Return the modules that one of some patterns fits."""
+    return [m for m in MODULES if any(fnmatch(module_id(m), pattern) for pattern in patterns)]
 
 
 def imported_modules(module: Path) -> set[str]:
@@ -179,15 +191,14 @@ def test_no_module_imports_itself_in_a_circle() -> None:
     TopologicalSorter(graph).prepare()  # or an error names the circle
 
 
-@pytest.mark.parametrize("module", MODULES, ids=module_id)
-def test_a_module_imports_only_the_parts_it_may(module: Path) -> None:
-    part = part_of(module)
-    if part == "cli":
-        return
-    assert own_parts(parsed(module)) - SHARED - {part} <= ALLOWED[part]
+def test_a_module_imports_only_the_parts_it_may() -> None:
+    for module in MODULES:
+        if (part := part_of(module)) != "cli":
+            more = own_parts(parsed(module)) - SHARED - {part} - ALLOWED[part]
+            assert not more, module_id(module)
 
 
-WING = f"{PACKAGE}.terminals.tmux"
+WING = f"{PACKAGE}.{SOURCE.name}.terminals.tmux"
 """The tmux engine: it knows tmux and nothing of agents; others know its face alone."""
 WING_MODULES = sorted((SOURCE / "terminals" / "tmux").glob("*.py"))
 SERVICE_MODULES = sorted(
@@ -198,16 +209,17 @@ MOST_MODULES = 14
 MOST_FLOORS = 5
 
 
-@pytest.mark.parametrize("module", WING_MODULES, ids=module_id)
-def test_the_tmux_engine_imports_nothing_but_itself_and_the_errors(module: Path) -> None:
-    others = {name for name in imported_modules(module) if not name.startswith(WING)}
-    assert others <= {f"{PACKAGE}.errors"}
+def test_the_tmux_engine_imports_nothing_but_itself_and_the_errors() -> None:
+    for module in WING_MODULES:
+        others = {name for name in imported_modules(module) if not name.startswith(WING)}
+        assert others <= {f"{PACKAGE}.errors"}, module_id(module)
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {*WING_MODULES}), ids=module_id)
-def test_others_import_the_face_of_the_tmux_engine_alone(module: Path) -> None:
-    names = {name for name in imports(parsed(module)) if name.startswith(f"{WING}.")}
-    assert names <= {f"{WING}.{name}" for name in face_of(WING)}
+def test_others_import_the_face_of_the_tmux_engine_alone() -> None:
+    face = {f"{WING}.{name}" for name in face_of(WING)}
+    for module in {*MODULES} - {*WING_MODULES}:
+        names = {name for name in imports(parsed(module)) if name.startswith(f"{WING}.")}
+        assert names <= face, module_id(module)
 
 
 def face_of(package: str) -> list[str]:
@@ -227,14 +239,14 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("module", SERVICE_MODULES, ids=module_id)
-def test_each_part_of_a_live_terminal_has_one_writer(module: Path) -> None:
-    for node in ast.walk(parsed(module)):
-        if not isinstance(node, ast.Attribute):
-            continue
-        if isinstance(node.ctx, ast.Store) or node.attr in ("add", "discard", "clear"):
-            writer = WRITERS.get(ast.unparse(node.value), module.name)
-            assert writer == module.name, ast.unparse(node)
+def test_each_part_of_a_live_terminal_has_one_writer() -> None:
+    for module in SERVICE_MODULES:
+        for node in ast.walk(parsed(module)):
+            if not isinstance(node, ast.Attribute):
+                continue
+            if isinstance(node.ctx, ast.Store) or node.attr in ("add", "discard", "clear"):
+                writer = WRITERS.get(ast.unparse(node.value), module.name)
+                assert writer == module.name, f"{module_id(module)}: {ast.unparse(node)}"
 
 
 def floors_of(modules: list[Path]) -> int:
@@ -258,37 +270,34 @@ def test_the_modules_of_a_turn_stay_few() -> None:
     assert floors_of(modules) <= MOST_FLOORS
 
 
-@pytest.mark.parametrize(
-    "module", [m for pattern in PURE for m in sorted(SOURCE.glob(pattern))], ids=module_id
-)
-def test_a_pure_module_keeps_away_from_the_world(module: Path) -> None:
-    tree = parsed(module)
-    assert {name.split(".")[0] for name in imports(tree)}.isdisjoint(IMPURE_IMPORTS)
-    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert "open" not in {name.id for name in called if isinstance(name, ast.Name)}
+def test_a_pure_module_keeps_away_from_the_world() -> None:
+    for module in named(PURE):
+        tree = parsed(module)
+        outer = {name.split(".")[0] for name in imports(tree)}
+        assert outer.isdisjoint(IMPURE_IMPORTS), module_id(module)
+        called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        names = {name.id for name in called if isinstance(name, ast.Name)}
+        assert "open" not in names, module_id(module)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=module_id)
-def test_imports_stand_at_the_top_except_heavy_ones_of_commands(module: Path) -> None:
-    if part_of(module) == "cli" or module_id(module) == "hosting/connect.py":
-        return  # most commands find a server and need not import what runs one
-    tree = parsed(module)
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert not list(imports(function)), f"{function.name} imports inside its body"
+def test_imports_stand_at_the_top_except_heavy_ones_of_commands() -> None:
+    for module in MODULES:
+        if part_of(module) == "cli" or module_id(module) == "hosting/connect.py":
+            continue  # most commands find a server and need not import what runs one
+        for function in ast.walk(parsed(module)):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert not list(imports(function)), f"{module_id(module)}: {function.name}"
 
 
-@pytest.mark.parametrize("pattern", PURE)
-def test_the_list_of_pure_modules_names_modules_that_exist(pattern: str) -> None:
-    assert list(SOURCE.glob(pattern))
+def test_the_lists_of_modules_name_modules_that_exist() -> None:
+    for pattern in (*PURE, *PROJECT_FILES):
+        assert named([pattern]), pattern
 
 
-@pytest.mark.parametrize("module", MODULES, ids=module_id)
-def test_only_the_command_line_exits_and_prints(module: Path) -> None:
-    if part_of(module) in ("cli", "scripted_agent"):
-        return
-    source = module.read_text(encoding="utf-8")
-    assert "sys.exit" not in source
+def test_only_the_command_line_exits_and_prints() -> None:
+    for module in MODULES:
+        if part_of(module) not in ("cli", "scripted_agent"):
+            assert "sys.exit" not in module.read_text(encoding="utf-8"), module_id(module)
 
 
 def test_the_command_line_defers_heavy_imports() -> None:
@@ -313,23 +322,21 @@ TOUCHING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "module", [m for pattern in PROJECT_FILES for m in sorted(SOURCE.glob(pattern))], ids=module_id
-)
-def test_the_files_of_a_project_are_touched_in_one_module_only(module: Path) -> None:
-    if module.name in ("packaged.py", "seal.py", "leftovers.py"):
-        # Templates come with the package, the key lies in the user's own state folder, and
-        # processes are listed in a folder of the system.
-        return
-    called = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
-    names = {func.attr for func in called if isinstance(func, ast.Attribute)}
-    names |= {func.id for func in called if isinstance(func, ast.Name)}
-    assert names.isdisjoint(TOUCHING)
+def test_the_files_of_a_project_are_touched_in_one_module_only() -> None:
+    for module in named(PROJECT_FILES):
+        if module.name in ("packaged.py", "seal.py", "leftovers.py"):
+            # Templates come with the package, the key lies in the user's own state folder, and
+            # processes are listed in a folder of the system.
+            continue
+        called = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
+        names = {func.attr for func in called if isinstance(func, ast.Attribute)}
+        names |= {func.id for func in called if isinstance(func, ast.Name)}
+        assert names.isdisjoint(TOUCHING), module_id(module)
 
 
 def test_a_server_does_not_import_what_only_its_clients_need() -> None:
     look = (
-        "import sys; import cli_agent_orchestrator.cli.serve; "
+        "import sys; import cli_agent_orchestrator._internal.cli.serve; "
         "print([name for name in ('httpx', 'rich') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -348,7 +355,7 @@ def test_the_package_imports_what_it_offers_only_when_it_is_used() -> None:
 
 
 def test_the_package_names_what_it_offers_for_type_checkers_alone() -> None:
-    tree = parsed(SOURCE / "__init__.py")
+    tree = parsed(FACE / "__init__.py")
     at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     # Python has this already when it runs us with -m; all else it would look for in the project.
     assert {name for node in at_once for name in imports(node)} == {
@@ -357,16 +364,22 @@ def test_the_package_names_what_it_offers_for_type_checkers_alone() -> None:
     }
 
 
-@pytest.mark.parametrize("module", MODULES, ids=module_id)
-def test_nobody_inside_uses_the_public_face(module: Path) -> None:
-    if part_of(module) != "__init__":
-        assert "public" not in own_parts(parsed(module))
+def test_nobody_inside_uses_the_public_face() -> None:
+    for module in MODULES:
+        if part_of(module) != "__init__":
+            assert "public" not in own_parts(parsed(module)), module_id(module)
+
+
+def test_what_is_private_says_so_in_its_name() -> None:
+    outside = {path.name for path in FACE.iterdir() if path.name != "__pycache__"}
+    face = {"__init__.py", "__main__.py", "py.typed", "errors.py", "events.py", "scripted_agent"}
+    assert outside == {*face, SOURCE.name}
 
 
 def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
     look = (
-        "import sys; from cli_agent_orchestrator.cli.importing import importing\n"
-        "with importing(): import cli_agent_orchestrator.cli.conduct\n"
+        "import sys; from cli_agent_orchestrator._internal.cli.importing import importing\n"
+        "with importing(): import cli_agent_orchestrator._internal.cli.conduct\n"
         "print([name for name in ('httpx', 'rich', 'pygments') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.config import (
+from cli_agent_orchestrator._internal.config import (
     Condensation,
     HandoffRules,
     Limits,
@@ -17,9 +17,9 @@ from cli_agent_orchestrator.config import (
     config_folder,
     state_folder,
 )
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.settings import SETTINGS
 from cli_agent_orchestrator.errors import ConfigError
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.settings import SETTINGS
 
 
 def read(tmp_path: Path, **values: str) -> RunConfig:

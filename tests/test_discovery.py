@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.address import Found, server_url
-from cli_agent_orchestrator.discovery import (
+from cli_agent_orchestrator._internal.address import Found, server_url
+from cli_agent_orchestrator._internal.discovery import (
     Discovery,
     Named,
     _candidates,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, UnknownName, suggestion
-from cli_agent_orchestrator.providers import PROVIDERS
 
 PATHS = (
     "/terminals/9f3c",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     TYPES,
     AgentsStarting,
@@ -42,7 +43,6 @@ from cli_agent_orchestrator.events import (
     to_json,
     to_line,
 )
-from cli_agent_orchestrator.models import TerminalStatus
 
 NOON = 1_700_000_000.0
 ALL: tuple[RunEvent, ...] = (

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator.file_watch import REPORTS_CLOSE, Waker, watch_file
-from cli_agent_orchestrator.models import FileChange
+from cli_agent_orchestrator._internal.file_watch import REPORTS_CLOSE, Waker, watch_file
+from cli_agent_orchestrator._internal.models import FileChange
 
 LIMIT = 60
 

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator._internal.gates import (
+    Gate,
+    When,
+    gates_text,
+    read_gates,
+    read_gates_table,
+)
 from cli_agent_orchestrator.errors import ConfigError
-from cli_agent_orchestrator.gates import Gate, When, gates_text, read_gates, read_gates_table
 
 COMMANDS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1)
 GATES = st.builds(

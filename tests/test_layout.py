@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator import layout
+from cli_agent_orchestrator._internal import layout
 from cli_agent_orchestrator.errors import UsageError
 
 HERE = Path("/p")

@@ -4,8 +4,8 @@ from itertools import accumulate, repeat
 
 import pytest
 
+from cli_agent_orchestrator._internal.retry import GIVE_UP_SECONDS, Retry, is_transient, pause_after
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
-from cli_agent_orchestrator.retry import GIVE_UP_SECONDS, Retry, is_transient, pause_after
 
 
 def refused(status_code: int) -> ApiRefused:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.settings import (
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.settings import (
     BY_KEY,
     OUT_OF_PROJECT,
     SETTINGS,
@@ -18,6 +17,7 @@ from cli_agent_orchestrator.settings import (
     merge_settings,
     read_settings_file,
 )
+from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 SPECIFIED = {
     # the table of the requirements: what a variable is when it is not set

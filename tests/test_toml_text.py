@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator.toml_text import MOST_DOTS, read_toml
+from cli_agent_orchestrator._internal.toml_text import MOST_DOTS, read_toml
 
 
 def test_a_key_that_would_take_hours_is_refused() -> None:

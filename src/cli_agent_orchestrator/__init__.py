@@ -1,8 +1,8 @@
 """Runs CLI coding agents in tmux terminals and takes a task through them until it passes.
 
 `import cli_agent_orchestrator as cao` offers the names in `__all__`; docs/python.md explains them.
-All other modules and names of the package are private and may change without notice. Each public
-name is imported when it is first used, so that the command line stays quick.
+All else is in `_internal` and may change without notice. Each public name is imported when it is
+first used, so that the command line stays quick.
 """
 
 from importlib import import_module
@@ -11,8 +11,8 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cli_agent_orchestrator import errors, events
-    from cli_agent_orchestrator.public import Client, Flow, RunResult, run
-    from cli_agent_orchestrator.version import __version__
+    from cli_agent_orchestrator._internal.public import Client, Flow, RunResult, run
+    from cli_agent_orchestrator._internal.version import __version__
 
 __all__ = ["Client", "Flow", "RunResult", "__version__", "errors", "events", "run"]
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     home = "version" if name == "__version__" else "public"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}._internal.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator._internal.models import TerminalStatus
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api import schemas
+from cli_agent_orchestrator._internal.api import schemas
+from cli_agent_orchestrator._internal.models import NewTerminal, OutputMode, Step, TerminalStatus
 from cli_agent_orchestrator.errors import StepFailed, StepTimeout
-from cli_agent_orchestrator.models import NewTerminal, OutputMode, Step, TerminalStatus
 from tests.api.running import RunningApi
 
 

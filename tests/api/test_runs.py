@@ -12,14 +12,44 @@ import httpx
 import msgspec
 import pytest
 
-from cli_agent_orchestrator.api.app import create_app, serve_runs
-from cli_agent_orchestrator.api.schemas import (
+from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
+from cli_agent_orchestrator._internal.api.schemas import (
     AskedBody,
     RunBody,
     RunDetailBody,
     RunTurnTextBody,
 )
-from cli_agent_orchestrator.api.serving import BackgroundServer, serve
+from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
+from cli_agent_orchestrator._internal.layout import (
+    CONTROL_FILE,
+    EVENTS_FILE,
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    run_folder,
+)
+from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT
+from cli_agent_orchestrator._internal.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Unpause,
+    Wish,
+)
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.launch import Launched, Launcher, LaunchRequest
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    SavedSetting,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.service import RunService
+from cli_agent_orchestrator._internal.runs.standing import after_event
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
     AskDeclined,
@@ -37,36 +67,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     tell_nobody,
 )
-from cli_agent_orchestrator.layout import (
-    CONTROL_FILE,
-    EVENTS_FILE,
-    SNAPSHOTS_FOLDER,
-    archive_folder,
-    run_folder,
-)
-from cli_agent_orchestrator.models import MESSAGE_LIMIT
-from cli_agent_orchestrator.pipeline.asks import (
-    Ask,
-    Heard,
-    Hint,
-    Pause,
-    Set,
-    Skip,
-    Unpause,
-    Wish,
-)
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.launch import Launched, Launcher, LaunchRequest
-from cli_agent_orchestrator.runs.run_record import (
-    RunRecord,
-    SavedSetting,
-    write_record,
-)
-from cli_agent_orchestrator.runs.service import RunService
-from cli_agent_orchestrator.runs.standing import after_event
-from cli_agent_orchestrator.workspace.snapshots import Snapshots
 from tests.api.running import TOKEN, WAIT_SECONDS
 from tests.fakes import FakeService
 

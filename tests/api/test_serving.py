@@ -12,16 +12,16 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.api.app import create_app
-from cli_agent_orchestrator.api.serving import (
+from cli_agent_orchestrator._internal.api.app import create_app
+from cli_agent_orchestrator._internal.api.serving import (
     MOST_CONNECTIONS,
     BackgroundServer,
     bind,
     run,
     serve,
 )
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
-from cli_agent_orchestrator.models import TerminalStatus
 from tests.api.running import RunningApi, running_api
 from tests.fakes import FakeService
 

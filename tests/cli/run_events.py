@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -25,7 +26,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.models import TerminalStatus
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

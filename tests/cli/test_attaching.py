@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.attaching import (
+from cli_agent_orchestrator._internal.cli.attaching import (
     attach_command,
     key_words,
     leave_words,

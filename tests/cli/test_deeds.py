@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.deeds import Deeds, deeds_of
-from cli_agent_orchestrator.cli.report import report
-from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_of
+from cli_agent_orchestrator._internal.cli.report import report
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import archive_folder
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
-from cli_agent_orchestrator.layout import archive_folder
 from tests.runs.kept_runs import RUN, make_run
 
 PAGE = """\

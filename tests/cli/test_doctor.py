@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.doctor import Finding, State, conclude, examine, is_run_possible
-from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator._internal.cli.doctor import (
+    Finding,
+    State,
+    conclude,
+    examine,
+    is_run_possible,
+)
+from cli_agent_orchestrator._internal.config import ServerConfig
 from tests.e2e.runs import free_port
 from tests.third_party import third_party
 

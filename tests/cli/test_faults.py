@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import click
-from cli_agent_orchestrator.cli.main import main
+from cli_agent_orchestrator._internal.cli.main import main
 
 @click.command()
 def broken():

@@ -9,11 +9,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.flow import flow as command
-from cli_agent_orchestrator.cli.flow import script_for, write_flow
-from cli_agent_orchestrator.cli.flow_drawing import as_svg, as_text
-from cli_agent_orchestrator.errors import FlowError
-from cli_agent_orchestrator.pipeline.flow import (
+from cli_agent_orchestrator._internal.cli.flow import flow as command
+from cli_agent_orchestrator._internal.cli.flow import script_for, write_flow
+from cli_agent_orchestrator._internal.cli.flow_drawing import as_svg, as_text
+from cli_agent_orchestrator._internal.pipeline.flow import (
     Amount,
     Flow,
     FlowSource,
@@ -21,15 +20,16 @@ from cli_agent_orchestrator.pipeline.flow import (
     Source,
     StageKind,
 )
-from cli_agent_orchestrator.pipeline.flow_file import (
+from cli_agent_orchestrator._internal.pipeline.flow_file import (
     BLOCK_KEYS,
     PLACEHOLDERS,
     ROLE_KEYS,
     STAGE_KEYS,
     read_flow,
 )
-from cli_agent_orchestrator.pipeline.packaged import PACKAGED, packaged_flow
-from cli_agent_orchestrator.runs.flows import Flows
+from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED, packaged_flow
+from cli_agent_orchestrator._internal.runs.flows import Flows
+from cli_agent_orchestrator.errors import FlowError
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from tests.pipeline.test_flow_file import PROMPT, TEMPLATES, TEXT
 

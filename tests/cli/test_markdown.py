@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from cli_agent_orchestrator.cli.markdown import (
+from cli_agent_orchestrator._internal.cli.markdown import (
     escape,
     fenced,
     folded,

@@ -7,14 +7,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.main import cao
-from cli_agent_orchestrator.cli.run import report_command, run, task_options
-from cli_agent_orchestrator.discovery import name_server
-from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.providers import PROVIDERS
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.settings import (
+from cli_agent_orchestrator._internal.cli.main import cao
+from cli_agent_orchestrator._internal.cli.run import report_command, run, task_options
+from cli_agent_orchestrator._internal.discovery import name_server
+from cli_agent_orchestrator._internal.providers import PROVIDERS
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.request import build_request
+from cli_agent_orchestrator._internal.settings import (
     AGENTS,
     NEVER_BARE,
     SETTINGS,
@@ -22,6 +21,7 @@ from cli_agent_orchestrator.settings import (
     Setting,
     read_environment,
 )
+from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.picture import (
+from cli_agent_orchestrator._internal.cli.picture import (
     MOST_REASONS,
     Countdown,
     Delay,
@@ -17,6 +17,7 @@ from cli_agent_orchestrator.cli.picture import (
     fold,
     rings,
 )
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
@@ -33,7 +34,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.models import TerminalStatus
 from tests.cli.run_events import (
     BEGAN,
     NOON,

@@ -15,9 +15,30 @@ from typing import Self
 import pytest
 from rich.console import Console
 
-from cli_agent_orchestrator.cli.live import LiveView
-from cli_agent_orchestrator.cli.narration import Narration, Tone, unfinished_words
-from cli_agent_orchestrator.cli.progress import JsonView, PlainView
+from cli_agent_orchestrator._internal.cli.live import LiveView
+from cli_agent_orchestrator._internal.cli.narration import Narration, Tone, unfinished_words
+from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.outcomes import (
+    Approved,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+)
+from cli_agent_orchestrator._internal.pipeline.review import (
+    EvidenceMissing,
+    ReviewAnswer,
+    ReviewVerdict,
+    TestAnswer,
+    TestVerdict,
+    TooEarly,
+)
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
+from cli_agent_orchestrator._internal.runs.events import turn_ended
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -36,27 +57,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.pipeline.outcomes import (
-    Approved,
-    CyclesUsedUp,
-    Delivered,
-    Failed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
-)
-from cli_agent_orchestrator.pipeline.review import (
-    EvidenceMissing,
-    ReviewAnswer,
-    ReviewVerdict,
-    TestAnswer,
-    TestVerdict,
-    TooEarly,
-)
-from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
-from cli_agent_orchestrator.runs.events import turn_ended
 
 SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
 NOON = 1_700_000_000.0
@@ -459,7 +459,7 @@ class TestViews:
         self, term: str | None, view: str
     ) -> None:
         code = (
-            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
+            "import pathlib, cli_agent_orchestrator._internal.cli.progress as progress\n"
             "print(type(progress.choose_view(pathlib.Path('/p'), False, '')).__name__)"
         )
         env = {name: value for name, value in os.environ.items() if name != "TERM"}

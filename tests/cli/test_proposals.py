@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.proposals import (
+from cli_agent_orchestrator._internal.cli.proposals import (
     MARK_FILES,
     READ_FILES,
     Agent,
     Proposal,
     propose,
 )
-from cli_agent_orchestrator.gates import read_gates_table
-from cli_agent_orchestrator.settings import BY_KEY, commented_toml
+from cli_agent_orchestrator._internal.gates import read_gates_table
+from cli_agent_orchestrator._internal.settings import BY_KEY, commented_toml
 
 
 def package(test: str) -> str:

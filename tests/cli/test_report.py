@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli.report import find_setbacks, report, report_of_record
+from cli_agent_orchestrator._internal.cli.report import find_setbacks, report, report_of_record
+from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
-from cli_agent_orchestrator.layout import STATE_FILE, archive_folder
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator.runs.run_record import RunRecord
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.runs import table
-from cli_agent_orchestrator.runs.registry import RunSummary
-from cli_agent_orchestrator.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.cli.runs import table
+from cli_agent_orchestrator._internal.runs.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.run_record import RunStatus
 
 ID = "20261115-084037-k3f9"
 

@@ -9,16 +9,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli.steer import change, hint, pause, resume
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator._internal.cli.steer import change, hint, pause, resume
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import CONTROL_FILE
+from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard
+from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
-from cli_agent_orchestrator.layout import CONTROL_FILE
-from cli_agent_orchestrator.pipeline.asks import Ask, Heard
-from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.recorder import Recorder
-from cli_agent_orchestrator.runs.run_record import RunRecord
 
 RUN = "20261115-084037-k3f9"
 

@@ -14,8 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli import terminals
-from cli_agent_orchestrator.cli.listing import read_terminal
+from cli_agent_orchestrator._internal.cli import terminals
+from cli_agent_orchestrator._internal.cli.listing import read_terminal
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.models import Delivery, OutputMode
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, write_record
 from cli_agent_orchestrator.errors import (
     ApiError,
     NotFound,
@@ -23,10 +27,6 @@ from cli_agent_orchestrator.errors import (
     OrchestratorError,
     UsageError,
 )
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.models import Delivery, OutputMode
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.run_record import RunRecord, write_record
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService

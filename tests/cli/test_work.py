@@ -7,11 +7,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli import work
-from cli_agent_orchestrator.cli.work import diff, restore, undo
-from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator._internal.cli import work
+from cli_agent_orchestrator._internal.cli.work import diff, restore, undo
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator.errors import NotFound, UsageError
-from cli_agent_orchestrator.layout import run_folder
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import git, make_repository, write
 

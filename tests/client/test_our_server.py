@@ -2,17 +2,17 @@
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.errors import (
-    ApiRefused,
-    InputRefused,
-)
-from cli_agent_orchestrator.models import (
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.models import (
     MESSAGE_LIMIT,
     Delivery,
     NewTerminal,
     OutputMode,
     TerminalStatus,
+)
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    InputRefused,
 )
 from tests.api.running import RunningApi
 from tests.fakes import Sent

@@ -11,9 +11,9 @@ import httpcore
 import httpx
 import pytest
 
-from cli_agent_orchestrator.client import LARGEST_ANSWER, LARGEST_EVENT, ApiClient
+from cli_agent_orchestrator._internal.client import LARGEST_ANSWER, LARGEST_EVENT, ApiClient
+from cli_agent_orchestrator._internal.transport import TimedStream
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
-from cli_agent_orchestrator.transport import TimedStream
 from tests.third_party import listening
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cli_agent_orchestrator.client import QUERY_LIMIT, ApiClient
+from cli_agent_orchestrator._internal.client import QUERY_LIMIT, ApiClient
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     UsageError,
 )
-from cli_agent_orchestrator.models import TerminalStatus
 from tests.third_party import ThirdParty
 
 

@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient
+from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator.errors import (
     ApiError,
     ApiRefused,

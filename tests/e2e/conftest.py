@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.registry import list_runs
+from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.registry import list_runs
-from cli_agent_orchestrator.runs.run_record import read_record
 from tests.e2e.warm import WarmCao
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")

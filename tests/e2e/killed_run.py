@@ -9,22 +9,22 @@ import signal
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import state_folder
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.hosting.server import own_server
+from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
+from cli_agent_orchestrator._internal.runs.conductor import response_files, state_file_of
+from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.hosting.server import own_server
-from cli_agent_orchestrator.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
-from cli_agent_orchestrator.runs.conductor import response_files, state_file_of
-from cli_agent_orchestrator.runs.journal import Journal
-from cli_agent_orchestrator.runs.run_id import new_run_id
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
-from cli_agent_orchestrator.runs.state_file import read_task_text
 
 CHECKPOINTS = (
     "before dispatch",

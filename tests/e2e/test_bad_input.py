@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.config import state_folder
-from cli_agent_orchestrator.pipeline.state_json import from_json
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import state_file_of
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.pipeline.state_json import from_json
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.conductor import state_file_of
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, replies_of, script, state_of
 

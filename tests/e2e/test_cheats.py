@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.handoff.handoff import World
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.checking import GatePlace
+from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import FilesChanged, RunEvent, Warned
-from cli_agent_orchestrator.handoff.handoff import World
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.checking import GatePlace
-from cli_agent_orchestrator.runs.journal import Journal
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
-from cli_agent_orchestrator.runs.work_folder import open_work_folder
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.scripted_agent.turn import Ran, find_rule, read_turn, render_answer
 from tests.e2e.cheating import CHEATS, FILES, HONEST, KILL, Cheat, End, script_of

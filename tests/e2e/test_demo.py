@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.config import ServerConfig
+from cli_agent_orchestrator._internal.config import ServerConfig
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import TASK
 

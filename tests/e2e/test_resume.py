@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.discovery import known_tokens
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.discovery import known_tokens
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiUnreachable
-from cli_agent_orchestrator.models import TerminalStatus
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from cli_agent_orchestrator.client import ApiClient
-from cli_agent_orchestrator.discovery import known_tokens
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.discovery import known_tokens
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     TASK,

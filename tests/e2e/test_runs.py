@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.runs.event_log import Follower
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.event_log import Follower
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import (
     FIVE_TURNS,

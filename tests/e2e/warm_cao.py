@@ -76,6 +76,6 @@ if __name__ == "__main__":
     # Nobody waits for those who wait for a command.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     serve(socket.socket(fileno=os.dup(0)))
-    from cli_agent_orchestrator.cli.main import main
+    from cli_agent_orchestrator._internal.cli.main import main
 
     main()

@@ -8,15 +8,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli_agent_orchestrator.config import HandoffRules
+from cli_agent_orchestrator._internal.config import HandoffRules
+from cli_agent_orchestrator._internal.file_watch import OnChange
+from cli_agent_orchestrator._internal.handoff.handoff import Handoff, World
+from cli_agent_orchestrator._internal.handoff.mailbox import FileSignal, Signal, StatusSignal
+from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
+from cli_agent_orchestrator._internal.models import (
+    Delivery,
+    FileChange,
+    TerminalEvent,
+    TerminalStatus,
+)
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
-from cli_agent_orchestrator.file_watch import OnChange
-from cli_agent_orchestrator.handoff.handoff import Handoff, World
-from cli_agent_orchestrator.handoff.mailbox import FileSignal, Signal, StatusSignal
-from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.models import Delivery, FileChange, TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
 
 NAMES = {role.name: role.response_file for role in packaged_flow("loop").roles}
 TERMINAL = "a1b2c3d4"

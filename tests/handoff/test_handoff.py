@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.file_watch import OnChange
+from cli_agent_orchestrator._internal.handoff.handoff import Handoff, World
+from cli_agent_orchestrator._internal.handoff.mailbox import ActionSignal, StatusSignal, WakeSignal
+from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Sent
+from cli_agent_orchestrator._internal.models import FileChange, TerminalStatus
+from cli_agent_orchestrator._internal.plain_files import LARGEST_TEXT
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -16,12 +22,6 @@ from cli_agent_orchestrator.errors import (
     Stopped,
 )
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.file_watch import OnChange
-from cli_agent_orchestrator.handoff.handoff import Handoff, World
-from cli_agent_orchestrator.handoff.mailbox import ActionSignal, StatusSignal, WakeSignal
-from cli_agent_orchestrator.handoff.prompt import Envelope, Sent
-from cli_agent_orchestrator.models import FileChange, TerminalStatus
-from cli_agent_orchestrator.plain_files import LARGEST_TEXT
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.handoff.prompt import (
+from cli_agent_orchestrator._internal.handoff.prompt import (
     AGAIN,
     Envelope,
     FirstStep,
@@ -15,7 +15,7 @@ from cli_agent_orchestrator.handoff.prompt import (
     first_step,
     reminder_for,
 )
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator._internal.models import TerminalStatus
 
 ALL = [
     Situation(sent, status, responded, knows_keys)

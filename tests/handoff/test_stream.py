@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
-from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.mailbox import (
+from cli_agent_orchestrator._internal.handoff.mailbox import (
     STEADY_SECONDS,
     QueueMailbox,
     StatusSignal,
     StatusStream,
     WakeSignal,
 )
-from cli_agent_orchestrator.models import TerminalEvent, TerminalStatus
+from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.events import EventKind
 from tests.handoff.fakes import FakeClock
 
 LIMIT = 60

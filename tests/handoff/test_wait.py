@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.config import HandoffRules
-from cli_agent_orchestrator.handoff.wait import (
+from cli_agent_orchestrator._internal.config import HandoffRules
+from cli_agent_orchestrator._internal.handoff.wait import (
     Accept,
     Action,
     Fail,
@@ -19,7 +19,7 @@ from cli_agent_orchestrator.handoff.wait import (
     advance,
     file_missing_in,
 )
-from cli_agent_orchestrator.models import TerminalStatus
+from cli_agent_orchestrator._internal.models import TerminalStatus
 
 IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.address import Found
-from cli_agent_orchestrator.discovery import Discovery
+from cli_agent_orchestrator._internal.address import Found
+from cli_agent_orchestrator._internal.discovery import Discovery
+from cli_agent_orchestrator._internal.hosting.connect import (
+    client_for,
+    find_or_start,
+    run_own_server,
+)
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
-from cli_agent_orchestrator.hosting.connect import client_for, find_or_start, run_own_server
-from cli_agent_orchestrator.plain_files import Folder
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
 

@@ -1,7 +1,7 @@
 """What a server hands on to the runs that it starts."""
 
-from cli_agent_orchestrator.config import ServerConfig
-from cli_agent_orchestrator.hosting.server import environment_of_runs
+from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.hosting.server import environment_of_runs
 
 
 def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> None:

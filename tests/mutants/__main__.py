@@ -21,7 +21,7 @@ from tests.mutants.trial import Outcome, Trial, run
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "cli_agent_orchestrator"
-SOURCE = ROOT / "src" / PACKAGE
+FACE = ROOT / "src" / PACKAGE
 ALLOWED = Path(__file__).with_name("equivalent.toml")
 NEEDED = 0.95
 SLOWER = 10
@@ -174,6 +174,12 @@ def main() -> int:
     return 0 if share >= NEEDED else 1
 
 
+def file_of(module: str) -> Path:
+    """Return the file of a module; all but a few are private."""
+    public = FACE / module
+    return public if public.is_file() else FACE / "_internal" / module
+
+
 def _try_all(modules: Sequence[str], seed: int, sample: int) -> list[Tally]:
     """Try as many modules at a time as there are processors."""
     forking = multiprocessing.get_context("fork")
@@ -183,8 +189,8 @@ def _try_all(modules: Sequence[str], seed: int, sample: int) -> list[Tally]:
 
 
 def _try_module(module: str, seed: int, sample: int) -> Tally:
-    path = SOURCE / module
-    name = f"{PACKAGE}.{module.removesuffix('.py').replace('/', '.')}"
+    path = file_of(module)
+    name = ".".join(path.relative_to(FACE.parent).with_suffix("").parts)
     tests = [_argument(word) for word in TESTS[module].split()]
     source = path.read_text(encoding="utf-8")
     began = time.monotonic()

@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from tests.mutants.__main__ import EQUIVALENT, NOT_TRIED, SOURCE, TESTS
+from tests.mutants.__main__ import EQUIVALENT, NOT_TRIED, TESTS, file_of
 from tests.mutants.changes import changes_of
-from tests.test_architecture import PURE
+from tests.test_architecture import PURE, module_id, named
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_field_and_a_constant_have_names_too() -> None:
 
 
 def test_every_pure_module_is_tried_or_has_a_reason_not_to_be() -> None:
-    pure = {str(file.relative_to(SOURCE)) for pattern in PURE for file in SOURCE.glob(pattern)}
+    pure = set(map(module_id, named(PURE)))
     assert not pure - set(TESTS) - set(NOT_TRIED)
     assert not set(TESTS) & set(NOT_TRIED)
 
@@ -70,6 +70,6 @@ def test_what_is_judged_equivalent_is_a_change_that_can_be_made() -> None:
     possible = {
         (module, change.where, change.words)
         for module in TESTS
-        for change in changes_of((SOURCE / module).read_text(encoding="utf-8"))
+        for change in changes_of(file_of(module).read_text(encoding="utf-8"))
     }
     assert not EQUIVALENT - possible

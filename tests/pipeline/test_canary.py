@@ -4,8 +4,13 @@ import ast
 
 import pytest
 
-from cli_agent_orchestrator.pipeline.canary import MOST_FILES, Canaries, add_canaries, candidates
-from cli_agent_orchestrator.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.canary import (
+    MOST_FILES,
+    Canaries,
+    add_canaries,
+    candidates,
+)
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 
 WORD = "cao1f"
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    pass\n"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.config import Condensation
-from cli_agent_orchestrator.pipeline.check import (
+from cli_agent_orchestrator._internal.config import Condensation
+from cli_agent_orchestrator._internal.pipeline.check import (
     NO_OUTPUT,
     BaseResult,
     CheckResult,
@@ -17,8 +17,8 @@ from cli_agent_orchestrator.pipeline.check import (
     last_line,
     page_of,
 )
-from cli_agent_orchestrator.pipeline.counts import TestCounts
-from cli_agent_orchestrator.pipeline.reply import Excerpt
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.reply import Excerpt
 
 FAILED = CheckResult("make test", 2, "one\ntwo\nthree\n", 60, "/archive/004-gate.md")
 

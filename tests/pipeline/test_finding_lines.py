@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.finding_lines import (
+from cli_agent_orchestrator._internal.pipeline.finding_lines import (
     FormLine,
     one_line,
     read_line,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
-from cli_agent_orchestrator.pipeline.flow import (
+from cli_agent_orchestrator._internal.pipeline.flow import (
     Amount,
     Block,
     Flow,
@@ -18,8 +17,9 @@ from cli_agent_orchestrator.pipeline.flow import (
     Stage,
     StageKind,
 )
-from cli_agent_orchestrator.pipeline.flow_file import read_flow
-from cli_agent_orchestrator.pipeline.packaged import PACKAGED, packaged_flow
+from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
+from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED, packaged_flow
+from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
 
 TEXT = """\
 description = "A writer, a critic, a test and a gate."

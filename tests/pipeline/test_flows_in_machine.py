@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.gates import When
-from cli_agent_orchestrator.pipeline.check import BaseResult, CheckResult
-from cli_agent_orchestrator.pipeline.flow import Flow, FlowSource, StageKind
-from cli_agent_orchestrator.pipeline.flow_file import read_flow
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.gates import When
+from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult
+from cli_agent_orchestrator._internal.pipeline.flow import Flow, FlowSource, StageKind
+from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
+from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
     Pause,
@@ -26,8 +25,8 @@ from cli_agent_orchestrator.pipeline.machine import (
     skip_review,
     unpause,
 )
-from cli_agent_orchestrator.pipeline.machine import begin as begin_run
-from cli_agent_orchestrator.pipeline.outcomes import (
+from cli_agent_orchestrator._internal.pipeline.machine import begin as begin_run
+from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Approved,
     BaseKnown,
     Cleared,
@@ -37,10 +36,10 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     Passed,
     RoundsUsedUp,
 )
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.state import (
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator._internal.pipeline.state import (
     Dispatch,
     FinalStatus,
     OpenNotes,
@@ -48,8 +47,9 @@ from cli_agent_orchestrator.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator.errors import StateError
 from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 

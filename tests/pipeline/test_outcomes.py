@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.pipeline.outcomes import (
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.pipeline.outcomes import (
     MOST_FILES,
     Approved,
     BaseKnown,
@@ -19,8 +19,8 @@ from cli_agent_orchestrator.pipeline.outcomes import (
     SentBack,
     Skipped,
 )
-from cli_agent_orchestrator.pipeline.proof import Proof
-from cli_agent_orchestrator.pipeline.review import ReviewAnswer, ReviewVerdict
+from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.review import ReviewAnswer, ReviewVerdict
 
 REVISE = ReviewVerdict(ReviewAnswer.REVISE)
 RED = CheckResult("make test", 2, "")

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.config import Limits, LoopRules
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.pipeline.counts import TestCounts
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator._internal.config import Limits, LoopRules
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
     next_step,
@@ -15,13 +15,13 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_proof,
     record_reply,
 )
-from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven, Passed
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.proof import GateProof, Proof, page_of_proof
-from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.pipeline.tampering import Suspicion, Trick
+from cli_agent_orchestrator._internal.pipeline.outcomes import Cleared, Failed, NotProven, Passed
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, page_of_proof
+from cli_agent_orchestrator._internal.pipeline.reply import Output
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
+from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 from tests.pipeline.test_flows_in_machine import begin, with_gates
 
 GREEN = CheckResult("make test", 0, "ok\n", counts=TestCounts("pytest", 5, 0, 0))

@@ -5,17 +5,17 @@ from itertools import product
 
 import pytest
 
-from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
-from cli_agent_orchestrator.pipeline.resuming import (
+from cli_agent_orchestrator._internal.pipeline.resuming import (
     Asked,
     GivenTask,
     choose_settings,
     find_objections,
     should_auto_resume,
 )
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.settings import BY_NAME, KEPT_NAMES, Kind, canonical
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress, RunState
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.settings import BY_NAME, KEPT_NAMES, Kind, canonical
+from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 RUNNING = FinalStatus.RUNNING

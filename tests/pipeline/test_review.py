@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.config import ReviewRules
-from cli_agent_orchestrator.pipeline.flow import Role
-from cli_agent_orchestrator.pipeline.reply import find_unclear, find_verdict
-from cli_agent_orchestrator.pipeline.review import (
+from cli_agent_orchestrator._internal.config import ReviewRules
+from cli_agent_orchestrator._internal.pipeline.flow import Role
+from cli_agent_orchestrator._internal.pipeline.reply import find_unclear, find_verdict
+from cli_agent_orchestrator._internal.pipeline.review import (
     REVIEW_FORM,
     TEST_FORM,
     EvidenceMissing,

@@ -5,17 +5,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from cli_agent_orchestrator.config import Condensation, LoopRules
-from cli_agent_orchestrator.events import (
-    AskDeclined,
-    HintTaken,
-    PauseAsked,
-    ReviewSkipped,
-    SettingChanged,
-    StopAsked,
-    Unpaused,
-)
-from cli_agent_orchestrator.pipeline.asks import (
+from cli_agent_orchestrator._internal.config import Condensation, LoopRules
+from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
     Hint,
     Pause,
@@ -25,7 +16,7 @@ from cli_agent_orchestrator.pipeline.asks import (
     Unpause,
     Wish,
 )
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator._internal.pipeline.machine import (
     MOST_ACTS,
     MOST_HINTS,
     Done,
@@ -38,27 +29,36 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_reply,
     skip_review,
 )
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator._internal.pipeline.machine import (
     Pause as PauseStep,
 )
-from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.state import (
+from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator._internal.pipeline.reply import Output
+from cli_agent_orchestrator._internal.pipeline.state import (
     Dispatch,
     FinalStatus,
     RunState,
     Turn,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.pipeline.steering import (
+from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator._internal.pipeline.steering import (
     NO_REVIEW,
     PAUSED_ALREADY,
     PAUSES_ALREADY,
     TOO_OLD,
     grant,
 )
-from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.settings import CHANGEABLE_NAMES
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.settings import CHANGEABLE_NAMES
+from cli_agent_orchestrator.events import (
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    ReviewSkipped,
+    SettingChanged,
+    StopAsked,
+    Unpaused,
+)
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 AT = 50.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.tampering import (
+from cli_agent_orchestrator._internal.pipeline.tampering import (
     LARGEST_TEXT,
     MOST_LINES,
     FileChange,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.errors import PromptError
-from cli_agent_orchestrator.pipeline.task import (
+from cli_agent_orchestrator._internal.pipeline.task import (
     DEFAULT_SCENARIO,
     EXPECTED_FORM,
     MARKDOWN_FORM,
@@ -15,6 +14,7 @@ from cli_agent_orchestrator.pipeline.task import (
     settings_lines,
     task_of_line,
 )
+from cli_agent_orchestrator.errors import PromptError
 from tests.pipeline.samples import TASK_TEXT
 
 EXPLORE = "*** ORIGINAL EXPLORE SUMMARY ***"

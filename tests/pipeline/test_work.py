@@ -1,21 +1,21 @@
 """What a run decides by what was done to its files."""
 
-from cli_agent_orchestrator.config import LoopRules, ReviewRules
-from cli_agent_orchestrator.gates import When
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.pipeline.machine import (
+from cli_agent_orchestrator._internal.config import LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.gates import When
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     next_step,
     record_check,
     record_reply,
     stall_of,
 )
-from cli_agent_orchestrator.pipeline.outcomes import Failed, NotReviewed, Outcome, Passed
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.state import RunState, Turn
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.pipeline.work import UNSEEN, Work
+from cli_agent_orchestrator._internal.pipeline.outcomes import Failed, NotReviewed, Outcome, Passed
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.reply import Output
+from cli_agent_orchestrator._internal.pipeline.state import RunState, Turn
+from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from tests.pipeline.samples import PASS
 from tests.pipeline.test_flows_in_machine import NO, RED, YES, begin, with_gates
 

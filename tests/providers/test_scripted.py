@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.models import TerminalStatus
-from cli_agent_orchestrator.providers import get_provider, scripted
-from cli_agent_orchestrator.providers.base import (
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.providers import get_provider, scripted
+from cli_agent_orchestrator._internal.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,

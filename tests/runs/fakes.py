@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator._internal.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator._internal.handoff.handoff import World
+from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
+from cli_agent_orchestrator._internal.models import Delivery, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
+from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
+from cli_agent_orchestrator._internal.runs.checking import GatePlace
+from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
-from cli_agent_orchestrator.handoff.handoff import World
-from cli_agent_orchestrator.handoff.responses import ResponseFiles
-from cli_agent_orchestrator.models import Delivery, TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.state import RunState
-from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.agents import NewRun, init_new_run
-from cli_agent_orchestrator.runs.checking import GatePlace
-from cli_agent_orchestrator.runs.journal import Journal
-from cli_agent_orchestrator.runs.run_id import new_run_id
-from cli_agent_orchestrator.runs.runner import Plan, Records, Runner
-from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import SNAPSHOTS_FOLDER
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.events import RunEnded, RunEvent
-from cli_agent_orchestrator.layout import SNAPSHOTS_FOLDER
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.recorder import Recorder
-from cli_agent_orchestrator.runs.run_record import RunRecord
-from cli_agent_orchestrator.workspace.repository import find_repository
-from cli_agent_orchestrator.workspace.snapshots import Snapshots
 from tests.workspace.repositories import make_repository, write
 
 RUN = "20261115-084037-k3f9"

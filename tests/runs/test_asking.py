@@ -9,6 +9,30 @@ from typing import get_args
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import CONTROL_FILE, run_folder
+from cli_agent_orchestrator._internal.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Wish,
+)
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.asking import (
+    QUEUED,
+    Asked,
+    ask_run,
+    check_wish,
+    pass_on,
+    read_answer,
+)
+from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.run_record import RunStatus
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
     Answer,
@@ -21,21 +45,6 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
-from cli_agent_orchestrator.layout import CONTROL_FILE, run_folder
-from cli_agent_orchestrator.pipeline.asks import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.asking import (
-    QUEUED,
-    Asked,
-    ask_run,
-    check_wish,
-    pass_on,
-    read_answer,
-)
-from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.registry import RunSummary
-from cli_agent_orchestrator.runs.run_record import RunStatus
 
 RUN = RunSummary(
     "20261115-084037-k3f9", "/p", "", "loop", RunStatus.RUNNING, 1, "", 0.0, None,

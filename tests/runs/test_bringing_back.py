@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
-from cli_agent_orchestrator.events import TurnBegan, Warned
-from cli_agent_orchestrator.layout import temporary_folder
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.bringing_back import (
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import temporary_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.bringing_back import (
     BroughtBack,
     WayBack,
     changes_of_turn,
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator.runs.lock import run_lock
-from cli_agent_orchestrator.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
-from cli_agent_orchestrator.runs.work_folder import NOT_KEPT, WorkFolder
+from cli_agent_orchestrator._internal.runs.lock import run_lock
+from cli_agent_orchestrator._internal.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
+from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, WorkFolder
+from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
+from cli_agent_orchestrator.events import TurnBegan, Warned
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import fingerprint, git, make_repository, write
 

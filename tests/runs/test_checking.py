@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.clock import SystemClock
-from cli_agent_orchestrator.gates import Gate
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator.runs.gate import GateRunner
-from cli_agent_orchestrator.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
 
 JUNIT = "<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.errors import ApiRefused
-from cli_agent_orchestrator.layout import DRAFT_PREFIX, RECORD_FILE, RUNS_FOLDER, run_folder
-from cli_agent_orchestrator.runs.cleaning import (
+from cli_agent_orchestrator._internal.layout import (
+    DRAFT_PREFIX,
+    RECORD_FILE,
+    RUNS_FOLDER,
+    run_folder,
+)
+from cli_agent_orchestrator._internal.runs.cleaning import (
     KnownRun,
     end_agents,
     known_runs,
@@ -17,14 +21,15 @@ from cli_agent_orchestrator.runs.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator.runs.registry import can_resume
-from cli_agent_orchestrator.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.registry import can_resume
+from cli_agent_orchestrator._internal.runs.run_record import (
     RunRecord,
     RunStatus,
     SavedSetting,
     read_record,
     write_record,
 )
+from cli_agent_orchestrator.errors import ApiRefused
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

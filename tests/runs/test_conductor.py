@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import STATE_FILE
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.conductor import Conductor
+from cli_agent_orchestrator._internal.runs.request import build_request
+from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator.errors import ApiUnreachable, Stopped, UnknownName
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
-from cli_agent_orchestrator.layout import STATE_FILE
-from cli_agent_orchestrator.pipeline.state import FinalStatus
-from cli_agent_orchestrator.run_config import RunConfig
-from cli_agent_orchestrator.runs.conductor import Conductor
-from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.runs.surroundings import Link, Surroundings
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import FakeServer
 

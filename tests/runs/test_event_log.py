@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
-from cli_agent_orchestrator.layout import EVENTS_FILE, run_folder
-from cli_agent_orchestrator.plain_files import Folder, NotPlain
-from cli_agent_orchestrator.runs.event_log import (
+from cli_agent_orchestrator._internal.layout import EVENTS_FILE, run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
+from cli_agent_orchestrator._internal.runs.event_log import (
     LARGEST_PIECE,
     EventLog,
     EventReader,
     Follower,
     read_events,
 )
-from cli_agent_orchestrator.runs.run_record import RunRecord, write_record
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, write_record
+from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import Stopped
-from cli_agent_orchestrator.runs.gate import (
+from cli_agent_orchestrator._internal.runs.gate import (
     LARGEST_LOG,
     Bounded,
     Ending,
     GateCommand,
     GateRunner,
 )
+from cli_agent_orchestrator.errors import Stopped
 
 LONG = 600.0
 

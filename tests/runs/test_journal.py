@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
 
 FIRST = TurnRecord(1, "analyst", 1, 1, "codex", 0.0, 9.0, 9.0, "done", "001-analyst.md", "file")
 SECOND = replace(FIRST, sequence=2, role="analyst_review")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import OWNER_FILE
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator.errors import RunLocked, StateError
-from cli_agent_orchestrator.layout import OWNER_FILE
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.lock import run_lock
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator.errors import NotFound
-from cli_agent_orchestrator.runs.moments import (
+from cli_agent_orchestrator._internal.runs.moments import (
     AFTER_LABEL,
     before,
     find_moment,
@@ -13,7 +12,8 @@ from cli_agent_orchestrator.runs.moments import (
     last_of_run,
     name_of,
 )
-from cli_agent_orchestrator.workspace.snapshots import Snapshot
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
+from cli_agent_orchestrator.errors import NotFound
 
 
 def snapshot(sequence: int, label: str, at: float) -> Snapshot:

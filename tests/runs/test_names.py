@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
-from cli_agent_orchestrator.runs.names import find_agent, is_surely_run
-from cli_agent_orchestrator.runs.registry import (
+from cli_agent_orchestrator._internal.runs.names import find_agent, is_surely_run
+from cli_agent_orchestrator._internal.runs.registry import (
     RunSummary,
     choose_live_run,
     choose_run_to_resume,
     runs_that_fit,
 )
-from cli_agent_orchestrator.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
 
 HERE, THERE = Path("/here"), Path("/there")
 RUNNING, PAUSED, PASS = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS

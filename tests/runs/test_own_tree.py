@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import NotSteerable, UsageError
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.pipeline.check import BaseResult
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
-from cli_agent_orchestrator.runs.delivering import apply_run, ended_run, has_tree
-from cli_agent_orchestrator.runs.own_tree import OwnTree, plan_tree, reopen_tree, work_of
-from cli_agent_orchestrator.runs.run_record import (
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.check import BaseResult
+from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState
+from cli_agent_orchestrator._internal.runs.delivering import apply_run, ended_run, has_tree
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
     SavedTree,
     read_record,
     write_record,
 )
-from cli_agent_orchestrator.workspace.commit_message import trailers
+from cli_agent_orchestrator._internal.workspace.commit_message import trailers
+from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from tests.workspace.projects import Project, make_project
 
 RUN = "20261115-084037-k3f9"

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.registry import list_runs
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
 from cli_agent_orchestrator.events import (
     EventKind,
     HandoffEvent,
@@ -16,11 +21,6 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     Warned,
 )
-from cli_agent_orchestrator.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
-from cli_agent_orchestrator.runs.event_log import read_events
-from cli_agent_orchestrator.runs.recorder import Recorder
-from cli_agent_orchestrator.runs.registry import list_runs
-from cli_agent_orchestrator.runs.run_record import RunRecord, RunStatus, read_record
 from tests.handoff.fakes import FakeClock
 
 NOON = 1_700_000_000.0
@@ -200,7 +200,7 @@ NARROW = """
 import resource, sys
 from pathlib import Path
 from cli_agent_orchestrator.events import RunEnded, Warned
-from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from tests.handoff.fakes import FakeClock
 from tests.runs.test_recorder import ENDED, NOON, RECORD
 

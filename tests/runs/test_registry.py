@@ -7,6 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    one_line,
+    read_record,
+    resumed_record,
+    without_secrets,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -21,20 +35,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.layout import RECORD_FILE, RUNS_FOLDER, run_folder
-from cli_agent_orchestrator.plain_files import Folder
-from cli_agent_orchestrator.runs.registry import find_run, list_runs, summary_of
-from cli_agent_orchestrator.runs.run_record import (
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    one_line,
-    read_record,
-    resumed_record,
-    without_secrets,
-    write_record,
-)
-from cli_agent_orchestrator.runs.standing import after_event
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

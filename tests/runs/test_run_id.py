@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator.runs.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
 from tests.handoff.fakes import FakeClock
 
 

@@ -9,8 +9,29 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator.clock import Clock
-from cli_agent_orchestrator.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.handoff.prompt import AGAIN, Sent
+from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.asks import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+)
+from cli_agent_orchestrator._internal.pipeline.machine import unpause
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.prompts import EXPLORE_REFERENCE
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from cli_agent_orchestrator._internal.runs.agents import replace_terminals
+from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.runner import StoppedByPerson
+from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     HandoffError,
@@ -34,27 +55,6 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     Unpaused,
 )
-from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
-from cli_agent_orchestrator.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.pipeline.asks import (
-    Ask,
-    Heard,
-    Hint,
-    Pause,
-    Set,
-    Skip,
-    Stop,
-    Unpause,
-    Wish,
-)
-from cli_agent_orchestrator.pipeline.machine import unpause
-from cli_agent_orchestrator.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
-from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
-from cli_agent_orchestrator.runs.agents import replace_terminals
-from cli_agent_orchestrator.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator.runs.runner import StoppedByPerson
-from cli_agent_orchestrator.runs.state_file import StateFile
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path

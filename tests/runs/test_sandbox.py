@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.gates import Gate
-from cli_agent_orchestrator.pipeline.check import CheckResult
-from cli_agent_orchestrator.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator.runs.gate import GateRunner
-from cli_agent_orchestrator.runs.sandbox import Sandbox, Search, find_sandbox, sandbox_words
+from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.sandbox import (
+    Sandbox,
+    Search,
+    find_sandbox,
+    sandbox_words,
+)
 
 needs_sandbox = pytest.mark.skipif(
     find_sandbox().sandbox is None, reason=find_sandbox().problem or "there is one"

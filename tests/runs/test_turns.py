@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import archive_folder
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, read_turn, turns_of
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded, Warned
-from cli_agent_orchestrator.layout import archive_folder
-from cli_agent_orchestrator.runs.run_record import RunRecord
-from cli_agent_orchestrator.runs.turns import RunTurn, TurnTexts, read_turn, turns_of
 
 NOON = 1_700_000_000.0
 BEGAN = TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex")

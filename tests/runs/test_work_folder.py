@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
+from cli_agent_orchestrator._internal.runs.work_folder import Seen, WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.workspace import gathering
+from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator.errors import GitError, RunError
-from cli_agent_orchestrator.layout import run_folder
-from cli_agent_orchestrator.pipeline.work import UNSEEN
-from cli_agent_orchestrator.runs.work_folder import Seen, WorkFolder, open_work_folder
-from cli_agent_orchestrator.workspace import gathering
-from cli_agent_orchestrator.workspace.changes import Change
 
 
 @pytest.fixture

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.config import ReviewRules
-from cli_agent_orchestrator.pipeline.findings import Ledger, follow, read_findings
-from cli_agent_orchestrator.pipeline.review import TestAnswer, is_review_approved, judge_test
-from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.config import ReviewRules
+from cli_agent_orchestrator._internal.pipeline.findings import Ledger, follow, read_findings
+from cli_agent_orchestrator._internal.pipeline.review import (
+    TestAnswer,
+    is_review_approved,
+    judge_test,
+)
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator.scripted_agent.packaged import (
     DEFAULT_SCRIPT,
     DEMO_PROJECT,

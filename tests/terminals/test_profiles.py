@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.pipeline.findings import Ledger, how_to_raise
+from cli_agent_orchestrator._internal.terminals.profiles import (
+    MAX_BYTES,
+    find_profile,
+    profile_names,
+)
 from cli_agent_orchestrator.errors import UnknownName, UsageError
-from cli_agent_orchestrator.pipeline.findings import Ledger, how_to_raise
-from cli_agent_orchestrator.terminals.profiles import MAX_BYTES, find_profile, profile_names
 
 PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")
 GUARD_LINES = {

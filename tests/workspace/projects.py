@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli_agent_orchestrator.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 
 AUTHOR = ("Ada", "ada@example.org")
 SETTINGS = {

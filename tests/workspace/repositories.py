@@ -5,8 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from cli_agent_orchestrator.workspace.repository import find_repository
-from cli_agent_orchestrator.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
 
 USER = {
     "GIT_CONFIG_NOSYSTEM": "1",

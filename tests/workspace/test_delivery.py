@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.workspace.delivery import (
+from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
     Discard,
     Kept,
@@ -18,7 +17,8 @@ from cli_agent_orchestrator.workspace.delivery import (
     apply,
     discard,
 )
-from cli_agent_orchestrator.workspace.worktree import Worktree
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from cli_agent_orchestrator.errors import GitError
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
 
 BRANCH = "cao/r1"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
-from cli_agent_orchestrator.workspace.git import Git
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.workspace.repository import find_repository, user_identity
+from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
 from tests.workspace.repositories import fingerprint, git, make_repository, snapshots_of, write
 
 

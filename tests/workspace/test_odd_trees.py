@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.workspace import gathering, left_out
-from cli_agent_orchestrator.workspace.left_out import (
+from cli_agent_orchestrator._internal.workspace import gathering, left_out
+from cli_agent_orchestrator._internal.workspace.left_out import (
     NO_COMMIT,
     OWN_REPOSITORY,
     TOO_LARGE,
     UNREADABLE,
     LeftOut,
 )
-from cli_agent_orchestrator.workspace.repository import find_repository
-from cli_agent_orchestrator.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import (
     content,
     fingerprint,

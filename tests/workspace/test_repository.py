@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.plain_files import NotPlain
-from cli_agent_orchestrator.workspace.git import NOBODY
-from cli_agent_orchestrator.workspace.repository import (
+from cli_agent_orchestrator._internal.plain_files import NotPlain
+from cli_agent_orchestrator._internal.workspace.git import NOBODY
+from cli_agent_orchestrator._internal.workspace.repository import (
     Repository,
     find_repository,
     user_identity,
 )
+from cli_agent_orchestrator.errors import UsageError
 from tests.workspace.repositories import git, make_repository, write
 
 

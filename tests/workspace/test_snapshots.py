@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.workspace.snapshots import Change
 from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.workspace.snapshots import Change
 from tests.workspace.repositories import content, fingerprint, make_repository, snapshots_of, write
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.workspace import inclusion, left_out
+from cli_agent_orchestrator._internal.workspace.repository import user_identity
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, GitFailed
-from cli_agent_orchestrator.workspace import inclusion, left_out
-from cli_agent_orchestrator.workspace.repository import user_identity
-from cli_agent_orchestrator.workspace.worktree import Worktree
 from tests.workspace.projects import (
     AUTHOR,
     Project,

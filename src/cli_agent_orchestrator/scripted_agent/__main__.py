@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator.clock import SystemClock
+from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.scripted_agent.agent import Agent
 from cli_agent_orchestrator.scripted_agent.console import Console

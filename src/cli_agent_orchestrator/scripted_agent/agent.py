@@ -4,6 +4,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
+from cli_agent_orchestrator._internal.version import __version__
 from cli_agent_orchestrator.scripted_agent import screen
 from cli_agent_orchestrator.scripted_agent.console import Console, Interrupted, Question
 from cli_agent_orchestrator.scripted_agent.script import Misbehaviour, Rule, Script, StartupDialog
@@ -25,7 +26,6 @@ from cli_agent_orchestrator.scripted_agent.workspace import (
     Workspace,
     command_text,
 )
-from cli_agent_orchestrator.version import __version__
 
 EXIT_COMMAND = "/exit"
 FOREVER = 1e9

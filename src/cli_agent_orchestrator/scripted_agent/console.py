@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from cli_agent_orchestrator.clock import Clock
+from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator.scripted_agent import screen
 from cli_agent_orchestrator.scripted_agent.keys import Box, Input, Key, KeyReader, Pasted, Typed
 from cli_agent_orchestrator.scripted_agent.screen import Painter, Row

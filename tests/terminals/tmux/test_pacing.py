@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from cli_agent_orchestrator.terminals.tmux.pacing import LEADING_EDGE, Watch, Work
+from cli_agent_orchestrator._internal.terminals.tmux.pacing import LEADING_EDGE, Watch, Work
 
 
 @pytest.fixture

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.terminals.tmux import (
+    HUB_SESSION,
+    Address,
+    Command,
+    Size,
+    Tmux,
+)
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Command, Size, Tmux
 from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux

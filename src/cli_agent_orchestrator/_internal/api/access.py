@@ -1,0 +1,147 @@
+"""Who may talk to the server: Host, Origin and token are looked at before anything else.
+
+Every web page its user opens can send requests to a local server, so being local is no proof of
+anything. A page is recognised by what browsers cannot be talked out of sending:
+
+- Host is the name the page was loaded from when its owner points that name at this machine
+  (DNS rebinding), so only loopback names and names the user allowed are answered.
+- Origin and Sec-Fetch-Site tell that a page is asking, so both must say it is our own.
+
+The token keeps out everything else that runs on the machine. `check` decides; `Access` acts.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hmac import compare_digest
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cli_agent_orchestrator._internal.api.problems import EarlyProblem
+
+# localhost:9889   127.0.0.1   [::1]:9889
+HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
+LOOKED_AT = (b"host", b"origin", b"sec-fetch-site", b"authorization")
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
+"""What needs no token: it tells that the server is there, and, to who knows the token, whose."""
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """What a request must show."""
+
+    token: str | None
+    """None: no token is asked for. Host and Origin are checked all the same."""
+    allowed_hosts: frozenset[str] = frozenset()
+    """Names besides the loopback ones, as `host_name` returns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered."""
+
+    status_code: int
+    detail: str
+
+
+def host_name(host: str) -> str | None:
+    """Return the name in a Host header, lower case and without port, None if it is malformed.
+
+    `LocalHost:9889` gives `localhost`, `[::1]:9889` gives `[::1]`.
+    """
+    match = re.fullmatch(HOST_PATTERN, host.lower(), re.ASCII)
+    return match.group(1) if match else None
+
+
+def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return hosts as `host_name` returns them; addresses that stand for all of them are no names.
+
+    `fe80::1` gives `[fe80::1]`, `0.0.0.0` gives nothing.
+    """
+    plain = {host.lower().strip("[]") for host in hosts} - {"0.0.0.0", "::"}
+    return frozenset(f"[{host}]" if ":" in host else host for host in plain)
+
+
+def check(rules: AccessRules, method: str, path: str, headers: Headers) -> Refusal | None:
+    """Return why a request is refused, None if it may pass. Header names are in lower case."""
+    picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
+    for name, value in headers:
+        if name in picked:
+            picked[name].append(value.decode("latin-1"))
+    return (
+        _check_host(rules, picked[b"host"])
+        or _check_page(picked)
+        or _check_token(rules, (method, path), picked[b"authorization"])
+    )
+
+
+def _check_host(rules: AccessRules, hosts: list[str]) -> Refusal | None:
+    name = host_name(hosts[0]) if len(hosts) == 1 else None
+    if name is None:
+        return Refusal(400, "the request needs exactly one well-formed Host header")
+    if name in LOOPBACK or name in rules.allowed_hosts:
+        return None
+    return Refusal(
+        421,
+        f"this server does not answer to the name {name}: "
+        "use localhost, or start the server with that name allowed",
+    )
+
+
+def _check_page(headers: dict[bytes, list[str]]) -> Refusal | None:
+    """Refuse what a web page asks for, unless the page is this server's own on a loopback name."""
+    host = headers[b"host"][0].lower()
+    origins = headers[b"origin"]
+    own = host_name(host) in LOOPBACK and [o.lower() for o in origins] == [f"http://{host}"]
+    if origins and not own:
+        return Refusal(403, "requests from web pages of another origin are refused")
+    if any(site not in ("none", "same-origin") for site in headers[b"sec-fetch-site"]):
+        return Refusal(403, "requests from web pages of another site are refused")
+    return None
+
+
+def _check_token(
+    rules: AccessRules, request: tuple[str, str], authorizations: list[str]
+) -> Refusal | None:
+    if rules.token is None or request in OPEN_REQUESTS:
+        return None
+    scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
+    matches = compare_digest(given.strip().encode(), rules.token.encode())
+    if scheme.lower() == "bearer" and matches:
+        return None
+    problem = "the token is wrong" if authorizations else "a token is needed"
+    return Refusal(
+        401,
+        f"{problem}: send 'Authorization: Bearer TOKEN'; "
+        "the token is in the file 'token' of the server's state folder",
+    )
+
+
+class Access:
+    """ASGI middleware that lets through only what `check` has nothing against."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                refusal = check(self._rules, scope["method"], scope["path"], scope["headers"])
+                if refusal is None:
+                    await self._app(scope, receive, send)
+                else:
+                    await _answer(refusal)(scope, receive, send)
+            case "lifespan":
+                await self._app(scope, receive, send)
+            case _:
+                # The server speaks no WebSocket; closing before accepting answers 403.
+                await send({"type": "websocket.close", "code": 1008})
+
+
+def _answer(refusal: Refusal) -> EarlyProblem:
+    challenge = {"WWW-Authenticate": "Bearer"} if refusal.status_code == 401 else None
+    return EarlyProblem(refusal.status_code, refusal.detail, challenge)

@@ -1,0 +1,61 @@
+"""The HTTP application: operations, access and problems put together."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.routing import Route
+
+from cli_agent_orchestrator._internal.api import routes, runs
+from cli_agent_orchestrator._internal.api.access import Access, AccessRules, allowed_names
+from cli_agent_orchestrator._internal.api.backend import Backend, Runs, Terminals
+from cli_agent_orchestrator._internal.api.events import HEARTBEAT_SECONDS
+from cli_agent_orchestrator._internal.api.hang_up import LastWords
+from cli_agent_orchestrator._internal.api.openapi import describe
+from cli_agent_orchestrator._internal.api.operations import route_of
+from cli_agent_orchestrator._internal.api.problems import PROBLEM_HANDLERS
+from cli_agent_orchestrator._internal.api.schemas import Json
+from cli_agent_orchestrator._internal.clock import SystemClock
+
+OPERATIONS = (*routes.OPERATIONS, *runs.OPERATIONS)
+
+
+def create_app(
+    service: Terminals,
+    *,
+    token: str | None,
+    identity: str | None = None,
+    allowed_hosts: Iterable[str] = (),
+    heartbeat: float = HEARTBEAT_SECONDS,
+) -> Starlette:
+    """Return the application for one terminal service.
+
+    With a token of None everybody on the machine may use it. `identity` is the token by which the
+    server proves whose it is, the same one if not given. `allowed_hosts` are names under which the
+    server may be addressed besides the loopback ones.
+    """
+    rules = AccessRules(token, allowed_names(allowed_hosts))
+    app = Starlette(
+        routes=[*map(route_of, OPERATIONS), Route("/openapi.json", document)],
+        middleware=[Middleware(Access, rules=rules), Middleware(LastWords)],
+        exception_handlers=PROBLEM_HANDLERS,
+    )
+    app.router.redirect_slashes = False
+    app.state.backend = Backend(
+        service, SystemClock(), heartbeat, identity or token, asyncio.Event()
+    )
+    return app
+
+
+def serve_runs(app: Starlette, runs: Runs) -> Starlette:
+    """Let an application serve runs, too."""
+    app.state.backend = replace(app.state.backend, runs=runs)
+    return app
+
+
+async def document(_: Request) -> Json:
+    # Made when it is asked for, which is seldom, and not at every start.
+    return Json(describe(OPERATIONS))

@@ -1,0 +1,96 @@
+"""What the handlers work with: the terminals as they need them, and a few things beside."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from starlette.requests import Request
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.models import (
+    Delivery,
+    Explanation,
+    NewTerminal,
+    OutputMode,
+    Session,
+    Step,
+    StepAnswer,
+    Terminal,
+    TerminalEvent,
+)
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.events import RunEvent
+
+
+class Terminals(Protocol):
+    """The verbs of the terminal service that HTTP offers."""
+
+    async def create_session(
+        self, new: NewTerminal, session_name: str | None = None
+    ) -> Terminal: ...
+    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal: ...
+    def sessions(self) -> list[Session]: ...
+    def session(self, name: str) -> Session: ...
+    async def delete_session(self, name: str) -> None: ...
+    def terminal(self, terminal_id: str) -> Terminal: ...
+    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery: ...
+    async def run_step(self, step: Step) -> StepAnswer: ...
+    async def press(self, terminal_id: str, key: str) -> None: ...
+    async def output(self, terminal_id: str, mode: OutputMode) -> str: ...
+    def explain(self, terminal_id: str) -> Explanation: ...
+    async def exit(self, terminal_id: str) -> None: ...
+    async def delete(self, terminal_id: str) -> None: ...
+    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]: ...
+
+
+class Following(Protocol):
+    """Yields the events of a run until it ends or is told to stop."""
+
+    def __iter__(self) -> Iterator[RunEvent]: ...
+    def stop(self) -> None: ...
+
+
+# Any: JSON
+class Runs(Protocol):
+    """What HTTP offers of runs; all of it may take its time."""
+
+    def list(self) -> Sequence[Mapping[str, Any]]: ...
+    def get(self, name: str) -> Mapping[str, Any]: ...
+    def turn(self, name: str, sequence: int) -> Mapping[str, Any]: ...
+    def follow(self, name: str, after: int) -> Following: ...
+    def start(
+        self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
+    ) -> Mapping[str, Any]: ...
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Everything a handler may use."""
+
+    terminals: Terminals
+    clock: Clock
+    heartbeat: float
+    """Seconds between two signs of life on an event stream where nothing happens."""
+    identity: str | None
+    """The token by which the server proves whose it is; None if it cannot."""
+    closing: asyncio.Event
+    """Set when the server is about to end: event streams end at once."""
+    runs: Runs | None = None
+
+
+def backend_of(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+def terminals_of(request: Request) -> Terminals:
+    return backend_of(request).terminals
+
+
+def runs_of(request: Request) -> Runs:
+    runs = backend_of(request).runs
+    if runs is None:
+        raise UsageError("this server serves no runs")
+    return runs

@@ -1,0 +1,320 @@
+"""What clients can do with sessions and terminals: handlers that hand it all to the service."""
+
+from starlette.requests import Request
+
+from cli_agent_orchestrator._internal.api.backend import Backend, Terminals
+from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, event_bytes
+from cli_agent_orchestrator._internal.api.hang_up import while_connected
+from cli_agent_orchestrator._internal.api.messages import message_of, step_of
+from cli_agent_orchestrator._internal.api.operations import Answer, operation
+from cli_agent_orchestrator._internal.api.parameters import (
+    EventsHeaders,
+    IdentityQuery,
+    InputHeaders,
+    InputQuery,
+    KeyQuery,
+    NewSessionQuery,
+    NewTerminalQuery,
+    OutputQuery,
+    SessionPath,
+    TerminalPath,
+)
+from cli_agent_orchestrator._internal.api.problems import PROBLEMS, Problem
+from cli_agent_orchestrator._internal.api.schemas import (
+    FEATURES,
+    SERVICE_NAME,
+    DeliveryBody,
+    DoneBody,
+    EventBody,
+    ExplanationBody,
+    FolderBody,
+    HealthBody,
+    IdentityBody,
+    InputBody,
+    Json,
+    OutputBody,
+    SessionBody,
+    StepAnswerBody,
+    StepBody,
+    TerminalBody,
+    delivery_fields,
+    explanation_fields,
+    session_fields,
+    step_fields,
+    terminal_fields,
+    terminal_list,
+)
+from cli_agent_orchestrator._internal.identity import answer_challenge
+from cli_agent_orchestrator._internal.models import NewTerminal, StepAnswer, TerminalEvent
+from cli_agent_orchestrator._internal.version import __version__
+
+DONE = {"success": True}
+
+
+@operation(
+    "GET",
+    "/health",
+    "Tell that the server is there",
+    Answer(HealthBody),
+)
+async def health() -> Json:
+    return Json(
+        {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
+    )
+
+
+@operation(
+    "GET",
+    "/identity",
+    "Prove that the server knows its user's token",
+    Answer(IdentityBody),
+    errors=(422, 501),
+)
+async def identity(request: Request, backend: Backend, query: IdentityQuery) -> Json:
+    # Where the connection was taken, not what the request says about it.
+    address = request.scope["server"]
+    if backend.identity is None or address is None or address[1] is None:
+        return Problem(501, PROBLEMS[501][1])
+    return Json({"identity": answer_challenge(backend.identity, query.challenge, tuple(address))})
+
+
+@operation(
+    "POST",
+    "/sessions",
+    "Start an agent in a new session",
+    Answer(TerminalBody, 201),
+    errors=(422, 503),
+)
+async def create_session(request: Request, terminals: Terminals, query: NewSessionQuery) -> Json:
+    creation = terminals.create_session(new_terminal(query), query.session_name)
+    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
+    return Json(terminal_fields(terminal), 201)
+
+
+@operation(
+    "GET",
+    "/sessions",
+    "List the sessions",
+    Answer(list[SessionBody]),
+)
+async def list_sessions(terminals: Terminals) -> Json:
+    return Json([session_fields(session) for session in terminals.sessions()])
+
+
+@operation(
+    "GET",
+    "/sessions/{name}",
+    "Show a session with its terminals",
+    Answer(SessionBody),
+    errors=(404, 422),
+)
+async def get_session(terminals: Terminals, path: SessionPath) -> Json:
+    return Json(session_fields(terminals.session(path.name)))
+
+
+@operation(
+    "DELETE",
+    "/sessions/{name}",
+    "End a session and all agents in it",
+    Answer(DoneBody),
+    errors=(404, 422, 503),
+)
+async def delete_session(terminals: Terminals, path: SessionPath) -> Json:
+    await terminals.delete_session(path.name)
+    return Json(DONE)
+
+
+@operation(
+    "POST",
+    "/sessions/{name}/terminals",
+    "Start an agent in an existing session",
+    Answer(TerminalBody, 201),
+    errors=(404, 422, 503),
+)
+async def create_terminal(
+    request: Request, terminals: Terminals, path: SessionPath, query: NewTerminalQuery
+) -> Json:
+    creation = terminals.create_terminal(path.name, new_terminal(query))
+    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
+    return Json(terminal_fields(terminal), 201)
+
+
+@operation(
+    "GET",
+    "/sessions/{name}/terminals",
+    "List the terminals of a session",
+    Answer(list[TerminalBody]),
+    errors=(404, 422),
+)
+async def list_terminals(terminals: Terminals, path: SessionPath) -> Json:
+    return Json(terminal_list(terminals.session(path.name).terminals))
+
+
+@operation(
+    "GET",
+    "/terminals/{terminal_id}",
+    "Show a terminal and its status",
+    Answer(TerminalBody),
+    errors=(404, 422),
+)
+async def get_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    return Json(terminal_fields(terminals.terminal(path.terminal_id)))
+
+
+@operation(
+    "DELETE",
+    "/terminals/{terminal_id}",
+    "End an agent and remove its terminal",
+    Answer(DoneBody),
+    errors=(404, 422, 503),
+)
+async def delete_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    await terminals.delete(path.terminal_id)
+    return Json(DONE)
+
+
+@operation(
+    "POST",
+    "/terminals/run-step",
+    "Start an agent, ask it one thing, return its answer, end it",
+    Answer(StepAnswerBody),
+    errors=(409, 413, 415, 422, 502, 503, 504),
+)
+async def run_step(request: Request, terminals: Terminals, body: StepBody) -> Json:
+    step = step_of(body)
+
+    async def take_back(answer: StepAnswer) -> None:
+        if step.keep:
+            await terminals.delete(answer.terminal_id)
+
+    return Json(step_fields(await while_connected(request, terminals.run_step(step), take_back)))
+
+
+@operation(
+    "POST",
+    "/terminals/{terminal_id}/input",
+    "Type a message and submit it",
+    Answer(DeliveryBody),
+    Answer(DeliveryBody, 202, "Typed, but there is no sign that the agent took it."),
+    errors=(404, 409, 413, 415, 422, 503),
+)
+async def send_input(
+    terminals: Terminals,
+    path: TerminalPath,
+    query: InputQuery,
+    headers: InputHeaders,
+    body: InputBody | None,
+) -> Json:
+    message = message_of(query.message, body)
+    delivery = await terminals.send(path.terminal_id, message, headers.idempotency_key)
+    return Json(delivery_fields(delivery), 200 if delivery.confirmed else 202)
+
+
+@operation(
+    "POST",
+    "/terminals/{terminal_id}/key",
+    "Press a special key",
+    Answer(DoneBody),
+    errors=(404, 409, 422, 503),
+)
+async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -> Json:
+    await terminals.press(path.terminal_id, query.key)
+    return Json(DONE)
+
+
+@operation(
+    "GET",
+    "/terminals/{terminal_id}/output",
+    "Read what the agent wrote",
+    Answer(OutputBody),
+    errors=(404, 422, 503),
+)
+async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuery) -> Json:
+    output = await terminals.output(path.terminal_id, query.mode)
+    return Json({"output": output, "mode": query.mode})
+
+
+@operation(
+    "GET",
+    "/terminals/{terminal_id}/explain",
+    "Say why a terminal has its status",
+    Answer(ExplanationBody),
+    errors=(404, 422),
+)
+async def explain(backend: Backend, path: TerminalPath) -> Json:
+    explanation = backend.terminals.explain(path.terminal_id)
+    return Json(explanation_fields(path.terminal_id, explanation, backend.clock.now()))
+
+
+@operation(
+    "GET",
+    "/terminals/{terminal_id}/working-directory",
+    "Say where the agent works",
+    Answer(FolderBody),
+    errors=(404, 422),
+)
+async def get_working_directory(terminals: Terminals, path: TerminalPath) -> Json:
+    return Json({"working_directory": terminals.terminal(path.terminal_id).working_directory})
+
+
+@operation(
+    "POST",
+    "/terminals/{terminal_id}/exit",
+    "Ask the agent to quit",
+    Answer(DoneBody),
+    errors=(404, 409, 422, 503),
+)
+async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
+    await terminals.exit(path.terminal_id)
+    return Json(DONE)
+
+
+@operation(
+    "GET",
+    "/events",
+    "Follow what happens to the terminals",
+    Answer(
+        EventBody,
+        description="Endless; the name of an event is its `kind`, `data` holds this.",
+        media_type=EVENT_STREAM,
+    ),
+    errors=(422,),
+    description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
+    "missed since the event named by `Last-Event-ID`.",
+)
+async def follow_events(backend: Backend, headers: EventsHeaders) -> EventStream[TerminalEvent]:
+    events = backend.terminals.subscribe(headers.last_event_id)
+    return EventStream(events, backend.closing, backend.heartbeat, event_bytes)
+
+
+def new_terminal(query: NewTerminalQuery) -> NewTerminal:
+    return NewTerminal(
+        query.provider,
+        query.agent_profile,
+        query.working_directory,
+        query.permissions,
+        role=query.role,
+    )
+
+
+OPERATIONS = (
+    # First, because they are tried in order and this one is asked for all the time.
+    get_terminal,
+    health,
+    identity,
+    create_session,
+    list_sessions,
+    get_session,
+    delete_session,
+    create_terminal,
+    list_terminals,
+    delete_terminal,
+    run_step,
+    send_input,
+    press_key,
+    get_output,
+    explain,
+    get_working_directory,
+    exit_terminal,
+    follow_events,
+)

@@ -1,0 +1,192 @@
+"""The routes of runs: they serve the run folders, and start runs as processes of their own."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncGenerator
+
+from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs
+from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
+from cli_agent_orchestrator._internal.api.messages import check_size
+from cli_agent_orchestrator._internal.api.operations import Answer, operation
+from cli_agent_orchestrator._internal.api.parameters import (
+    RunEventsHeaders,
+    RunPath,
+    SteerPath,
+    TurnPath,
+)
+from cli_agent_orchestrator._internal.api.schemas import (
+    AskedBody,
+    ChangeBody,
+    HintBody,
+    Json,
+    NewRunBody,
+    RunBody,
+    RunDetailBody,
+    RunEventBody,
+    RunTurnTextBody,
+)
+from cli_agent_orchestrator.events import RunEvent, to_json
+
+logger = logging.getLogger(__name__)
+
+STEERED = (
+    Answer(AskedBody),
+    Answer(AskedBody, 202, "Written down; the run has not heard of it yet."),
+)
+
+
+@operation("GET", "/runs", "List the runs, the newest first", Answer(list[RunBody]))
+async def list_runs(runs: Runs) -> Json:
+    return Json(await asyncio.to_thread(runs.list))
+
+
+@operation(
+    "POST",
+    "/runs",
+    "Start a run as a process of its own, and answer when it has begun",
+    Answer(RunBody, 201),
+    errors=(409, 413, 415, 422),
+)
+async def start_run(runs: Runs, body: NewRunBody) -> Json:
+    options = dict(body.settings)
+    if body.task is not None:
+        options["PROMPT"] = check_size(body.task)
+    if body.task_file is not None:
+        options["PROMPT_FILE"] = body.task_file
+    if body.resume is not None:
+        options["RESUME"] = str(int(body.resume))
+    started = await asyncio.to_thread(
+        runs.start, body.wd, options, replace_terminals=body.replace_terminals
+    )
+    return Json(started, 201)
+
+
+@operation(
+    "GET",
+    "/runs/{run}",
+    "Show a run with its settings and its turns",
+    Answer(RunDetailBody),
+    errors=(404, 422),
+)
+async def get_run(runs: Runs, path: RunPath) -> Json:
+    return Json(await asyncio.to_thread(runs.get, path.run))
+
+
+@operation(
+    "POST",
+    "/runs/{run}/hint",
+    "Tell an agent something with its next prompt",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+)
+async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
+    return await steered(runs, path.run, "hint", role=body.role, text=body.text)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/set",
+    "Let a run go on by another value of a setting",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+)
+async def change_setting(runs: Runs, path: RunPath, body: ChangeBody) -> Json:
+    return await steered(runs, path.run, "set", name=body.name, value=body.value)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/{do}",
+    "Pause a run after the present turn, resume it, stop it, skip its review",
+    *STEERED,
+    errors=(404, 409, 422),
+    description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
+    "its own. `stop` ends its agents too.",
+)
+async def steer(runs: Runs, path: SteerPath) -> Json:
+    return await steered(runs, path.run, path.do)
+
+
+async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
+    """Answer 200 if the run does it, 202 if it has not heard of it yet."""
+    asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
+    return Json(asked, 200 if asked["heard"] else 202)
+
+
+@operation(
+    "GET",
+    "/runs/{run}/turns/{sequence}",
+    "Show a turn with its prompt, its reply and what it changed in the files",
+    Answer(RunTurnTextBody),
+    errors=(404, 422),
+)
+async def get_turn(runs: Runs, path: TurnPath) -> Json:
+    return Json(await asyncio.to_thread(runs.turn, path.run, path.sequence))
+
+
+@operation(
+    "GET",
+    "/runs/{run}/events",
+    "Follow what happens in a run",
+    Answer(
+        RunEventBody,
+        description="The name of an event is its `type`, its id its `seq`.",
+        media_type=EVENT_STREAM,
+    ),
+    errors=(404, 422),
+    description="Server-sent events: all that has happened, or what came after the event named by "
+    "`Last-Event-ID`, then each thing as it happens. Ends with the run.",
+)
+async def follow_run(
+    backend: Backend, runs: Runs, path: RunPath, headers: RunEventsHeaders
+) -> EventStream[RunEvent]:
+    text = headers.last_event_id or ""
+    after = int(text) if text.isdecimal() and text.isascii() else 0
+    following = await asyncio.to_thread(runs.follow, path.run, after)
+    return EventStream(stream(following), backend.closing, backend.heartbeat, event_bytes)
+
+
+def event_bytes(event: RunEvent) -> bytes:
+    data = to_json(event)
+    return sse_bytes(data["type"], str(event.seq), data)
+
+
+async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
+    """Yield what a thread reads, until there is no more or nobody listens."""
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[RunEvent | None] = asyncio.Queue()
+
+    def tell(event: RunEvent | None) -> None:
+        # The server may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+    def read() -> None:
+        try:
+            for event in following:
+                tell(event)
+        except OSError as error:
+            logger.warning("the events of a run cannot be read: %s", error)
+        finally:
+            tell(None)
+
+    threading.Thread(target=read, name="run-events", daemon=True).start()
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+    finally:
+        following.stop()
+
+
+OPERATIONS = (
+    list_runs,
+    start_run,
+    get_run,
+    hint,
+    change_setting,
+    steer,
+    get_turn,
+    follow_run,
+)

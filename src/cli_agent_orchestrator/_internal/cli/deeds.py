@@ -1,0 +1,123 @@
+"""What a report says of the work itself: who changed which files, and what was proven."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.gates import PROOF
+from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.run_record import read_record
+from cli_agent_orchestrator._internal.runs.turns import read_reply
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
+
+# PASS, proven: the tests from before pass as they were
+# FAIL: not proven: no gate says which tests it runs; round 2 follows
+PROOF_PATTERN = (
+    r"(?s)(?:PASS, |FAIL: )?(.*?)"
+    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
+)
+NOT_CONVERGING = "Not converging: "
+MARK = "- "
+"""Begins each suspicion on the page of a proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What was done to the files of a run, and what that is worth."""
+
+    changes: tuple[str, ...] = ()
+    """Who changed what, in words, in order."""
+    proof: str = ""
+    """`proven: …` or `not proven: …`; empty if that was not looked into."""
+    suspicions: tuple[str, ...] = ()
+    """What was done to tests and their settings: path, trick, detail."""
+    circles: tuple[str, ...] = ()
+    """Why the run did not converge, whenever that was noticed."""
+    logs: str = ""
+    """The folder with all that gates wrote; empty if nothing is kept."""
+
+    @property
+    def verdict(self) -> str:
+        """`proven` or `not proven`; empty if that was not looked into."""
+        return self.proof.partition(":")[0]
+
+
+def own_folder(archive: str, wd: Path) -> Folder | None:
+    """Return the folder of the run that a saved state names, if it worked where that lies."""
+    if not is_run_id(archive):
+        return None
+    folder = run_folder(state_folder(os.environ), archive)
+    record = read_record(folder)
+    return folder if record is not None and record.wd == str(wd) else None
+
+
+def deeds_in(folder: Folder | None) -> Deeds:
+    """Return what a run folder, and the archive it names, tell of the work."""
+    record = None if folder is None else read_record(folder)
+    if folder is None or record is None:
+        return Deeds()
+    events = read_events(folder)
+    last, page = last_proof(events), None
+    if last is not None:
+        with suppress(UsageError):
+            kept = archive_folder(Path(record.wd), record.archive)
+            page = read_reply(kept, last.sequence, PROOF)
+    return deeds_of(events, page or "")
+
+
+def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
+    """Return what events tell of the work, with the page of the last proof."""
+    last = last_proof(events)
+    return Deeds(
+        changes=tuple(_changes(events)),
+        proof="" if last is None else _words(last.detail),
+        suspicions=tuple(_suspicions(page)),
+        circles=tuple(dict.fromkeys(_circles(events))),
+        logs=_logs(events),
+    )
+
+
+def _logs(events: Sequence[RunEvent]) -> str:
+    logs = [e.log for e in events if isinstance(e, CheckEnded) and e.log]
+    return str(Path(logs[-1]).parent) if logs else ""
+
+
+def last_proof(events: Sequence[RunEvent]) -> CheckEnded | None:
+    """Return the end of the last proof, if there was one."""
+    proofs = [e for e in events if isinstance(e, CheckEnded) and e.gate == PROOF]
+    return proofs[-1] if proofs else None
+
+
+def _changes(events: Sequence[RunEvent]) -> Iterator[str]:
+    for event in events:
+        if isinstance(event, FilesChanged):
+            named = "" if not event.allowed else f": {event.named}"
+            yield f"Round {event.round}, {event.role} (turn {event.sequence}) {event.words}{named}"
+
+
+def _circles(events: Sequence[RunEvent]) -> Iterator[str]:
+    for event in events:
+        if isinstance(event, NotConverging):
+            yield event.text.removeprefix(NOT_CONVERGING)
+
+
+def _words(detail: str) -> str:
+    """Return what was proven, out of what the proof led to."""
+    match = re.fullmatch(PROOF_PATTERN, detail)
+    return match[1] if match else detail
+
+
+def _suspicions(page: str) -> Iterator[str]:
+    """Yield what is listed between the head of a page and its first part."""
+    head, _, _ = page.partition("\n\n")
+    for line in head.split("\n"):
+        if line.startswith(MARK):
+            yield line.removeprefix(MARK)

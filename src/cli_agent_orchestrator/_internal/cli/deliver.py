@@ -1,0 +1,114 @@
+"""Commands for the work of a run in a work tree: apply, pr, discard."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.runs.delivering import (
+    Ended,
+    apply_run,
+    discard_run,
+    ended_run,
+    request_run,
+)
+from cli_agent_orchestrator._internal.runs.registry import find_run
+from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator.errors import RunError, UsageError
+
+MOVED = {
+    Kind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
+    Kind.MERGED: "{branch} is merged into {onto}, as {commit}.",
+    Kind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
+}
+
+
+@click.command()
+@click.argument("run", required=False)
+def apply(run: str | None) -> None:
+    """Bring the work of RUN, which is on a branch of its own, into the branch you work on.
+
+    It fast-forwards or merges. What you have not committed stays as it is: if anything is in the
+    way, or there would be conflicts, nothing is changed and the files are named.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters.
+
+    \b
+    cao apply k3f9
+    """
+    with _found(run) as ended:
+        done = apply_run(ended)
+        if done.kind is Kind.REFUSED:
+            raise RunError(f"nothing was applied: {_refusal(done)}")
+        onto = one_line(ended.saved.onto or "what is checked out")
+        words = MOVED[done.kind].format(
+            branch=ended.saved.branch, onto=onto, commit=done.commit[:12]
+        )
+    click.echo(words)
+    for remark in done.remarks:
+        click.echo(printable(remark))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--title", metavar="TEXT", default="", help="Its title; if not given, the task.")
+@click.option("--draft", is_flag=True, help="Open it as a draft.")
+def pr(run: str | None, title: str, draft: bool) -> None:
+    """Push the branch of RUN, and open a pull request (a merge request at GitLab).
+
+    `gh` or `glab` opens it if it is installed; otherwise it is said what to type. Nothing is pushed
+    but by this command.
+
+    \b
+    cao pr k3f9
+    cao pr k3f9 --draft --title "Keep digits in slugs"
+    """
+    with _found(run) as ended:
+        done = request_run(ended, title, draft=draft)
+    click.echo(printable(f"Pushed {ended.saved.branch} to {done.remote}."))
+    if done.url:
+        click.echo(printable(done.url))
+        return
+    if done.said:
+        click.echo(printable(done.said))
+    if done.to_type:
+        click.echo(printable(f"Open the request with:\n  {done.to_type}"))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def discard(run: str | None, yes: bool) -> None:
+    """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.
+
+    It asks first. Nothing is forced: a branch with commits of somebody else stays.
+
+    \b
+    cao discard k3f9
+    """
+    with _found(run) as ended:
+        click.echo(printable(f"To be removed: {ended.saved.folder}, {ended.saved.branch}"))
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("nothing was removed; add --yes if it is to go")
+            click.confirm("Remove both?", abort=True)
+        discard_run(ended)
+    click.echo(f"Removed. The record of the run has a snapshot of it: {ended.record.id}")
+
+
+@contextmanager
+def _found(run: str | None) -> Iterator[Ended]:
+    state = state_folder(os.environ)
+    found = find_run(state, run, Path.cwd().resolve())
+    with ended_run(state, found.id, os.environ) as ended:
+        yield ended
+
+
+def _refusal(done: Delivery) -> str:
+    files = [*done.conflicts, *done.in_the_way]
+    return "\n  ".join([printable(done.reason), *(one_line(name) for name in files)])

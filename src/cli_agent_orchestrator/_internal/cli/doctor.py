@@ -1,0 +1,291 @@
+"""`cao doctor`: what is installed, what is missing, and how to get it."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator._internal.cli.command import own_command
+from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.remarks import (
+    Program,
+    login_question,
+    remarks_on_login,
+    remarks_on_version,
+    version_words,
+)
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig, check_state_folder
+from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.hosting.environment import read_server_config
+from cli_agent_orchestrator._internal.providers import PROVIDERS
+from cli_agent_orchestrator._internal.providers.base import Provider
+from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.terminals.tmux import read_version
+from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
+
+OUR_DISTRIBUTION = "cao-loop"
+IMPORT_NAME = "cli_agent_orchestrator"
+BUILT_IN = "scripted"
+AGENT = "agent "
+ASK_SECONDS = 20
+EXIT_MISSING = 1
+
+
+class State(StrEnum):
+    """How a finding is meant."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    state: State
+    detail: str
+    advice: str = ""
+    """What to do about it, one thing a line."""
+    needed: bool = False
+    """Is a run impossible without it?"""
+    logged_out: bool = False
+    """Is it an agent that says that nobody is logged in?"""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def doctor(as_json: bool) -> None:
+    """Say what is installed, what is missing and how to get it.
+
+    Ends with 0 if a run with a real agent is possible, else with 1.
+    """
+    config = read_server_config(os.environ)
+    findings = list(examine(config, os.environ))
+    possible = is_run_possible(findings)
+    if as_json:
+        found = [asdict(finding) for finding in findings]
+        click.echo(json.dumps({"run_possible": possible, "findings": found}, indent=2))
+    else:
+        for finding in findings:
+            click.echo(printable(_line(finding)))
+        cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
+        click.echo("\n" + conclude(findings, cao))
+    sys.exit(0 if possible else EXIT_MISSING)
+
+
+def examine(
+    config: ServerConfig, environ: Mapping[str, str], *, default_port: int = DEFAULT_PORT
+) -> Iterator[Finding]:
+    """Look at everything a run needs."""
+    yield _python()
+    yield _tmux(environ)
+    for provider in PROVIDERS.values():
+        yield _agent(provider, config, environ)
+    yield _sandbox()
+    yield _server(environ, default_port)
+    yield from _folders(config)
+    yield _distributions()
+
+
+def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Finding]:
+    """Return what is to be known about each real agent that is installed, by name."""
+    return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
+
+
+def is_run_possible(findings: Sequence[Finding]) -> bool:
+    """Is all there that is needed, and at least one real agent?"""
+    return not _lacking(findings) and bool(_agents(findings))
+
+
+def conclude(findings: Sequence[Finding], cao: str) -> str:
+    """Say what can be typed next; `cao` is how the command is called here."""
+    lacking = _lacking(findings)
+    if lacking:
+        return f"A run is not possible without: {', '.join(lacking)}"
+    # False comes first, and so does the usual agent.
+    agents = sorted(_agents(findings).items(), key=lambda agent: agent[1].logged_out)
+    if not agents:
+        return (
+            "No real agent is installed: see above how to get one. Without one these work:\n"
+            f"  {cao} demo\n"
+            f"  {cao} run task.md --provider {BUILT_IN}"
+        )
+    name, agent = agents[0]
+    once = f" once {name} is logged in" if agent.logged_out else ""
+    option = "" if name == BY_NAME["PROVIDER"].default else f" --provider {name}"
+    return f"A run is possible{once}: {cao} init, then {cao} run task.md{option}"
+
+
+def _lacking(findings: Sequence[Finding]) -> list[str]:
+    return [f.subject for f in findings if f.needed and f.state is State.MISSING]
+
+
+def _agents(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """Return the real agents that are installed, by name."""
+    names = {f.subject.removeprefix(AGENT): f for f in findings if f.subject.startswith(AGENT)}
+    return {
+        name: finding
+        for name, finding in names.items()
+        if name != BUILT_IN and finding.state is not State.MISSING
+    }
+
+
+def _sandbox() -> Finding:
+    found = find_sandbox()
+    if found.sandbox is None:
+        advice = "only gates with sandbox = true need one"
+        return Finding("sandbox", State.NOTE, found.problem, advice)
+    return Finding("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", State.OK, f"{version}, {sys.executable}")
+
+
+def _tmux(environ: Mapping[str, str]) -> Finding:
+    try:
+        version = asyncio.run(read_version("tmux", environ))
+    except TmuxMissing as error:
+        return Finding("tmux", State.MISSING, str(error), needed=True)
+    return Finding("tmux", State.OK, version, needed=True)
+
+
+def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Finding:
+    subject = f"{AGENT}{provider.name}"
+    if provider.name == BUILT_IN:
+        return Finding(subject, State.OK, "built in, for the demo and dry runs")
+    wanted = config.provider(provider.name).command or provider.program
+    program = shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
+    if program is None:
+        return Finding(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
+    version = find_version(_ask([program, "--version"], environ)[1])
+    question = login_question(provider.name, version)
+    logged_in = _ask([program, *question], environ)[0] == 0 if question else None
+    return describe_agent(provider, Program(program, version, logged_in))
+
+
+def describe_agent(provider: Provider, found: Program) -> Finding:
+    """Say all that is to be known about an agent that is installed."""
+    remarks = [
+        *remarks_on_version(found.version, provider.tried_versions),
+        *remarks_on_login(found),
+    ]
+    advice = [remark.advice for remark in remarks if remark.advice]
+    return Finding(
+        f"{AGENT}{provider.name}",
+        State.NOTE if advice else State.OK,
+        ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
+        "\n".join(advice),
+        logged_out=found.logged_in is False,
+    )
+
+
+def _server(environ: Mapping[str, str], default_port: int) -> Finding:
+    try:
+        discovery = discover(environ, name_server(environ), default_port=default_port)
+    except (ApiUnreachable, UsageError) as error:
+        return Finding("server", State.NOTE, str(error))
+    advice = "\n".join(discovery.remarks)
+    if discovery.found is None:
+        state = State.NOTE if advice else State.OK
+        return Finding("server", state, "none of yours runs; a run starts its own", advice)
+    found = discovery.found
+    return Finding("server", State.OK, f"{found.url}, {_version(found.url)}, {found.how}", advice)
+
+
+def _version(url: str) -> str:
+    with ApiClient(url) as client:
+        try:
+            return f"version {client.health().get('version', 'unknown')}"
+        except ApiError:
+            return "version unknown"
+
+
+def _folders(config: ServerConfig) -> Iterator[Finding]:
+    yield _state_folder(config.state_dir)
+    token = config.state_dir / "token"
+    if token.exists():
+        loose = token.stat().st_mode & 0o077
+        yield Finding(
+            "token",
+            State.MISSING if loose else State.OK,
+            f"{token}, " + ("others may read it" if loose else "for its owner alone"),
+            f"rm {token}: the next start makes a new one" if loose else "",
+            needed=True,
+        )
+    file = config.config_dir / "config.toml"
+    there = "read" if file.exists() else "not there, which is fine"
+    yield Finding("configuration", State.OK, f"{file} ({there})")
+
+
+def _state_folder(folder: Path) -> Finding:
+    try:
+        check_state_folder(folder)
+    except UsageError as error:
+        return Finding("state folder", State.MISSING, str(error), needed=True)
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
+        there = "" if nearest == folder else " (not there yet: the first start makes it)"
+        return Finding("state folder", State.OK, f"{folder}{there}", needed=True)
+    advice = "give yourself access, or name another folder in CAO_STATE_DIR"
+    return Finding(
+        "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
+    )
+
+
+def _distributions() -> Finding:
+    names = set(metadata.packages_distributions().get(IMPORT_NAME, ()))
+    others = sorted(names - {OUR_DISTRIBUTION})
+    if not others:
+        return Finding("installation", State.OK, OUR_DISTRIBUTION)
+    other = ", ".join(others)
+    return Finding(
+        "installation",
+        State.NOTE,
+        f"{other} has the same import name and is in the same environment",
+        f"install {OUR_DISTRIBUTION} into an environment of its own, or uninstall {other}",
+    )
+
+
+def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
+    """Ask a program something short; return its exit code (None: no answer) and what it says.
+
+    It is asked far from any project, whose own settings for it may have come from anybody.
+    """
+    program, *words = argv
+    try:
+        answer = subprocess.run(
+            [str(Path(program).absolute()), *words],
+            env=dict(environ),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ASK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ""
+    return answer.returncode, answer.stdout.decode("utf-8", "replace")
+
+
+def _line(finding: Finding) -> str:
+    mark = str(finding.state)
+    if finding.state is State.MISSING:
+        mark = "MISSING" if finding.needed else "no"
+    advice = [f"\n{'':9}{'':20}→ {line}" for line in finding.advice.splitlines()]
+    return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

@@ -1,0 +1,276 @@
+"""A picture of a run drawn as rows of a terminal: never wider, never more than there is room for.
+
+    ▶ Round 1 of 8, cycle 2   total 14:05
+      ✓ analyst            codex        summary received  2:10
+      ✓ analyst_review     claude_code  approved          1:02
+      ▶ programmer         codex        working           0:42
+        programmer_review  claude_code  ready
+        tester             codex        ready
+      programmer: Bash: make test
+      ✗ 1.1 analyst_review REVISE: the summary does not say where the rounding is done
+      a attach · h hint · p pause
+
+Where rows are few, those that matter least are left out. What happens now comes before what a
+person can do about it, and that before what has been. What has been takes no row beyond the middle
+of the terminal: when it becomes narrower, a row becomes two, and none of them may be pushed out of
+reach above.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from cli_agent_orchestrator._internal.cli.keys import Keys, offers
+from cli_agent_orchestrator._internal.cli.narration import POINTS
+from cli_agent_orchestrator._internal.cli.picture import (
+    OUTCOMES_AGAINST,
+    OUTCOMES_FOR,
+    Agent,
+    Delay,
+    Doing,
+    Picture,
+    Question,
+    Reason,
+)
+from cli_agent_orchestrator._internal.cli.printable import one_line
+
+WIDEST = 79
+"""A terminal that becomes narrower makes two rows of a long one."""
+STYLES: Mapping[Doing, str] = {
+    Doing.STARTING: "cyan",
+    Doing.SENDING: "cyan",
+    Doing.WORKING: "bold cyan",
+    Doing.ASKING: "bold yellow",
+    Doing.RESTING: "cyan",
+    Doing.FAILING: "bold red",
+    Doing.UNKNOWN: "yellow",
+}
+"""Of agents that do something; others are drawn quietly."""
+OUTCOMES_OF_REVIEWS = ("sent_back", "cycles_used_up")
+COMMANDS_BETWEEN = " · "
+LINE_BEGINS, LINE_ENDS = "  hint> ", "_"
+LINE_KEYS = ("Enter sends it with the next prompt", "Esc cancels")
+MARK_WIDTH = 4
+BETWEEN = "  "
+"""What is between two columns of the strip."""
+
+
+class Need(IntEnum):
+    """How much a row is needed; the least come first."""
+
+    HEAD = 0
+    ALERT = 1
+    PRESENT = 2
+    ACTION = 3
+    OTHERS = 4
+    COMMANDS = 5
+    REASON = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row, and how much it is needed."""
+
+    need: Need
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """Where a picture is drawn, and when."""
+
+    width: int
+    height: int
+    now: float
+    """Unix time."""
+
+
+def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Text]:
+    """Return the rows of a picture; none if there is nothing to be seen.
+
+    Without `keys` none can be pressed, and there are commands for another terminal instead.
+    """
+    if picture.final_status or not (picture.agents or picture.paused):
+        return []
+    rows = [
+        Row(Need.HEAD, _head(picture, canvas.now)),
+        *_strip(picture, canvas),
+        *_present(picture, canvas.now),
+        *_pressed(picture, keys or Keys(), _room(canvas.width)),
+    ]
+    words = _commands(picture) if keys is None else _keys(picture, keys)
+    typed = _in_rows(words, _room(canvas.width))
+    commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
+    reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]
+    room = max(canvas.height // 2 - len(rows) - len(commands), 0)
+    rows += reasons[len(reasons) - min(room, len(reasons)) :] + commands
+    most_needed = sorted(range(len(rows)), key=lambda number: rows[number].need)
+    kept = set(most_needed[: max(canvas.height - 1, 1)])
+    return [_fit(row.text, canvas.width) for number, row in enumerate(rows) if number in kept]
+
+
+def clock_face(seconds: float) -> str:
+    """Return a span of time as `0:42`, `12:05` or `1:02:05`."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _head(picture: Picture, now: float) -> Text:
+    total = f"   total {clock_face(picture.total(now))}"
+    if picture.starting:
+        count = min(picture.started + 1, len(picture.starting))
+        where = f"Starting {count} of {len(picture.starting)}"
+    elif picture.round:
+        most = f" of {picture.max_rounds}" if picture.max_rounds >= picture.round else ""
+        cycle = f", cycle {picture.cycle}" if picture.cycle else ""
+        where = f"Round {picture.round}{most}{cycle}"
+    else:
+        where = "Starting"
+    return Text.assemble(("▶ ", "bold cyan"), (where, "bold"), (total, "dim"))
+
+
+def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
+    """Yield a row for each agent, in columns; a narrow terminal has none for what agent it is."""
+    cells = [_cells(agent, picture, canvas.now) for agent in picture.agents]
+    widths = [max((cell_len(row[column]) for row in cells), default=0) for column in range(4)]
+    narrow = MARK_WIDTH + sum(widths) + 3 * len(BETWEEN) > _room(canvas.width)
+    for agent, row in zip(picture.agents, cells, strict=True):
+        role, provider, state, passed = (
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        present = agent.role == picture.present
+        who = role if narrow else f"{role}{BETWEEN}{provider}"
+        text = Text.assemble(
+            _mark(agent, present),
+            (f"{who}{BETWEEN}", "" if present else "dim"),
+            (f"{state}{BETWEEN}{passed}".rstrip(), STYLES.get(agent.doing, "dim")),
+        )
+        yield Row(Need.PRESENT if present else Need.OTHERS, text)
+
+
+def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, str]:
+    """Return role, agent, state and time of an agent."""
+    role, provider = one_line(agent.role), one_line(agent.provider)
+    if agent.doing in (Doing.WORKING, Doing.DONE):
+        role += POINTS.get(agent.point, "")
+    if agent.doing is Doing.DONE:
+        outcome = one_line(agent.outcome.replace("_", " "))
+        return role, provider, outcome, clock_face(agent.worked)
+    timed = agent.role == picture.present or agent.doing is Doing.STARTING
+    return role, provider, agent.doing.value, clock_face(now - agent.since) if timed else ""
+
+
+def _mark(agent: Agent, present: bool) -> tuple[str, str]:
+    if present:
+        return "  ▶ ", STYLES.get(agent.doing, "cyan")
+    if agent.doing is Doing.DONE and agent.outcome in OUTCOMES_AGAINST:
+        return "  ✗ ", "red"
+    if agent.doing is Doing.DONE:
+        return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"
+    return "    ", ""
+
+
+def _present(picture: Picture, now: float) -> Iterator[Row]:
+    """Yield what happens now, besides that an agent works."""
+    if picture.action:
+        what = Text.assemble((f"  {one_line(picture.present)}: ", "dim"), _words(picture.action))
+        yield Row(Need.ACTION, what)
+    if picture.changed:
+        yield Row(Need.OTHERS, Text(f"  {_words(picture.changed)}", "dim"))
+    if picture.circling:
+        yield Row(Need.ALERT, Text(f"  ! {_words(picture.circling)}", "yellow"))
+    if picture.delay is not None:
+        yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
+    if picture.question is not None:
+        yield Row(Need.ALERT, Text(_question(picture, picture.question, now), "bold yellow"))
+    if picture.countdown is not None:
+        left = clock_face(picture.countdown.until - now)
+        then = _words(picture.countdown.then)
+        yield Row(Need.ALERT, Text(f"  ! at rest without its file; {then} in {left}", "yellow"))
+    if picture.pausing:
+        yield Row(Need.ALERT, Text("  ! pauses after this turn", "yellow"))
+    if picture.paused is not None:
+        waited = clock_face(now - picture.paused)
+        yield Row(Need.ALERT, Text(f"  ! paused for {waited}", "bold yellow"))
+
+
+def _delay(delay: Delay, now: float) -> str:
+    return f"  ! not delivered for {clock_face(now - delay.since)}: {_words(delay.why)}"
+
+
+def _question(picture: Picture, question: Question, now: float) -> str:
+    command = _words(f"{picture.attach_prefix}{question.command}")
+    return f"  ! asks you, {clock_face(now - question.since)}; answer with: {command}"
+
+
+def _reason(reason: Reason) -> Text:
+    place = f"{reason.round}.{reason.cycle}" if reason.cycle else f"{reason.round}"
+    verdict = "REVISE" if reason.outcome in OUTCOMES_OF_REVIEWS else "FAIL"
+    why = f"{verdict}: {_words(reason.why)}" if reason.why else _words(reason.detail)
+    return Text.assemble(("  ✗ ", "red"), (f"{place} {one_line(reason.role)} {why}", "dim"))
+
+
+def _commands(picture: Picture) -> list[str]:
+    """Return what a person can type in another terminal."""
+    return [_command(picture, word) for word in offers(picture).values()]
+
+
+def _command(picture: Picture, word: str) -> str:
+    run = one_line(picture.run.rpartition("-")[2])
+    agent = picture.agent(picture.present)
+    if word == "attach" and agent is not None:
+        terminal = one_line(f"{run}/{agent.role}" if run else agent.terminal_id)
+        return f"{one_line(picture.attach_prefix)}cao attach {terminal}"
+    return f"cao {word} {run}{' TEXT' if word == 'hint' else ''}"
+
+
+def _keys(picture: Picture, keys: Keys) -> Sequence[str]:
+    """Return what a person can press."""
+    if keys.line is not None:
+        return LINE_KEYS
+    return [f"{key} {word}" for key, word in offers(picture).items()]
+
+
+def _pressed(picture: Picture, keys: Keys, width: int) -> Iterator[Row]:
+    """Yield what a person has asked to see, and what is being typed: its end, if it is long."""
+    if keys.attach_to and keys.attach_to == picture.present and "a" in offers(picture):
+        command = f"  ! in another terminal: {_command(picture, 'attach')}"
+        yield Row(Need.ALERT, Text(command, "bold yellow"))
+    if keys.line is not None:
+        room = max(width - cell_len(LINE_BEGINS + LINE_ENDS), 0)
+        line = one_line(keys.line)[-room:] if room else ""
+        while cell_len(line) > room:
+            line = line[1:]
+        yield Row(Need.ALERT, Text(f"{LINE_BEGINS}{line}{LINE_ENDS}", "bold"))
+
+
+def _in_rows(words: Sequence[str], width: int) -> list[str]:
+    """Return words side by side in as few rows as hold them, but each of them whole."""
+    rows: list[str] = []
+    for word in words:
+        longer = f"{rows[-1]}{COMMANDS_BETWEEN}{word}" if rows else ""
+        if rows and cell_len(longer) <= width:
+            rows[-1] = longer
+        else:
+            rows.append(f"  {word}")
+    return rows
+
+
+def _words(text: str) -> str:
+    """Return a text on one line."""
+    return one_line(" ".join(text.split()))
+
+
+def _fit(text: Text, width: int) -> Text:
+    """Cut a row to the width of a terminal, whose last column is left free."""
+    text.no_wrap = True
+    text.truncate(_room(width), overflow="ellipsis")
+    return text
+
+
+def _room(width: int) -> int:
+    return max(min(width - 1, WIDEST), 1)

@@ -1,0 +1,203 @@
+"""A run in a terminal: what has happened as lines, and below them a picture of what happens now.
+
+Between two writes the cursor always stands at the beginning of the picture. So the picture is
+erased by erasing all below the cursor, however the terminal has been resized since, and a signal
+handler can do the same at any moment.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from datetime import datetime
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from cli_agent_orchestrator._internal.cli.drawing import Canvas, draw
+from cli_agent_orchestrator._internal.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
+from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
+from cli_agent_orchestrator._internal.cli.keys import Keys, press
+from cli_agent_orchestrator._internal.cli.narration import Narration, Tone
+from cli_agent_orchestrator._internal.cli.picture import Picture, fold, rings
+from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.pipeline.asks import Wish
+from cli_agent_orchestrator.errors import OrchestratorError
+from cli_agent_orchestrator.events import (
+    AgentStarted,
+    EventKind,
+    HandoffEvent,
+    RunEvent,
+    TurnBegan,
+)
+
+REFRESH_SECONDS = 1.0
+STYLES = {
+    Tone.PLAIN: "",
+    Tone.QUIET: "dim",
+    Tone.GOOD: "bold green",
+    Tone.BAD: "bold red",
+    Tone.ALERT: "yellow",
+}
+ERASE_BELOW = "\x1b[J"
+ERASE_ROW = "\x1b[2K"
+NEXT_ROW = f"\r\n{ERASE_ROW}"
+"""Each row is erased before it is written: one that tmux had wrapped would else be joined with the
+next when it becomes wider. To erase the whole screen first would flicker, and some terminals keep
+what is erased so among the lines to scroll back to."""
+HIDE_CURSOR = "\x1b[?25l"
+CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
+"""A row of the picture never becomes two, even if the terminal has just become narrower."""
+BELL = "\a"
+
+Ask = Callable[[str, Wish], None]
+"""Asks something of the run with an id; raises why it cannot be asked."""
+
+
+class Wake(Enum):
+    """Why the picture is drawn again."""
+
+    TIME = "time"
+    NEWS = "news"
+    RESIZED = "resized"
+    OVER = "over"
+    """It is not."""
+
+
+class LiveView:
+    """Shows lines as they come, and below them the run as it is now."""
+
+    def __init__(
+        self,
+        narration: Narration,
+        console: Console | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
+        ask: Ask | None = None,
+    ) -> None:
+        """`ask` is what keys do; without it there are none."""
+        self._refresh_seconds = refresh_seconds
+        self._console = console or Console(highlight=False)
+        self._narration = narration
+        self._picture = Picture()
+        self._ask = ask
+        self._keys = Keys()
+        self._keyboard: Keyboard | None = None
+        self._opened = ExitStack()
+        self._since = time.time()
+        self._writing = threading.Lock()
+        # SimpleQueue, because its put may interrupt its get: a signal handler wakes the ticker.
+        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+        # Any: what `signal.signal` returns
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGWINCH, lambda *_: self._wakes.put(Wake.RESIZED))
+        self._write(HIDE_CURSOR)
+        if self._ask is not None:
+            self._keyboard = self._opened.enter_context(Keyboard(self._hear))
+        self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+        self._wakes.put(Wake.OVER)
+        self._ticker.join()
+        signal.signal(signal.SIGWINCH, self._before)
+        with suppress(OSError):
+            self._write(ERASE_BLOCK + SHOW_CURSOR)
+
+    def tell(self, event: RunEvent) -> None:
+        line = self._narration.tell(event)
+        before, self._picture = self._picture, fold(self._picture, event)
+        # Of a run that is watched there may be old questions, which somebody has answered.
+        if rings(before, self._picture) and event.at >= self._since:
+            self._write(BELL)
+        if line is None or _is_drawn(event, before):
+            self._wakes.put(Wake.NEWS)
+            return
+        when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
+        self._show(Text.assemble((when, "dim"), (printable(line.text), STYLES[line.tone])))
+
+    def _hear(self, data: bytes) -> bool:
+        """Do what was pressed; return whether more may belong to it."""
+        self._keys, wishes = press(self._keys, data, self._picture)
+        for wish in wishes:
+            self._pass_on(wish)
+        self._wakes.put(Wake.NEWS)
+        return self._keys.is_escaping
+
+    def _pass_on(self, wish: Wish) -> None:
+        """Ask it of the run; what the run says to it is among its events."""
+        try:
+            if self._ask is not None:
+                self._ask(self._picture.run, wish)
+        except (OrchestratorError, OSError) as error:
+            self._show(Text(printable(f"cao: {error}"), STYLES[Tone.ALERT]))
+
+    def _tick(self) -> None:
+        while self._next_wake() is not Wake.OVER:
+            try:
+                self._show()
+            except OSError:
+                # The terminal is gone; the run itself will notice.
+                return
+
+    def _next_wake(self) -> Wake:
+        """Wait for the next reason to draw; what has come meanwhile is drawn at once."""
+        try:
+            wake = self._wakes.get(timeout=self._refresh_seconds)
+            while wake is not Wake.OVER:
+                wake = self._wakes.get_nowait()
+        except Empty:
+            return Wake.TIME
+        return wake
+
+    def _show(self, line: Text | None = None) -> None:
+        """Write a line, if there is one, and the picture below it, in one go."""
+        with self._writing:
+            self._take_size()
+            above = "" if line is None else self._rendered(line)
+            rows = self._rows()
+            block = self._rendered(*rows).removesuffix(NEXT_ROW)
+            up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
+            self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
+
+    def _take_size(self) -> None:
+        """Note how large the terminal is now; one that nobody has told its size says 0."""
+        # LINES and COLUMNS, which would count more, may be those of another terminal.
+        with suppress(OSError):
+            size = os.get_terminal_size(self._console.file.fileno())
+            if size.columns and size.lines:
+                self._console.size = size
+
+    def _rows(self) -> list[Text]:
+        width, height = self._console.size
+        can_press = self._keyboard is not None and self._keyboard.is_on
+        canvas = Canvas(width, height, time.time())
+        return draw(self._picture, canvas, self._keys if can_press else None)
+
+    def _write(self, text: str) -> None:
+        encoding = self._console.encoding
+        self._console.file.write(text.encode(encoding, "replace").decode(encoding))
+        self._console.file.flush()
+
+    def _rendered(self, *texts: Text) -> str:
+        with self._console.capture() as capture:
+            for text in texts:
+                self._console.print(text)
+        return capture.get().replace("\n", NEXT_ROW)
+
+
+def _is_drawn(event: RunEvent, before: Picture) -> bool:
+    """Does the picture tell of an event well enough, so that it needs no line?"""
+    if isinstance(event, HandoffEvent) and event.kind is EventKind.DELAYED:
+        # It counts the seconds of a delay that is known.
+        return before.delay is not None and before.delay.why == event.text
+    counted = isinstance(event, HandoffEvent) and event.kind is EventKind.FILE_AWAITED
+    return counted or isinstance(event, TurnBegan | AgentStarted)

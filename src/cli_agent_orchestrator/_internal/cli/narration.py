@@ -1,0 +1,290 @@
+"""A run in words: each event as a line for people."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.timeline import duration
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    AgentStarted,
+    AskDeclined,
+    CheckBegan,
+    CheckEnded,
+    CheckOutput,
+    EventKind,
+    FilesChanged,
+    HandoffEvent,
+    HintTaken,
+    NotConverging,
+    PauseAsked,
+    Paused,
+    ReviewSkipped,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    SettingChanged,
+    StopAsked,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    Warned,
+)
+
+PASS, RUNNING = "PASS", "RUNNING"
+NOT_PROVEN = "not proven"
+POINTS: Mapping[str, str] = {
+    # at which point of a run a gate is run
+    "base": " on the base",
+    "after_programmer": " after the programmer",
+    "after_tester": "",
+}
+
+Step = TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused
+Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+"""What people ask for."""
+
+
+class Tone(Enum):
+    """How a line is meant."""
+
+    PLAIN = "plain"
+    QUIET = "quiet"
+    GOOD = "good"
+    BAD = "bad"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line for people."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+TONES: Mapping[str, Tone] = {
+    "approved": Tone.GOOD,
+    "cycles_used_up": Tone.ALERT,
+    "passed": Tone.GOOD,
+    "cleared": Tone.GOOD,
+    "failed": Tone.BAD,
+    "rounds_used_up": Tone.BAD,
+}
+"""How outcomes are meant; others are plain."""
+
+WORDS: Mapping[EventKind, tuple[str, Tone]] = {
+    EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
+    EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    EventKind.FILE_AWAITED: (
+        "{who} is at rest without its file; {text} in {left} if it does not come",
+        Tone.QUIET,
+    ),
+    EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
+    EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
+    EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
+    EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
+}
+"""What is told of events that need nothing but their own text."""
+
+
+def unfinished_words(resume: bool | None) -> str:
+    """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
+    changed = ", with --resume instead of --no-resume," if resume is False else ""
+    return f"The run is saved. Run the same command again{changed} to resume"
+
+
+UNFINISHED = unfinished_words(None)
+RESUME_BY_ID = "The run is saved. `cao resume {id}` resumes it"
+REPORT_BY_ID = "cao report {id}"
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+class Narration:
+    """Puts the events of one run into words; it remembers whose turn it is."""
+
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        """Paths below `base` are told from there; `report` is the command that tells the rest.
+
+        In both texts `{id}` stands for the id of the run.
+        `unfinished` is what is said of a run that has begun and ends without a verdict.
+        """
+        self._attach_prefix = ""
+        self._report = report
+        self._unfinished = unfinished
+        self._base = base
+        self._turn: TurnBegan | None = None
+        self._waiting = False
+        self._delayed = False
+        self._starting: Mapping[str, str] = {}
+        self._started: list[str] = []
+        self._dry = False
+        self._run = ""
+
+    def tell(self, event: RunEvent) -> Line | None:
+        """Return what people want to know of an event."""
+        match event:
+            case RunOpened():
+                return self._opened(event)
+            case ServerChosen():
+                self._attach_prefix = event.attach_prefix
+                return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
+            case AgentsStarting() | AgentStarted():
+                return self._start(event)
+            case RunBegan():
+                return self._began(event)
+            case TurnBegan():
+                self._turn, self._waiting, self._delayed = event, False, False
+                return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
+            case HandoffEvent():
+                return self._handoff(event)
+            case CheckOutput():
+                return None
+            case Warned():
+                return Line(f"Warning: {event.text}", Tone.ALERT)
+            case RunEnded():
+                return self._ended(event)
+        return _step_line(event)
+
+    def _opened(self, event: RunOpened) -> Line:
+        self._run = event.run
+        return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
+
+    def _start(self, event: AgentsStarting | AgentStarted) -> Line:
+        if isinstance(event, AgentsStarting):
+            self._starting, self._started = event.providers, []
+            named = ", ".join(agents_in_words(event.providers))
+            return Line(f"Starting {named} ...", Tone.QUIET)
+        self._started.append(event.role)
+        count = f"{len(self._started)} of {len(self._starting)}"
+        return Line(f"{event.role} has started, {count}", Tone.QUIET)
+
+    def _began(self, event: RunBegan) -> Line:
+        self._dry = is_dry(event.providers.values())
+        agents = ", ".join(sorted(set(event.providers.values())))
+        agents += f"; permissions: {event.permissions}" if event.permissions else ""
+        verb = "goes on" if event.resumed else "begins"
+        rounds = f"{event.max_rounds} round{'s' if event.max_rounds != 1 else ''}"
+        most = f"Up to {rounds}. " if event.max_rounds else ""
+        new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
+        count = _count(event.terminals)
+        return Line(
+            f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
+            f"{most}Everything is kept in {self._short(event.archive)}"
+        )
+
+    def _handoff(self, event: HandoffEvent) -> Line | None:
+        who = place(self._turn) if self._turn else event.role
+        match event.kind:
+            case EventKind.WAITING_FOR_PERSON:
+                self._waiting = True
+                command = f"{self._attach_prefix}{event.text}"
+                return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
+            case EventKind.STATUS if self._waiting:
+                if event.status is TerminalStatus.WAITING_USER_ANSWER:
+                    return None
+                self._waiting = False
+                return Line(f"{who} goes on", Tone.QUIET)
+            case EventKind.DELAYED:
+                self._delayed = True
+                waited = duration(event.at - (event.since or event.at))
+                return Line(
+                    f"{who} waits to be given its message, {waited}: {event.text}", Tone.ALERT
+                )
+            case EventKind.DISPATCHED if self._delayed:
+                self._delayed = False
+                return Line(f"{who} has its message now", Tone.QUIET)
+        if event.kind not in WORDS:
+            return None
+        words, tone = WORDS[event.kind]
+        left = duration((event.until or event.at) - event.at)
+        return Line(words.format(who=who, text=event.text, left=left), tone)
+
+    def _ended(self, event: RunEnded) -> Line:
+        rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
+        if event.final_status == RUNNING:
+            saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
+            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
+        more = f" ({self._named(self._report)} says more)" if self._report else ""
+        more += f". {delivery_words(event.branch, self._run)}" if event.branch else ""
+        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
+        left = f"; its agents are still there: {stop}" if event.session_left else ""
+        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
+        dry = f"{DRY_RUN}: " if self._dry else ""
+        verdict = f"{event.final_status} after {rounds}"
+        if event.proof:
+            verdict = f"{event.final_status}, {event.proof}; {rounds}"
+            tone = Tone.ALERT if event.proof.startswith(NOT_PROVEN) else tone
+        return Line(f"{dry}{verdict}{more}{left}", tone)
+
+    def _agents_left(self, session: str) -> str:
+        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
+        if not session:
+            return ""
+        cao = f"{self._attach_prefix}cao"
+        return (
+            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
+        )
+
+    def _named(self, text: str) -> str:
+        return text.replace("{id}", self._run)
+
+    def _short(self, path: str) -> str:
+        full = Path(path)
+        return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def delivery_words(branch: str, run: str) -> str:
+    """Say where the work of a run is, and how it comes to the user."""
+    ways = " | ".join(f"cao {word} {run}" for word in ("apply", "pr", "discard"))
+    return f"The work is on branch {branch}: {ways}"
+
+
+def agents_in_words(providers: Mapping[str, str]) -> list[str]:
+    """Name each role with its agent: `analyst_review (codex)`."""
+    return [f"{role} ({agent})" for role, agent in providers.items()]
+
+
+def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
+    """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
+    if isinstance(step, CheckBegan | CheckEnded):
+        return f"Round {step.round}, {step.gate}{POINTS.get(step.when, '')}"
+    cycle = f", cycle {step.cycle}" if step.reviewed else ""
+    return f"Round {step.round}{cycle}, {step.role}"
+
+
+def _step_line(event: Step | Personal) -> Line:
+    match event:
+        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+            return Line(f"By a person: {event.words}", Tone.ALERT)
+        case AskDeclined():
+            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
+        case Paused():
+            return Line("The run is paused", Tone.ALERT)
+        case Unpaused():
+            return Line("The run goes on", Tone.QUIET)
+        case CheckBegan():
+            return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
+        case FilesChanged():
+            tone = Tone.QUIET if event.allowed else Tone.ALERT
+            return Line(f"{event.role} {event.words}", tone)
+        case NotConverging():
+            return Line(event.text, Tone.ALERT)
+        case TurnEnded() | CheckEnded():
+            kept = f", {Path(event.archive).name}" if event.archive else ""
+            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
+            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
+            return Line(text, TONES.get(event.outcome, Tone.PLAIN))
+
+
+def _count(agents: Collection[str]) -> str:
+    """Return how many agents there are, in words."""
+    words = NUMBERS[len(agents)] if len(agents) < len(NUMBERS) else str(len(agents))
+    return f"{words} agent{'' if len(agents) == 1 else 's'}"

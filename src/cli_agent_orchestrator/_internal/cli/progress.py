@@ -1,0 +1,69 @@
+"""How a run is shown: lines with the time, or JSON for programs. `live.py` is for terminals."""
+
+import os
+import sys
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import click
+
+from cli_agent_orchestrator._internal.cli.narration import UNFINISHED, Narration
+from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.runs.asking import pass_on
+from cli_agent_orchestrator._internal.runs.view import View
+from cli_agent_orchestrator.events import RunEvent, to_line
+
+
+class PlainView:
+    """Shows a run as lines, each with the time."""
+
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        self._narration = Narration(base, report, unfinished)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave what was written."""
+
+    def tell(self, event: RunEvent) -> None:
+        line = self._narration.tell(event)
+        if line is not None:
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {printable(line.text)}")
+
+
+class JsonView:
+    """Shows a run as JSON, an object a line."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave what was written."""
+
+    def tell(self, event: RunEvent) -> None:
+        click.echo(to_line(event))
+
+
+def choose_view(
+    base: Path,
+    as_json: bool,
+    report: str,
+    unfinished: str = UNFINISHED,
+    state_folder: Path | None = None,
+) -> View:
+    """Return the view that suits where the output goes; `report` is the command that says more.
+
+    `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
+    runs are, keys can be pressed that steer it.
+    """
+    if as_json:
+        return JsonView()
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from cli_agent_orchestrator._internal.cli.live import LiveView  # rich is heavy
+
+        ask = None if state_folder is None else partial(pass_on, state_folder)
+        return LiveView(Narration(base, report, unfinished), ask=ask)
+    return PlainView(base, report, unfinished)

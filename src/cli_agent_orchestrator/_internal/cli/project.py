@@ -1,0 +1,69 @@
+"""Which folder `cao run` is meant for if it names none: where it is typed, or the project above."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.layout import STATE_FILE
+from cli_agent_orchestrator._internal.settings import SETTINGS_FILE
+
+MARKS = (SETTINGS_FILE, STATE_FILE)
+"""What a run could be started or resumed with."""
+NAMED_BY = ("WD", "PROMPT_FILE", "STATE_FILE")
+"""Settings that name a place; where one is given, nothing is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What can be seen of a folder."""
+
+    path: Path
+    is_project: bool
+    """Is there anything a run could be started or resumed with?"""
+    is_top: bool
+    """Is it the top folder of a repository?"""
+    is_border: bool
+    """Is it the home folder, or one in which somebody else can write?"""
+
+
+def choose_project(here: Seen, above: Iterable[Seen]) -> Path:
+    """Return the nearest project, from here upwards to the border; here, if there is none."""
+    if here.is_project or here.is_top or here.is_border:
+        return here.path
+    for folder in above:
+        if folder.is_border:
+            break
+        if folder.is_project:
+            return folder.path
+        if folder.is_top:
+            break
+    return here.path
+
+
+def find_project(folder: Path, home: Path) -> Path | None:
+    """Return the project above a folder that a run in it is meant for; None if there is none."""
+    try:
+        here = Path(os.path.realpath(folder))
+        first, above = _look(here, home), _look_upwards(here, home)
+        found = choose_project(first, above)
+    except OSError:
+        return None
+    return None if found == here else found
+
+
+def _look_upwards(here: Path, home: Path) -> Iterator[Seen]:
+    for folder in here.parents:
+        yield _look(folder, home)
+
+
+def _look(folder: Path, home: Path) -> Seen:
+    status = folder.stat()
+    is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
+    return Seen(
+        folder,
+        is_project=any(os.path.lexists(folder / mark) for mark in MARKS),
+        is_top=os.path.lexists(folder / ".git"),
+        is_border=not is_own or folder == Path(os.path.realpath(home)),
+    )

@@ -1,0 +1,456 @@
+"""`cao report`: a run on one page, from its state file and its archive."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_in, own_folder
+from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.markdown import (
+    escape,
+    fenced,
+    folded,
+    shown_folder,
+    without_places,
+)
+from cli_agent_orchestrator._internal.cli.narration import delivery_words
+from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.gates import PROOF
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, archive_folder, run_folder
+from cli_agent_orchestrator._internal.pipeline.condense import (
+    extract_review_notes,
+    extract_test_evidence,
+    first_point,
+)
+from cli_agent_orchestrator._internal.pipeline.flow import StageKind
+from cli_agent_orchestrator._internal.pipeline.machine import Check, due_step
+from cli_agent_orchestrator._internal.pipeline.review import NOT_COUNTED
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, PersonalAct, RunState
+from cli_agent_orchestrator._internal.pipeline.state_json import find_half_character, from_json
+from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
+from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, waiting_branch
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, one_line, read_record
+from cli_agent_orchestrator._internal.runs.state_file import LARGEST_STATE, check_text
+from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_reply, read_turn, turns_of
+from cli_agent_orchestrator._internal.settings import read_environment
+from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.events import RunEvent, Steered
+
+EXCERPT_LINES = 30
+NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped|before the run: "
+"""Outcomes after which the run went on as it should."""
+SKIPPED = "skipped"
+REVIEWED = ("approved", "sent_back", "cycles_used_up")
+TESTED = ("passed", "cleared", "failed", "rounds_used_up")
+"""Outcomes of reviews, and of tests and gates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is to say about a run."""
+
+    status: FinalStatus
+    wd: str
+    state_file: str
+    archive: str
+    """Empty for a run of the earlier script, which kept none."""
+    task: str
+    """The beginning of what was to be done."""
+    session_name: str
+    agents: dict[str, str]
+    """Which agent each role has."""
+    terminals: dict[str, str]
+    round: int
+    due: str
+    """Whose turn it is; empty when the run is over."""
+    turns: Sequence[TurnRecord]
+    evidence: str
+    """What the last tester found."""
+    notes: dict[str, str]
+    """What the reviewers last had to say, by role."""
+    open_notes: dict[str, str]
+    """What was still open when the review cycles were used up."""
+    acts: Sequence[PersonalAct]
+    """What people did to it: hints, skips, changed settings, pauses."""
+    setbacks: dict[str, str] = field(default_factory=dict)
+    """By turn: the first thing that a review or test which led to more work had to say."""
+    reason: str = ""
+    """Why it stopped without a verdict, if that is known."""
+    deeds: Deeds = field(default_factory=Deeds)
+    """Who changed what, and what was proven."""
+    delivery: str = ""
+    """How its work comes to the user, if it waits on a branch of its own."""
+    to_resume: str = "`cao run` in the folder"
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
+@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def report(run: str | None, as_json: bool, **options: str | None) -> None:
+    """Print a run on one page of Markdown: outcome, reasons, evidence, notes, all turns.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the last run of this folder.
+    """
+    if run is not None:
+        if any(options.values()):
+            raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
+        found = report_of_run(run)
+    else:
+        variables = read_environment(os.environ, bare=False)
+        config = RunConfig.from_env(read_all_settings(options, variables, None))
+        in_tree = "" if any(options.values()) else last_in_tree(config.wd)
+        found = report_of_run(in_tree) if in_tree else report_of_folder(config)
+    if as_json:
+        click.echo(json.dumps(fields_of(found), indent=2))
+    else:
+        click.echo(printable(markdown(found, Path.home())))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a run keeps what a report is made from."""
+
+    wd: Path
+    state_file: Path
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Places":
+        return cls(config.wd, config.state_file)
+
+
+def last_in_tree(wd: Path) -> str:
+    """Return the id of the last run of a folder if its agents have a work tree, else nothing."""
+    with suppress(UsageError, OSError):
+        own = [run for run in list_runs(state_folder(os.environ)) if run.works_in(wd)]
+        return own[0].in_tree if own else ""
+    return ""
+
+
+def report_of_run(name: str) -> Report:
+    """Return the report of a run that is named, whatever its project's state file is about now."""
+    state = state_folder(os.environ)
+    folder = run_folder(state, find_run(state, name, Path.cwd().resolve()).id)
+    record = read_record(folder)
+    if record is None:
+        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    places = Places(Path(record.wd), Path(record.state_file))
+    with suppress(RunError):
+        saved = read_state(places.state_file, places.wd)
+        if saved.progress.archive == record.archive:
+            found = build_report(saved, places)
+            found = replace(found, reason=record.reason)
+            return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+    found = report_of_record(record, read_events(folder))
+    return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+
+
+def report_of_folder(config: RunConfig) -> Report:
+    """Return the report on the run that is saved in a folder."""
+    saved = read_state(config.state_file, config.wd)
+    found = build_report(saved, Places.of(config))
+    return replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
+
+
+def _with_ways(found: Report, record: RunRecord) -> Report:
+    """Return a report that says what can be done with a run in a work tree."""
+    if record.tree is None:
+        return found
+    branch = waiting_branch(record)
+    delivery = delivery_words(branch, record.id) if branch else ""
+    return replace(found, delivery=delivery, to_resume=f"`cao resume {record.id}`")
+
+
+def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
+    """Return the report of a run from its own folder and its archive."""
+    turns = turns_of(events)
+    last = {turn.role: turn for turn in turns if turn.outcome}
+    texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
+    entries = [_journal_entry(turn) for turn in turns if turn.outcome]
+    kept = archive_folder(Path(record.wd), record.archive)
+    tests = [turn for turn in last.values() if turn.outcome in TESTED and turn.role != PROOF]
+    tested = max(tests, key=lambda turn: turn.sequence, default=None)
+    open_turn = next((turn for turn in turns if not turn.outcome), None)
+    return Report(
+        status=FinalStatus(record.status) if record.status.is_verdict else FinalStatus.RUNNING,
+        wd=record.wd,
+        state_file=record.state_file,
+        archive=str(kept.path),
+        task=record.task_line,
+        session_name=record.session_name,
+        agents=dict(record.providers),
+        terminals=dict(record.terminals),
+        round=record.round,
+        due=f"round {open_turn.round}, {open_turn.role}" if open_turn else "its next turn",
+        turns=entries,
+        evidence=extract_test_evidence(texts[tested.role] if tested else "", EXCERPT_LINES),
+        notes={
+            role: extract_review_notes(texts[role], EXCERPT_LINES)
+            for role, turn in last.items()
+            if turn.outcome in REVIEWED and texts[role]
+        },
+        open_notes={},
+        setbacks=find_setbacks(entries, kept),
+        acts=[PersonalAct(event.at, event.words) for event in events if isinstance(event, Steered)],
+        reason=record.reason,
+    )
+
+
+def _journal_entry(turn: RunTurn) -> TurnRecord:
+    return TurnRecord(
+        sequence=turn.sequence,
+        role=turn.role,
+        round=turn.round,
+        cycle=turn.cycle,
+        provider=turn.provider,
+        began=turn.began,
+        ended=turn.ended or turn.began,
+        worked=turn.seconds,
+        outcome=turn.detail,
+        reply="" if turn.outcome == SKIPPED else turn.reply_name,
+        source="",
+        reviewed=turn.reviewed,
+    )
+
+
+def read_state(path: Path, wd: Path) -> RunState:
+    """Return the saved state; unlike a run, leave a file alone that cannot be read."""
+    try:
+        data = folder_of(path, wd).read(path.name, LARGEST_STATE)
+        content = json.loads(data.decode("utf-8-sig"))
+        state, half = from_json(content), find_half_character(content)
+    except FileNotFoundError:
+        raise RunError(f"there is no saved run in {path}; `cao run` makes one") from None
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror}") from error
+    except (StateError, ValueError, RecursionError) as error:
+        raise StateError(f"{path} is not the state of a run: {error}") from error
+    check_text(path, half, "mend it")
+    return state
+
+
+def build_report(state: RunState, places: Places) -> Report:
+    """Join the state of a run with what its archive tells."""
+    archive, turns, setbacks = None, [], {}
+    if state.progress.archive:
+        kept = archive_folder(places.wd, state.progress.archive)
+        archive, turns = kept.path, Journal(kept).read()
+        setbacks = find_setbacks(turns, kept)
+    tested = _last_test(state) or _last_feedback(state)
+    return Report(
+        status=state.final_status,
+        wd=state.wd or str(places.wd),
+        state_file=str(places.state_file),
+        archive=str(archive or ""),
+        task=_task_line(state),
+        session_name=state.session_name,
+        agents={role.name: state.provider_of(role.name) for role in state.flow.roles},
+        terminals={role.name: state.terminal_of(role.name) for role in state.flow.roles},
+        round=state.round,
+        due=_due(state),
+        turns=turns,
+        evidence=extract_test_evidence(tested, EXCERPT_LINES),
+        notes={
+            stage.reviewer: extract_review_notes(
+                state.output_of(stage.reviewer).text, EXCERPT_LINES
+            )
+            for stage in state.flow.stages
+            if state.has_output(stage.reviewer)
+        },
+        open_notes={
+            f"{opened.role}, round {opened.round}": opened.notes.text
+            for opened in state.progress.open_notes
+        },
+        setbacks=setbacks,
+        acts=state.progress.acts,
+    )
+
+
+def find_setbacks(turns: Sequence[TurnRecord], kept: Folder) -> dict[str, str]:
+    """Return what each review and test that led to more work said first, by its turn."""
+    found = {}
+    for turn in turns:
+        if not re.match(NO_SETBACK_PATTERN, turn.outcome):
+            verdict, why = _setback(turn, kept)
+            cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
+            found[f"Round {turn.round}{cycle}, {turn.role}, {verdict}"] = why
+    return found
+
+
+def _setback(turn: TurnRecord, kept: Folder) -> tuple[str, str]:
+    """Return the verdict of a turn, and what speaks for it."""
+    judged, _, _ = turn.outcome.rpartition("; ")
+    verdict, _, why = judged.partition(": ")
+    if verdict == NOT_COUNTED:
+        return verdict, why
+    reply = read_reply(kept, turn.sequence, turn.role) or ""
+    extract = extract_review_notes if turn.reviewed else extract_test_evidence
+    point = first_point(extract(reply, EXCERPT_LINES))
+    return turn.outcome.split(";")[0], point or turn.outcome
+
+
+def fields_of(found: Report) -> dict[str, Any]:
+    """Return a report for programs."""
+    fields = {name: getattr(found, name) for name in Report.__slots__}
+    turns, acts = map(asdict, found.turns), map(asdict, found.acts)
+    return {**fields, "turns": list(turns), "acts": list(acts), "deeds": asdict(found.deeds)}
+
+
+def markdown(found: Report, home: Path) -> str:
+    """Return a report for people, also for those who have never seen the machine it is from."""
+    found = for_others(found, home)
+    parts = [f"# {_title(found)}", "\n".join(_facts(found, home))]
+    if found.setbacks:
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
+        parts += ["## Why more was to be done", "\n".join(lines)]
+    if found.deeds.circles:
+        parts += ["## Not converging", _list(found.deeds.circles)]
+    if found.deeds.changes:
+        parts += ["## What was changed", _list(found.deeds.changes)]
+    if found.deeds.proof:
+        said = "\n\n".join(filter(None, [escape(found.deeds.proof), _list(found.deeds.suspicions)]))
+        parts += ["## Proof", said]
+    if found.acts:
+        lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
+        parts += ["## What people did", "\n".join(lines)]
+    if found.evidence:
+        parts += ["## What the tester found", fenced(found.evidence)]
+    for role, notes in found.notes.items():
+        parts += [f"## Last notes of {escape(role)}", fenced(notes)]
+    for where, notes in found.open_notes.items():
+        parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
+    if found.turns:
+        title = f"All {len(found.turns)} turns"
+        parts.append(folded(title, _table(found.turns)))
+    return "\n\n".join(parts)
+
+
+def for_others(found: Report, home: Path) -> Report:
+    """Return a report in which no path begins outside of the project or the home folder."""
+
+    def short(text: str) -> str:
+        return without_places(text, found.wd, home)
+
+    def each(texts: Mapping[str, str]) -> dict[str, str]:
+        return {name: short(text) for name, text in texts.items()}
+
+    return replace(
+        found,
+        task=short(found.task),
+        archive=short(found.archive),
+        state_file=short(found.state_file),
+        evidence=short(found.evidence),
+        reason=short(found.reason),
+        notes=each(found.notes),
+        open_notes=each(found.open_notes),
+        setbacks=each(found.setbacks),
+        deeds=Deeds(
+            tuple(map(short, found.deeds.changes)),
+            short(found.deeds.proof),
+            tuple(map(short, found.deeds.suspicions)),
+            tuple(map(short, found.deeds.circles)),
+            short(found.deeds.logs),
+        ),
+        turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
+        acts=[replace(act, text=short(act.text)) for act in found.acts],
+    )
+
+
+def _title(found: Report) -> str:
+    rounds = f"{found.round} round{'' if found.round == 1 else 's'}"
+    match found.status:
+        case FinalStatus.RUNNING:
+            return f"Not finished: {escape(found.due)} is due"
+        case _:
+            dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
+            proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
+            return f"{dry}{found.status} after {rounds}{proof}"
+
+
+def _facts(found: Report, home: Path) -> list[str]:
+    agents = ", ".join(f"{role}: {agent}" for role, agent in found.agents.items())
+    lines = [
+        f"- Task: {escape(found.task)}",
+        f"- Folder: {escape(shown_folder(found.wd, home))}",
+        f"- Agents: {escape(agents)}",
+    ]
+    if found.turns:
+        began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)
+        working = sum(turn.worked for turn in found.turns)
+        lines.append(
+            f"- Time: {duration(ended - began)}, {_when(began)} to {_when(ended)}; "
+            f"{len(found.turns)} turns, agents worked {duration(working)}"
+        )
+    if found.reason:
+        lines.append(f"- Stopped: {escape(found.reason)}")
+    if found.archive:
+        lines.append(f"- Prompts and replies: {escape(found.archive)}")
+    if found.deeds.logs:
+        lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
+    lines.append(f"- State: {escape(found.state_file)}")
+    if found.status is FinalStatus.RUNNING:
+        lines.append(f"- To resume: {found.to_resume}")
+    if found.delivery:
+        lines.append(f"- {escape(found.delivery)}")
+    return lines
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {escape(text)}" for text in texts)
+
+
+def _table(turns: Sequence[TurnRecord]) -> str:
+    rows = [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
+    lines = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
+    lines += [tuple(map(escape, row)) for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def _when(at: float) -> str:
+    return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}"
+
+
+def _task_line(state: RunState) -> str:
+    try:
+        summary = parse_task(state.prompt).explore_summary
+    except PromptError:
+        summary = state.prompt.strip() or "(not saved)"
+    return one_line(summary)
+
+
+def _due(state: RunState) -> str:
+    """Say what comes next; nothing when the run is over."""
+    step = due_step(state)
+    if step is None:
+        return ""
+    if isinstance(step, Check):
+        return f"round {step.round}, {step.gate}"
+    return f"round {step.round}, cycle {step.cycle}, {step.role}"
+
+
+def _last_test(state: RunState) -> str:
+    """Return what the last tester of this round said, if one did."""
+    tests = [stage.author for stage in state.flow.stages if stage.kind is StageKind.TEST]
+    said = [state.output_of(tester).text for tester in tests if state.has_output(tester)]
+    return said[-1] if said else ""
+
+
+def _last_feedback(state: RunState) -> str:
+    return state.feedback.text if state.round > 1 else ""

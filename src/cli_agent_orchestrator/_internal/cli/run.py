@@ -1,0 +1,270 @@
+"""`cao run`: takes a task through the five agents until it passes."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli_agent_orchestrator._internal.cli.importing import importing
+from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator._internal.cli.trust import settle_consent
+from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import STATE_FILE
+from cli_agent_orchestrator._internal.pipeline.task import task_of_line
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.settings import (
+    BY_NAME,
+    SETTINGS,
+    Kind,
+    Setting,
+    expand_path,
+    merge_settings,
+    read_environment,
+)
+from cli_agent_orchestrator.errors import UsageError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+METAVARS = {
+    Kind.TEXT: "TEXT",
+    Kind.PATH: "PATH",
+    Kind.URL: "URL",
+    Kind.COUNT: "NUMBER",
+    Kind.SECONDS: "SECONDS",
+    Kind.GATES: "NAME=COMMAND",
+}
+DETACHED = """
+The run {id} has begun and goes on without this terminal.
+  See what it does:  cao watch {id}
+  Tell its agents:   cao hint {id} "TEXT"
+  Let it wait:       cao pause {id}    (until cao resume {id})
+  End it:            cao stop {id}
+  List all runs:     cao runs"""
+
+
+def option_of(setting: Setting) -> Callable[[Command], Command]:
+    """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
+    text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
+    if setting.kind is Kind.CHOICE:
+        return click.option(
+            setting.option, setting.name, metavar="|".join(setting.choices), help=text
+        )
+    if setting.kind is Kind.FLAG:
+        names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
+        return click.option(names, setting.name, default=None, help=text)
+    several = setting.kind is Kind.GATES
+    metavar = METAVARS[setting.kind]
+    return click.option(setting.option, setting.name, metavar=metavar, multiple=several, help=text)
+
+
+def _default(setting: Setting) -> str:
+    if not setting.default:
+        return ""
+    if setting.kind is Kind.FLAG:
+        return f"default: {'on' if setting.default == '1' else 'off'}; "
+    return f"default: {setting.default}; "
+
+
+def setting_options(command: Command) -> Command:
+    """Give a command an option for every setting of a run."""
+    for setting in reversed(SETTINGS):
+        command = option_of(setting)(command)
+    return command
+
+
+@click.command()
+@click.argument("task", required=False)
+@click.option("-m", "--message", metavar="TEXT", help="The task itself, in one line.")
+@click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
+@click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Start the run apart from this terminal, and return when it has begun.",
+)
+@click.option(
+    "--replace-terminals",
+    is_flag=True,
+    help="Resume with new agents for those that are lost or in error.",
+)
+@click.option(
+    "--trust", is_flag=True, help="Allow the commands that the project's own cao.toml names."
+)
+@click.option(
+    "--worktree", is_flag=True, help="Work in a work tree of its own: --workspace worktree."
+)
+@setting_options
+def run(
+    task: str | None,
+    config_file: str | None,
+    as_json: bool,
+    detach: bool,
+    **options: str | bool | tuple[str, ...] | None,
+) -> None:
+    """Take TASK, a file, through analyst, programmer and tester until it passes.
+
+    -m gives a task in one line; the tester then checks that the project's tests pass and that the
+    change does what was asked.
+
+    Other flows (--flow) have other roles; `cao flow ls` lists them.
+
+    Every setting can be given as an option, as an environment variable (the name in brackets, also
+    without CAO_), at the top of the task or in cao.toml; the first of these wins. A run that was
+    interrupted is resumed by itself.
+
+    With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
+    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way; in a
+    terminal the last row shows the keys that do the same.
+
+    Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
+    129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
+    """
+    manner = Manner(
+        as_json,
+        detach,
+        replace_terminals=options.pop("replace_terminals") is True,
+        trust=options.pop("trust") is True,
+    )
+    for remark in remarks_on_variables(os.environ):
+        click.echo(f"cao: {remark}", err=True)
+    in_worktree = options.pop("worktree") is True
+    given = {name: _text(value) for name, value in options.items()}
+    given |= workspace_options(given) if in_worktree else {}
+    given |= task_options(task, given.pop("message"), given)
+    if config_file is None:
+        given |= project_options(given, os.environ)
+    start(given, config_file, manner)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a run is begun or resumed."""
+
+    as_json: bool = False
+    detach: bool = False
+    """Apart from this terminal?"""
+    replace_terminals: bool = False
+    """With new agents for those that are lost?"""
+    trust: bool = False
+    """Are the commands of the project's own file allowed?"""
+    run: str = ""
+    """The run in a work tree that goes on, if it is one of these."""
+
+
+def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
+    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
+    with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator._internal.runs.request import build_request
+        from cli_agent_orchestrator._internal.runs.trust import commands_text
+
+    replacing = manner.replace_terminals
+    request = build_request(given, os.environ, config_file, replace_terminals=replacing)
+    request = replace(request, run=manner.run)
+    config = request.config
+    commands = commands_text(request.project_commands)
+    settle_consent(commands, config.wd, given=manner.trust)
+    if manner.detach:
+        _launch(given, config_file, manner, config.wd)
+        return
+    with importing():
+        from cli_agent_orchestrator._internal.cli.conduct import conduct
+        from cli_agent_orchestrator._internal.cli.narration import (
+            REPORT_BY_ID,
+            RESUME_BY_ID,
+            unfinished_words,
+        )
+        from cli_agent_orchestrator._internal.cli.progress import choose_view
+
+    has_tree = bool(manner.run) or config.in_worktree
+    report = REPORT_BY_ID if has_tree else report_command(config, Path.cwd())
+    unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
+    view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
+    sys.exit(conduct(request, view))
+
+
+def workspace_options(options: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the setting that --worktree stands for."""
+    if options.get("WORKSPACE") not in (None, "", "worktree"):
+        raise UsageError("--worktree and --workspace say different things; leave one out")
+    return {"WORKSPACE": "worktree"}
+
+
+def task_options(
+    task: str | None, message: str | None, options: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the setting that the task stands for; it may be given in one way only."""
+    ways = [task, message, options.get("PROMPT_FILE") or None, options.get("PROMPT") or None]
+    if len([way for way in ways if way is not None]) > 1 and (task, message) != (None, None):
+        raise UsageError(
+            "name the task once: as TASK, with -m, with --prompt-file or with --prompt"
+        )
+    if message is not None:
+        return {"PROMPT": task_of_line(message)}
+    return {} if task is None else {"PROMPT_FILE": task}
+
+
+def project_options(
+    options: Mapping[str, str | None], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the folder above that a run is meant for which says nothing of it, and tell it."""
+    named = merge_settings(options, read_environment(environ, bare=True))
+    if any(name in named for name in NAMED_BY):
+        return {}
+    folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
+    if folder is None:
+        return {}
+    click.echo(one_line(f"Using the project in {folder}"), err=True)
+    return {"WD": str(folder)}
+
+
+def _launch(
+    given: Mapping[str, str | None],
+    config_file: str | None,
+    manner: Manner,
+    wd: Path,
+) -> None:
+    """Start a run apart from this terminal, and say how to find it again."""
+    with importing():
+        from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
+        from cli_agent_orchestrator._internal.runs.launch import (
+            Launcher,
+            LaunchRequest,
+            run_command,
+        )
+
+    launcher = Launcher(run_command(sys.executable), os.environ)
+    request = LaunchRequest(given, config_file, manner.replace_terminals, manner.run)
+    view = JsonView() if manner.as_json else PlainView(wd)
+    try:
+        launched = launcher.launch(request, Path.cwd(), view.tell)
+    except KeyboardInterrupt:
+        click.echo("cao: stopped before the run had begun", err=True)
+        raise
+    if not manner.as_json:
+        click.echo(DETACHED.format(id=launched.run))
+
+
+def report_command(config: RunConfig, here: Path) -> str:
+    """Return the command that reports on a run if it is typed in this folder."""
+    words = ["cao", "report"]
+    if config.wd != here:
+        words += [BY_NAME["WD"].option, str(config.wd)]
+    if config.state_file != config.wd / STATE_FILE:
+        words += [BY_NAME["STATE_FILE"].option, str(config.state_file)]
+    return shlex.join(words)
+
+
+def _text(value: str | bool | tuple[str, ...] | None) -> str | None:
+    match value:
+        case bool():
+            return str(int(value))
+        case tuple():
+            return "\n".join(value)
+    return value

@@ -1,0 +1,129 @@
+"""Commands about runs: runs, watch."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.narration import delivery_words
+from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.registry import RunSummary, find_run, list_runs
+
+MOST_ROWS = 20
+HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
+UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+LEFT = """\
+You have stopped watching; the run goes on. Come back with: cao watch {id}"""
+KILLED = """\
+The run was interrupted: its process is gone, its agents may still be there.
+Resume it with: cao resume {id}"""
+
+
+@click.command()
+@click.option("--all", "show_all", is_flag=True, help=f"List all runs, not the last {MOST_ROWS}.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def runs(show_all: bool, as_json: bool) -> None:
+    """List runs: those of this folder first, then all others, the newest first.
+
+    \b
+    running      its process is at work; ROUND is the round it is in
+    paused       it waits until `cao resume`
+    interrupted  its process was killed; `cao resume` resumes it
+    PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
+    stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
+    failed       an error stopped it; `cao report ID` says more
+
+    Other commands take a run by its ID, the beginning of it, or its last letters.
+    """
+    found = list_runs(state_folder(os.environ))
+    here = Path.cwd().resolve()
+    found.sort(key=lambda run: not run.works_in(here))
+    shown = found if show_all or as_json else found[:MOST_ROWS]
+    if as_json:
+        click.echo(json.dumps([asdict(run) for run in shown], indent=2))
+    elif not found:
+        click.echo("No runs yet. Start one with: cao run task.md")
+    else:
+        for line in table(shown, here, time.time()):
+            click.echo(line)
+        for run in shown:
+            if run.waiting:
+                click.echo(delivery_words(run.waiting, run.id))
+        if len(shown) < len(found):
+            click.echo(f"{len(found) - len(shown)} more: cao runs --all")
+
+
+def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
+    """Yield runs as aligned columns, each on a line."""
+    rows = [HEADINGS, *(_row(run, here, now) for run in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
+    for *cells, last in rows:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield f"{'  '.join(padded)}  {last}".rstrip()
+
+
+def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
+    place = run.project or run.wd
+    folder = "." if place == str(here) else one_line(place) or "-"
+    started = age(now - run.started) if run.started else "-"
+    dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
+    return (
+        run.id,
+        f"{run.status}{dry}",
+        str(run.round or "-"),
+        started,
+        folder,
+        one_line(run.task),
+    )
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, roughly: `40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size in UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(seconds, 0))} s"
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON, a line each.")
+def watch(run: str | None, as_json: bool) -> None:
+    """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder. Ctrl-C stops watching and leaves the run alone; the last row shows the
+    keys that steer it.
+
+    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
+    """
+    from cli_agent_orchestrator._internal.cli.interrupts import Interrupts  # not for a list
+    from cli_agent_orchestrator._internal.cli.progress import choose_view
+    from cli_agent_orchestrator._internal.runs.event_log import Follower
+    from cli_agent_orchestrator.events import RunEnded
+
+    state = state_folder(os.environ)
+    found = find_run(state, run, Path.cwd().resolve())
+    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}", state_folder=state)
+    follower = Follower(run_folder(state, found.id))
+    last = None
+    with Interrupts(notice="") as interrupts, view:
+        interrupts.when_noted(follower.stop)
+        for last in follower:
+            view.tell(last)
+    if interrupts.noted is not None:
+        click.echo(LEFT.format(id=found.id), err=True)
+        sys.exit(interrupts.exit_code)
+    if isinstance(last, RunEnded):
+        sys.exit(last.exit_code)
+    click.echo(KILLED.format(id=found.id), err=True)
+    sys.exit(EXIT_ERROR)

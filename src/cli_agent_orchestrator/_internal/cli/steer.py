@@ -1,0 +1,173 @@
+"""Commands that steer a run under way: pause, resume, hint, set, skip; and its end for `stop`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator._internal.cli.importing import importing
+from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.asks import (
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+    demand_wish,
+)
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_live_run,
+    choose_run_to_resume,
+    list_runs,
+)
+from cli_agent_orchestrator._internal.settings import BY_NAME, CHANGEABLE_NAMES, read_change
+from cli_agent_orchestrator.errors import UsageError
+
+LEAST_WORDS, MOST_WORDS = 1, 2
+
+
+@click.command()
+@click.argument("run", required=False)
+def pause(run: str | None) -> None:
+    """Let RUN wait after its present turn; its agents stay. `cao resume` lets it go on.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder, or the only one that is running.
+
+    \b
+    cao pause
+    cao pause k3f9
+    """
+    found = _live(run)
+    steer(found, Pause())
+    click.echo(f"Let it go on with: cao resume {found.id}")
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--detach", is_flag=True, help="If it has to be started again: apart from here.")
+@click.option("--json", "as_json", is_flag=True, help="If so, tell what happens as JSON.")
+@click.option(
+    "--replace-terminals",
+    is_flag=True,
+    help="If so, with new agents for those that are lost or in error.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(BY_NAME["MISSING"].choices),
+    help="If a reply did not come: ask again, take the agent's last answer, or skip a review.",
+)
+def resume(
+    run: str | None, detach: bool, as_json: bool, replace_terminals: bool, missing: str | None
+) -> None:
+    """Let RUN go on: lift its pause, or start it again where it was interrupted.
+
+    A run that was stopped, killed or ended by an error goes on in its own folder, with its own
+    task and settings, as `cao run --resume` would do there; after `cao stop`, which ends the
+    agents, with new ones. Without RUN it is the last run of this folder, or the one that is paused.
+
+    \b
+    cao resume
+    cao resume k3f9 --detach
+    cao resume k3f9 --replace-terminals      # new agents for those that are lost
+    """
+    state = state_folder(os.environ)
+    found = choose_run_to_resume(list_runs(state), run, _here())
+    if found.is_live:
+        if missing:
+            raise UsageError(f"the run {found.id} is under way; --missing is for one that stopped")
+        steer(found, Unpause())
+        return
+    with importing():
+        from cli_agent_orchestrator._internal.cli.run import Manner, start
+        from cli_agent_orchestrator._internal.runs.asking import options_to_resume
+
+    options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
+    anew = replace_terminals or not found.has_agents
+    start(options, None, Manner(as_json, detach, replace_terminals=anew, run=found.in_tree))
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] TEXT")
+@click.option("--role", help="Whose next prompt; if not given, the next one that is sent.")
+def hint(words: tuple[str, ...], role: str | None) -> None:
+    """Put TEXT into the next prompt of RUN, in a block of its own, as said by a person.
+
+    RUN may be left out, as in `cao pause`. The hint is kept with the prompt, and the report has it.
+
+    \b
+    cao hint "The parser is in src/reader.py."
+    cao hint k3f9 --role tester "Use Python 3.12."
+    """
+    if not LEAST_WORDS <= len(words) <= MOST_WORDS:
+        raise UsageError('expected [RUN] and TEXT; put TEXT in quotes: cao hint "Mind the tabs."')
+    *named, text = words
+    wish = demand_wish({"do": "hint", "role": role, "text": text})
+    steer(_live(named[0] if named else None), wish)
+
+
+@click.command(
+    "set", epilog=f"These can change: {', '.join(name.lower() for name in CHANGEABLE_NAMES)}."
+)
+@click.argument("words", nargs=-1, metavar="[RUN] NAME=VALUE...")
+def change(words: tuple[str, ...]) -> None:
+    """Change settings of RUN from its next turn on.
+
+    RUN may be left out, as in `cao pause`.
+
+    \b
+    cao set max_rounds=12
+    cao set k3f9 max_review_cycles=5 response_timeout=3600
+    """
+    changes = [word.partition("=") for word in words if "=" in word]
+    named = [word for word in words if "=" not in word]
+    if not changes or len(named) > 1:
+        raise UsageError("expected [RUN] and NAME=VALUE, for example: cao set max_rounds=12")
+    for name, _, value in changes:
+        read_change(name, value)
+    found = _live(named[0] if named else None)
+    for name, _, value in changes:
+        steer(found, Set(name, value))
+
+
+@click.command()
+@click.argument("run", required=False)
+def skip(run: str | None) -> None:
+    """Count the review that is under way in RUN as approved, and go on. The report says so.
+
+    RUN may be left out, as in `cao pause`. The reviewer is not interrupted; what it still writes
+    does not count.
+
+    \b
+    cao skip
+    cao skip k3f9
+    """
+    steer(_live(run), Skip())
+
+
+def stop_run(run: RunSummary) -> None:
+    """End a run and its agents."""
+    steer(run, Stop())
+    click.echo(f"Resume it, with new agents: cao resume {run.id}")
+
+
+def steer(run: RunSummary, wish: Wish) -> None:
+    """Ask something of a run, and print what it says."""
+    with importing():
+        from cli_agent_orchestrator._internal.runs.asking import ask_run, check_wish
+
+    check_wish(run, wish)
+    asked = ask_run(run_folder(state_folder(os.environ), run.id), wish)
+    click.echo(f"{run.id}: {printable(asked.text)}")
+
+
+def _live(text: str | None) -> RunSummary:
+    return choose_live_run(list_runs(state_folder(os.environ)), text, _here())
+
+
+def _here() -> Path:
+    return Path.cwd().resolve()

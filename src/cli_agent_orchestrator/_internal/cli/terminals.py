@@ -1,0 +1,328 @@
+"""Commands about terminals: ls, attach, send, output, stop, explain."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli_agent_orchestrator._internal.cli.attaching import (
+    attach_command,
+    leave_words,
+    outside_tmux,
+    read_prefixes,
+)
+from cli_agent_orchestrator._internal.cli.connect import connected
+from cli_agent_orchestrator._internal.cli.listing import (
+    NOT_TOLD,
+    Listed,
+    all_terminals,
+    find_terminal,
+)
+from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.cli.runs import age
+from cli_agent_orchestrator._internal.cli.steer import stop_run
+from cli_agent_orchestrator._internal.client import Answer, ApiClient
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.hosting.environment import read_server_config
+from cli_agent_orchestrator._internal.models import Feature, TerminalStatus
+from cli_agent_orchestrator._internal.runs.names import find_agent, is_surely_run
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_live_run,
+    choose_run,
+    list_runs,
+    runs_that_fit,
+)
+from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
+
+EXIT_UNCONFIRMED = 3
+UNKNOWN_ADVICE = (
+    "Nothing is typed into it. `cao attach {id}` shows it; "
+    "`cao doctor` says whether its version was tried."
+)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+api = click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
+
+
+@click.command()
+@as_json
+@api
+def ls(as_json: bool, api: str | None) -> None:
+    """List agents: role, run, what each one does, how old it is, and where it works."""
+    with connected(os.environ, api) as client:
+        terminals = all_terminals(client)
+    if as_json:
+        click.echo(json.dumps([terminal.raw for terminal in terminals], indent=2))
+    elif not terminals:
+        click.echo("No terminals. Start a run with: cao run task.md")
+    else:
+        for line in _table(terminals, time.time()):
+            click.echo(line)
+
+
+def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
+    rows = [("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")]
+    rows += [
+        (
+            *(one.id, one.role, one.run, one.provider, one.status),
+            NOT_TOLD if one.created is None else age(now - one.created),
+            *(one.permissions, one.folder),
+        )
+        for one in terminals
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+@click.command()
+@click.argument("terminal")
+@api
+def attach(terminal: str, api: str | None) -> None:
+    """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-b d.
+
+    From inside your own tmux press Ctrl-b twice: Ctrl-b Ctrl-b d. It is said again when you attach.
+
+    TERMINAL is what `cao ls` lists: an id or the beginning of one; or the role of an agent in the
+    run of this folder (`cao attach tester`), or in another run (`cao attach k3f9/tester`).
+    """
+    with connected(os.environ, api) as client:
+        found = _find(client, terminal)
+    if NOT_TOLD in (found.session, found.name):
+        raise OrchestratorError(f"the server does not say in which window of tmux {found.id} is")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "attach needs a terminal, for input and output; "
+            f"`cao output {found.id} --screen` prints what it shows"
+        )
+    socket = read_server_config(os.environ).tmux_socket
+    hint = leave_words(*read_prefixes(socket, os.environ))
+    click.echo(hint)
+    command = attach_command(socket, found.session, found.name, hint)
+    os.execvpe(command[0], command, outside_tmux(os.environ))
+
+
+@click.command()
+@click.argument("terminal")
+@click.argument("message", required=False)
+@api
+def send(terminal: str, message: str | None, api: str | None) -> None:
+    """Send MESSAGE to the agent in TERMINAL; without MESSAGE, what comes on standard input.
+
+    Ends with 0 only if the agent took the message; with 3 if that could not be seen.
+    """
+    text = message if message is not None else sys.stdin.read()
+    with connected(os.environ, api) as client:
+        delivery = client.send_input(_find(client, terminal).id, text)
+    removed = delivery.removed_characters
+    if removed:
+        click.echo(f"{removed} control characters were removed from the message.", err=True)
+    if not delivery.confirmed:
+        click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
+        sys.exit(EXIT_UNCONFIRMED)
+    click.echo("Sent; the agent is working on it")
+
+
+@click.command()
+@click.argument("terminal")
+@click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
+@click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
+@click.option(
+    "--last", "mode", flag_value="last", default="last", help="The last answer (default)."
+)
+@click.option("--raw", is_flag=True, help="As it is, control characters and all: for pipes.")
+@api
+def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
+    """Print the last answer of the agent in TERMINAL, its screen or its scrollback.
+
+    Characters that would control your terminal are shown as �, unless --raw is given.
+    """
+    with connected(os.environ, api) as client:
+        text = client.get_output(_find(client, terminal).id, mode)
+    if raw:
+        click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
+    else:
+        click.echo(printable(text))
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--session", "sessions", multiple=True, help="End all agents of a run or session.")
+@click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
+@click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@api
+def stop(
+    names: tuple[str, ...], sessions: tuple[str, ...], yes: bool, api: str | None, **which: bool
+) -> None:
+    """End a run or terminals: ask each agent to quit, and remove its window.
+
+    NAMES are runs (the ID that `cao runs` lists, the beginning of it, or its last letters), which
+    are ended as Ctrl-C would, but with their agents; or terminals, by id or role. Without any name
+    it is the run of this folder, or the only one that is running.
+
+    \b
+    cao stop                  # the run of this folder, with its agents
+    cao stop k3f9             # that run
+    cao stop tester           # one agent of the run of this folder
+    cao stop --all            # all agents of this folder
+    """
+    runs = list_runs(state_folder(os.environ))
+    others = [name for name in names if not is_surely_run(runs, name)]
+    for name in names:
+        if name not in others:
+            stop_run(choose_run(runs, name, _here()))
+    if not (names or sessions or any(which.values())):
+        _stop_the_run(runs)
+    if others or sessions or any(which.values()):
+        with connected(os.environ, api) as client:
+            known = (
+                _choose_sessions(client, sessions, **which)
+                if sessions or any(which.values())
+                else {}
+            )
+            chosen = known | _choose_named(client, runs, others)
+            _end(client, chosen, ask=which["everywhere"] and not yes)
+
+
+def _stop_the_run(runs: Sequence[RunSummary]) -> None:
+    if not any(run.is_live for run in runs):
+        raise UsageError(
+            "no run is running; name a terminal, --session NAME, --all (in this folder) or "
+            "--everywhere; `cao ls` lists them"
+        )
+    stop_run(choose_live_run(runs, None, _here()))
+
+
+def _choose_named(
+    client: ApiClient, runs: Sequence[RunSummary], names: Sequence[str]
+) -> dict[str, Listed]:
+    """Return the terminals, by id, that are named; a name that is a run's after all ends that."""
+    chosen = {}
+    for name in names:
+        fitting = runs_that_fit(runs, name)
+        try:
+            found = _find(client, name)
+        except NotFound:
+            if not fitting:
+                raise
+            stop_run(choose_run(runs, name, _here()))
+            continue
+        live = [run.id for run in fitting if run.is_live]
+        if live:
+            raise UsageError(
+                f"{name!r} could be the run {live[0]} or the terminal {found.label}; write more"
+            )
+        chosen[found.id] = found
+    return chosen
+
+
+def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> None:
+    if ask and chosen and not _agrees(chosen.values()):
+        click.echo("Nothing was ended.")
+        return
+    for terminal in chosen.values():
+        client.exit_terminal(terminal.id)
+        click.echo(f"Ended {terminal.label}")
+
+
+def _find(client: ApiClient, text: str) -> Listed:
+    """Return the terminal that a text names: by role, by RUN/ROLE, by id or name."""
+    agent = find_agent(list_runs(state_folder(os.environ)), text, _here())
+    if agent is None:
+        return find_terminal(client, text)
+    try:
+        return find_terminal(client, agent)
+    except NotFound as error:
+        raise NotFound(f"terminal of {text}", agent, error.known) from None
+
+
+def _here() -> Path:
+    return Path.cwd().resolve()
+
+
+def _choose_sessions(
+    client: ApiClient, sessions: tuple[str, ...], here: bool, everywhere: bool
+) -> dict[str, Listed]:
+    """Return the terminals, by id, of sessions, of this folder, or all."""
+    known = [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
+    named = {name for terminal in known for name in (terminal.session, terminal.run)}
+    unknown = set(sessions) - named
+    if unknown:
+        raise NotFound("session", unknown.pop(), sorted({t.session for t in known}))
+    folder = Path.cwd()
+    chosen = [
+        terminal
+        for terminal in known
+        if everywhere
+        or not {terminal.session, terminal.run}.isdisjoint(sessions)
+        or (here and terminal.works_in(folder))
+    ]
+    if here and not chosen:
+        click.echo(f"No terminal works in {printable(str(folder))}.")
+    if here and len(chosen) < len(known):
+        elsewhere = len(known) - len(chosen)
+        click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
+    return {terminal.id: terminal for terminal in chosen}
+
+
+def _agrees(terminals: Iterable[Listed]) -> bool:
+    """Show what would be ended, and ask whether that is meant."""
+    for line in _table(terminals, time.time()):
+        click.echo(line)
+    if not sys.stdin.isatty():
+        raise UsageError("--everywhere would end all of these; add --yes if that is meant")
+    return click.confirm("End all of these?")
+
+
+@click.command()
+@click.argument("terminal")
+@as_json
+@api
+def explain(terminal: str, as_json: bool, api: str | None) -> None:
+    """Say why TERMINAL has the status it has: each signal, its value and age."""
+    with connected(os.environ, api) as client:
+        if Feature.EXPLAIN not in client.features():
+            raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
+        found = _find(client, terminal)
+        why = client.explain(found.id)
+    if as_json:
+        click.echo(json.dumps(why, indent=2))
+        return
+    status = _told(why, "status")
+    click.echo(f"{found.role} ({found.id}, {found.provider}) is {status}")
+    click.echo(f"  reason: {_told(why, 'reason')}")
+    for line in _evidence_lines(why, time.time()):
+        click.echo(line)
+    if status == TerminalStatus.UNKNOWN:
+        click.echo(UNKNOWN_ADVICE.format(id=found.id))
+
+
+def _evidence_lines(why: Answer, now: float) -> Iterator[str]:
+    evidence = why.get("evidence")
+    for piece in evidence if isinstance(evidence, list) else ():
+        if not isinstance(piece, dict):
+            continue
+        age = _age(piece.get("at"), now)
+        says = _told(piece, "status", "nothing").replace("_", " ")
+        detail = _told(piece, "detail")
+        yield f"  {age:>8} s ago  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
+
+
+def _age(at: object, now: float) -> str:
+    try:
+        return f"{max(0.0, now - at):.1f}" if isinstance(at, int | float) else NOT_TOLD
+    except OverflowError:
+        return NOT_TOLD
+
+
+def _told(answer: Mapping[str, Any], name: str, otherwise: str = NOT_TOLD) -> str:
+    value = answer.get(name)
+    return otherwise if value is None else one_line(str(value))

@@ -1,0 +1,207 @@
+"""Commands about what a run did to the files: diff, restore, undo."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.bringing_back import (
+    BroughtBack,
+    Kept,
+    WayBack,
+    opened_to_go_back,
+    read_kept,
+)
+from cli_agent_orchestrator._internal.runs.moments import (
+    BETWEEN,
+    find_moment,
+    find_span,
+    has_moment,
+    name_of,
+)
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_run,
+    list_runs,
+    runs_that_fit,
+)
+from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
+from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+
+MOST_NAMED = 20
+MOST_WORDS = 2
+STYLES = (
+    # how a line of a patch begins, and its color; the first that fits counts
+    (r"diff |index |\+\+\+ |--- |(new|deleted|old) |rename |similarity |Binary ", None),
+    (r"@@", "cyan"),
+    (r"\+", "green"),
+    (r"-", "red"),
+)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] [TURN|A..B]")
+@click.option("--stat", is_flag=True, help="Only which files, and how many lines.")
+@click.option("--raw", is_flag=True, help="As it is, control characters and all: for `git apply`.")
+def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
+    """Show what RUN changed in the files, from its start to its end, or what one TURN changed.
+
+    TURN is its number, a role or gate (its last turn), or `start`; A..B is from after one turn to
+    after another. RUN is the ID that `cao runs` lists, the beginning of it, or its last letters;
+    leave it out for the run of this folder. What you had not committed when the run began is no
+    part of it.
+
+    Characters that would control your terminal are shown as �, unless --raw is given.
+
+    \b
+    cao diff
+    cao diff k3f9 --stat
+    cao diff programmer
+    cao diff k3f9 3..7
+    cao diff --raw | git apply -R
+    """
+    kept, word = _choose(words)
+    old, new = find_span(kept.taken, word)
+    patch = kept.snapshots.diff(old.commit, new.commit, stat=stat)
+    if not patch:
+        click.echo(f"No file is different between {name_of(old)} and {name_of(new)}.", err=True)
+    elif raw:
+        click.echo(patch, nl=False)
+    else:
+        for line in printable(patch.decode(errors="replace")).removesuffix("\n").split("\n"):
+            click.echo(line if stat else _colored(line))
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] TURN")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def restore(words: tuple[str, ...], yes: bool) -> None:
+    """Bring the files of RUN's folder back to what they were after TURN.
+
+    It shows what it would do and asks first. What is there now is kept, so that this can be undone;
+    HEAD, index and stash stay as they are, and so do ignored files. RUN and TURN are as in
+    `cao diff`; a run that is at work has to be stopped before.
+
+    \b
+    cao restore programmer
+    cao restore k3f9 7
+    cao restore k3f9 start
+    """
+    kept, word = _choose(words)
+    if not word or BETWEEN in word:
+        known = ", ".join(map(name_of, kept.taken))
+        raise UsageError(f"say which state of the files you want back, by its number: {known}")
+    _go_back(kept, word, yes)
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def undo(run: str | None, yes: bool) -> None:
+    """Take back all that RUN did to the files: bring them back to what they were at its start.
+
+    As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
+    What you had not committed when the run began is there again.
+
+    \b
+    cao undo
+    cao undo k3f9
+    """
+    state = state_folder(os.environ)
+    found = choose_run(list_runs(state), run, Path.cwd().resolve())
+    _go_back(_kept(found), START_LABEL, yes)
+
+
+def _choose(words: Sequence[str]) -> tuple[Kept, str]:
+    """Return the snapshots of the run that is meant, and the word for some of them.
+
+    One word alone means a run if it cannot mean a turn of the run of this folder.
+    """
+    if len(words) > MOST_WORDS:
+        raise UsageError("expected at most RUN and TURN; see --help")
+    runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
+    if len(words) == MOST_WORDS:
+        return _kept(choose_run(runs, words[0], here)), words[1]
+    word = words[0] if words else ""
+    if word and runs_that_fit(runs, word) and not _is_turn_here(runs, word, here):
+        return _kept(choose_run(runs, word, here)), ""
+    return _kept(choose_run(runs, None, here)), word
+
+
+def _is_turn_here(runs: Sequence[RunSummary], word: str, here: Path) -> bool:
+    try:
+        return has_moment(_kept(choose_run(runs, None, here)).taken, word)
+    except OrchestratorError:
+        return False
+
+
+def _kept(run: RunSummary) -> Kept:
+    return read_kept(run_folder(state_folder(os.environ), run.id))
+
+
+def _go_back(kept: Kept, word: str, yes: bool) -> None:
+    target = find_moment(kept.taken, word)
+    with opened_to_go_back(kept, SystemClock()) as going:
+        way = going.plan(target)
+        if not (way.restored or way.removed):
+            click.echo(f"The files are as they were then: {name_of(target)}.")
+            return
+        for line in _lines(kept, way):
+            click.echo(line)
+        if not yes and not _agrees():
+            click.echo("Nothing was changed.")
+            return
+        done = going.go(target)
+    for line in _outcome(kept, done):
+        click.echo(line)
+
+
+def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
+    yield f"{one_line(kept.record.wd)}, back to {name_of(way.target)} of {kept.record.id}:"
+    if way.restored:
+        yield f"  brings back {_files(way.restored)}:"
+        yield from _named(way.restored)
+    if way.removed:
+        yield f"  removes {_files(way.removed)}, made since then:"
+        yield from _named(way.removed)
+    if way.changed_since:
+        yield f"  ! undoes {_files(way.changed_since)} that changed after the run's last turn:"
+        yield from _named(way.changed_since)
+
+
+def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
+    if done.left_alone:
+        yield "Left alone, since no snapshot has it:"
+        yield from _named([f"{one.path} ({one.reason})" for one in done.left_alone])
+    yield f"Done: {_files(done.paths)}. To undo this: cao restore {kept.record.id} {done.kept}"
+
+
+def _agrees() -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nothing was changed; add --yes if all of this is meant")
+    return click.confirm("Do this?")
+
+
+def _named(paths: Sequence[str]) -> Iterator[str]:
+    yield from (f"    {one_line(path)}" for path in paths[:MOST_NAMED])
+    if len(paths) > MOST_NAMED:
+        yield f"    and {len(paths) - MOST_NAMED} more"
+
+
+def _files(paths: Sequence[str]) -> str:
+    return f"{len(paths)} file{'' if len(paths) == 1 else 's'}"
+
+
+def _colored(line: str) -> str:
+    """Return a line of a patch in its color; where there is no terminal, click leaves it out."""
+    for pattern, color in STYLES:
+        if re.match(pattern, line):
+            return click.style(line, color, bold=color is None or None)
+    return line

@@ -1,0 +1,308 @@
+"""Watches one turn: looks at the terminal and the response file, waits, and reports."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import Protocol, TypeVar
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.handoff.file_state import FileState, Signature
+from cli_agent_orchestrator._internal.handoff.mailbox import (
+    ActionSignal,
+    FileSignal,
+    Signal,
+    StatusSignal,
+    StoppableMailbox,
+    WakeSignal,
+)
+from cli_agent_orchestrator._internal.handoff.responses import Response, ResponseFiles
+from cli_agent_orchestrator._internal.handoff.wait import Observation
+from cli_agent_orchestrator._internal.models import FileChange, TerminalStatus
+from cli_agent_orchestrator._internal.retry import Retry, is_transient
+from cli_agent_orchestrator.errors import ApiError
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
+
+DELAY_SECONDS = 2.0
+"""A delivery that takes longer is worth reporting."""
+DELAY_FACTOR = 3.0
+"""It is reported again when it has taken so many times as long."""
+STOPS = "the run stops"
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAgent:
+    """Whose turn it is."""
+
+    terminal_id: str
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.role} (terminal {self.terminal_id})"
+
+
+OnEvent = Callable[[HandoffEvent], None]
+
+
+def ignore(event: HandoffEvent) -> None:
+    """Report to nobody."""
+
+
+class TurnReporter:
+    """Reports what happens in one turn, each thing once."""
+
+    def __init__(self, agent: TurnAgent, on_event: OnEvent, clock: Clock) -> None:
+        self._who = (agent.terminal_id, agent.role)
+        self._on_event = on_event
+        self._clock = clock
+        self._status: TerminalStatus | None = None
+        self._silent = False
+        self._file_seen = False
+        self._action = ""
+        self._delay = ""
+        self._delay_reported = 0.0
+
+    def report(self, kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> None:
+        self._on_event(HandoffEvent(self._clock.now(), kind, *self._who, text, status))
+
+    def warn(self, text: str) -> None:
+        logger.warning("%s %s: %s", *self._who, text)
+        self.report(EventKind.WARNING, text)
+
+    def on_status(self, status: TerminalStatus) -> None:
+        """Report a status if it is news."""
+        if status is self._status and not self._silent:
+            return
+        self._status = status
+        self._silent = False
+        self.report(EventKind.STATUS, status=status)
+        if status is TerminalStatus.WAITING_USER_ANSWER:
+            command = f"cao attach {self._who[0]}"
+            self.report(EventKind.WAITING_FOR_PERSON, command, status)
+
+    def on_delay(self, seconds: float, reason: str) -> None:
+        """Report that a message cannot be delivered: after a moment, then more and more seldom.
+
+        Another reason is reported at once.
+        """
+        if seconds < self._delay_reported:
+            self._delay_reported = 0.0
+        due = max(DELAY_SECONDS, self._delay_reported * DELAY_FACTOR)
+        if seconds < DELAY_SECONDS or (seconds < due and reason == self._delay):
+            return
+        self._delay, self._delay_reported = reason, seconds
+        logger.warning("%s %s: not delivered: %s", *self._who, reason)
+        now = self._clock.now()
+        self._on_event(
+            HandoffEvent(now, EventKind.DELAYED, *self._who, reason, since=now - seconds)
+        )
+
+    def on_action(self, action: str) -> None:
+        """Report what the agent does, if it is news."""
+        if action != self._action:
+            self._action = action
+            self.report(EventKind.ACTION, action)
+
+    def on_missing_file(self, seconds: float, consequence: str) -> None:
+        """Report what is done if the file does not come within so many seconds."""
+        now = self._clock.now()
+        kind, until = EventKind.FILE_AWAITED, now + seconds
+        self._on_event(HandoffEvent(now, kind, *self._who, consequence, until=until))
+
+    def on_silence(self, error: object) -> None:
+        """Report that the server does not answer, unless that is known."""
+        if not self._silent:
+            self._silent = True
+            self.warn(f"the server does not answer; trying again: {error}")
+
+    def on_file(self, path: object) -> None:
+        """Report that the response is complete, unless that is known."""
+        if not self._file_seen:
+            self._file_seen = True
+            self.report(EventKind.FILE_SEEN, str(path))
+
+
+class StatusSource(Protocol):
+    """The part of the server that a look needs."""
+
+    def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+
+class Reaction(Enum):
+    """What to do about a signal."""
+
+    IGNORE = "ignore"
+    LOOK = "look"
+
+
+class TurnView:
+    """What can be seen of one turn: the status of its terminal, and its response file."""
+
+    def __init__(
+        self,
+        agent: TurnAgent,
+        source: StatusSource,
+        files: ResponseFiles,
+        clock: Clock,
+        unchanged_seconds: float,
+    ) -> None:
+        self.agent = agent
+        self.path = files.response_path_for(agent.role)
+        self.error: ApiError | None = None
+        """Why the server's last answer did not come."""
+        self._source = source
+        self._files = files
+        self._clock = clock
+        self._file = FileState(unchanged_seconds)
+        self._warnings: list[str] = []
+        self._read: tuple[Signature, Response | None] | None = None
+
+    def look(self) -> Observation:
+        """Ask for the status, then look at the file.
+
+        In this order, a file that is read when the agent is at rest is the one it left behind.
+        """
+        return self.observe(self._status())
+
+    def observe(self, status: TerminalStatus | None) -> Observation:
+        """Look at the file; the status is known already."""
+        response = self._response()
+        text = None if response is None else response.text
+        return Observation(self._clock.monotonic(), status, text)
+
+    def on_signal(self, signal: Signal) -> Observation | Reaction:
+        """Take in a signal.
+
+        A status other than at rest is as good as seen: it was true a moment ago, and may be over
+        before anybody asks. One that could end the turn is asked for again.
+        """
+        match signal:
+            case FileSignal(path, change) if path == self.path:
+                self._file = self._file.on_event(change)
+                # A slow writer causes one for every line; none of them ends the turn.
+                return Reaction.IGNORE if change is FileChange.WRITING else Reaction.LOOK
+            case StatusSignal(terminal_id, status) if terminal_id == self.agent.terminal_id:
+                if status.at_rest or status is TerminalStatus.ERROR:
+                    return Reaction.LOOK
+                return self.observe(status)
+            case WakeSignal():
+                return Reaction.LOOK
+        return Reaction.IGNORE
+
+    @property
+    def file_complete_at(self) -> float:
+        """When a file that is there becomes complete by itself; infinity if none will."""
+        at = self._file.complete_at
+        return at if at > self._clock.monotonic() else inf
+
+    def take_warnings(self) -> list[str]:
+        """Return what had to be repaired in the response since this was last asked."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def is_response_there(self) -> bool:
+        """Is there a response file, complete or not?"""
+        return self._files.signature(self.agent.role) is not None
+
+    def _response(self) -> Response | None:
+        """Return the response if it is there, complete and not blank."""
+        now = self._clock.monotonic()
+        signature = self._files.signature(self.agent.role)
+        self._file = self._file.on_look(signature, now)
+        if signature is None or now < self._file.complete_at:
+            return None
+        if self._read is None or self._read[0] != signature:
+            response = self._files.read(self.agent.role)
+            if self._files.signature(self.agent.role) != signature:
+                return None
+            self._read = (signature, response)
+            self._warnings.extend(response.warnings if response else ())
+        return self._read[1]
+
+    def _status(self) -> TerminalStatus | None:
+        try:
+            return self._source.get_status(self.agent.terminal_id)
+        except ApiError as error:
+            if not is_transient(error):
+                raise
+            self.error = error
+            return None
+
+
+class TurnWatch:
+    """Watches one turn: waits on the mailbox, looks, and reports."""
+
+    def __init__(
+        self, view: TurnView, reporter: TurnReporter, mailbox: StoppableMailbox, clock: Clock
+    ) -> None:
+        self.view = view
+        self.agent = view.agent
+        self.reporter = reporter
+        self.old_error = False
+        """Was the terminal in error before the last prompt was sent?"""
+        self.if_missing = STOPS
+        """What is done if the agent stays at rest without its file."""
+        self._mailbox = mailbox
+        self._clock = clock
+
+    def observe(self, by: float) -> Observation:
+        """Return the next thing that is seen: after a signal, or by a certain time."""
+        seen = self._observe(min(by, self.view.file_complete_at))
+        self._report(seen)
+        return seen
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, but not beyond the next thing that happens to the terminal or its file."""
+        until = self._clock.monotonic() + seconds
+        while (signal := self._mailbox.listen(until)) is not None:
+            ignored = self._on_signal(signal) is Reaction.IGNORE
+            if not ignored or self._clock.monotonic() >= until:
+                return
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Return the server's answer; ask again, for a while, if there is none."""
+        retry = Retry(self._clock.monotonic())
+        while True:
+            try:
+                return question()
+            except ApiError as error:
+                now = self._clock.monotonic()
+                if not is_transient(error) or retry.is_over(now):
+                    raise
+                self.reporter.on_silence(error)
+            retry = retry.after_failure()
+            self.pause(retry.next_try(now) - now)
+
+    def _observe(self, until: float) -> Observation:
+        while True:
+            signal = self._mailbox.listen(until)
+            if signal is None:
+                return self.view.look()
+            reaction = self._on_signal(signal)
+            if isinstance(reaction, Observation):
+                return reaction
+            # The time too: signals that mean nothing must not keep us from looking.
+            if reaction is Reaction.LOOK or self._clock.monotonic() >= until:
+                return self.view.look()
+
+    def _on_signal(self, signal: Signal) -> Observation | Reaction:
+        if isinstance(signal, ActionSignal):
+            if signal.terminal_id == self.agent.terminal_id:
+                self.reporter.on_action(signal.action)
+            return Reaction.IGNORE
+        return self.view.on_signal(signal)
+
+    def _report(self, seen: Observation) -> None:
+        if seen.status is None:
+            self.reporter.on_silence(self.view.error)
+        else:
+            self.reporter.on_status(seen.status)
+        if seen.response is not None:
+            self.reporter.on_file(self.view.path)
+        for text in self.view.take_warnings():
+            self.reporter.warn(f"{self.view.path}: {text}")

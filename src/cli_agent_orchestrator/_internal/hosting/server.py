@@ -1,0 +1,106 @@
+"""The server that owns the terminals: as a command of its own, and inside another process."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from cli_agent_orchestrator._internal.address import ADDRESS_FILE, Found, server_url
+from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
+from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.launch import Launcher, run_command
+from cli_agent_orchestrator._internal.runs.service import RunService
+from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.terminals.service import TerminalService
+
+Ready = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The token of a server, by which it proves whose it is."""
+
+    token: str = field(repr=False)
+    wanted: bool = True
+    """Must requests show it?"""
+
+
+async def serve_terminals(
+    config: ServerConfig, keys: Keys, ready: Ready, stop: asyncio.Event
+) -> None:
+    """Own the terminals and serve them until `stop` is set; the agents outlive it."""
+    service = TerminalService(config, SystemClock())
+    await service.start()
+    folder = Folder(config.state_dir)
+
+    def announce(port: int) -> None:
+        """Tell our own commands where to find us."""
+        folder.remove(ADDRESS_FILE)
+        address = f"{os.getpid()} {server_url(config.host, port)}"
+        folder.replace(ADDRESS_FILE, address.encode(), mode=0o600)
+        ready(port)
+
+    try:
+        app = create_app(
+            service,
+            token=keys.token if keys.wanted else None,
+            identity=keys.token,
+            allowed_hosts={config.host},
+        )
+        launcher = Launcher(run_command(sys.executable), environment_of_runs(config))
+        serve_runs(app, RunService(config.state_dir, launcher))
+        await serve(app, config.host, config.port, ready=announce, stop=stop)
+    finally:
+        folder.remove(ADDRESS_FILE)
+        await service.close()
+
+
+def environment_of_runs(config: ServerConfig) -> dict[str, str]:
+    """Return the environment of runs that a server starts: they find it by its state folder.
+
+    What a run is to do is said by who asks for it, and not by how the server was started.
+    """
+    own = {
+        name: value
+        for name, value in config.environ.items()
+        if name not in BY_NAME and name != "CAO_API"
+    }
+    if own.get("CAO_PORT"):
+        # That port is ours; should they need a server of their own, it takes another.
+        own["CAO_PORT"] = "0"
+    return {**own, "CAO_STATE_DIR": str(config.state_dir.absolute())}
+
+
+@contextmanager
+def own_server(environ: Mapping[str, str], default_port: int = DEFAULT_PORT) -> Iterator[Found]:
+    """Run a server in a thread, at the usual address if it is free, and yield where it is.
+
+    Raises ServerConflict if another one has the state folder, or took the port in this moment.
+    """
+    config = read_server_config(environ)
+    wanted = config.port if environ.get("CAO_PORT") else default_port
+    # Before it is tried: whoever has the port would be asked who he is, and may not answer.
+    config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
+    keys = Keys(make_token(config.state_dir))
+    server = BackgroundServer(lambda ready, stop: serve_terminals(config, keys, ready, stop))
+    port = server.start()
+    try:
+        yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")
+    finally:
+        server.stop()
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError:
+        return False
+    return True

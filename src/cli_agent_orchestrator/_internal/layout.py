@@ -1,0 +1,111 @@
+"""Where everything of a run lies: the one place that knows these names.
+
+In the project, where agents can write:
+
+    WD/.tmp/.gitignore                         so that a run never dirties a repository
+    WD/.tmp/orchestrator-loop-state.json       the saved run
+    WD/.tmp/run.owner                          who works in the folder
+    WD/.tmp/run.log                            what was logged
+    WD/.tmp/agent-responses/<file of a role>   written by an agent
+    WD/.tmp/<run>/NNN-<role>.md                a reply that was accepted
+    WD/.tmp/<run>/NNN-<role>-prompt.md         what the agent was told
+    WD/.tmp/<run>/NNN-<stage>.md               what the command of a gate wrote
+    WD/.tmp/<run>/NNN-<role>-stale.md          a file that lay there before the prompt was sent
+    WD/.tmp/<run>/turns.jsonl                  the turns that have ended
+
+In the user's state folder, where no agent can; the run holds a lock on its folder while it lives:
+
+    <state folder>/runs/<run>/run.json         what the run is, and how it stands
+    <state folder>/runs/<run>/events.jsonl     what has happened
+    <state folder>/runs/<run>/control.jsonl    what it is asked to do
+    <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
+    <state folder>/runs/<run>/run.log          what was logged
+    <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
+    <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
+    <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
+
+    <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
+    <state folder>/indexes/<number>            locked by the run that has this number
+
+In the user's state folder, where agents work that have a work tree of their own:
+
+    <state folder>/worktrees/<run>
+"""
+
+import re
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.errors import UsageError
+
+TASK_FILE = "task.md"
+"""The task that `cao init` writes; a run is told of it like of any other."""
+TEMPORARY_FOLDER = ".tmp"
+IGNORE_FILE = ".gitignore"
+STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"
+RESPONSE_FOLDER = "agent-responses"
+OWNER_FILE = "run.owner"
+LOG_FILE = "run.log"
+JOURNAL_FILE = "turns.jsonl"
+PROMPT_LABEL = "prompt"
+
+RUNS_FOLDER = "runs"
+RECORD_FILE = "run.json"
+EVENTS_FILE = "events.jsonl"
+CONTROL_FILE = "control.jsonl"
+REJECTED_FILE = "control.rejected"
+SNAPSHOTS_FOLDER = "snapshots.git"
+GATES_FOLDER = "gates"
+CHECKOUTS_FOLDER = "checkouts"
+WORKTREES_FOLDER = "worktrees"
+STATE_NAME = "state.json"
+INDEXES_FOLDER = "indexes"
+DRAFT_PREFIX = ".new-"
+"""Begins the name of a run folder that is being made."""
+
+# 20250131-120000   20250131-120000-k3f9
+ARCHIVE_PATTERN = r"[0-9A-Za-z][0-9A-Za-z._-]*"
+# 007-analyst.md
+KEPT_PATTERN = r"(\d{3,})-.*"
+
+
+def temporary_folder(wd: Path) -> Folder:
+    """Return the folder of a project for everything that belongs to runs."""
+    return Folder(wd, (TEMPORARY_FOLDER,))
+
+
+def response_folder(wd: Path) -> Folder:
+    """Return the folder to which agents write."""
+    return Folder(wd, (TEMPORARY_FOLDER, RESPONSE_FOLDER))
+
+
+def archive_folder(wd: Path, run: str) -> Folder:
+    """Return the folder in which prompts and replies of a run are kept."""
+    if not re.fullmatch(ARCHIVE_PATTERN, run) or run == RESPONSE_FOLDER:
+        raise UsageError(f"{run!r} cannot name the archive folder of a run")
+    return Folder(wd, (TEMPORARY_FOLDER, run))
+
+
+def kept_name(sequence: int, role: str, label: str = "") -> str:
+    """Return what a reply is called in the archive, or with a label something that goes with it."""
+    return f"{sequence:03d}-{role}{'-' if label else ''}{label}.md"
+
+
+def runs_folder(state_folder: Path) -> Folder:
+    """Return the folder with all run folders of a user."""
+    return Folder(state_folder, (RUNS_FOLDER,), private=True)
+
+
+def run_folder(state_folder: Path, name: str) -> Folder:
+    """Return the folder of one run; `name` is its id, or that of a draft."""
+    return Folder(state_folder, (RUNS_FOLDER, name), private=True)
+
+
+def worktree_folder(state_folder: Path, run: str) -> Path:
+    """Return where the agents of a run work that has a work tree."""
+    return state_folder / WORKTREES_FOLDER / run
+
+
+def index_folder(state_folder: Path, number: int) -> Folder:
+    """Return the folder that a run with this number holds."""
+    return Folder(state_folder, (INDEXES_FOLDER, str(number)), private=True)

@@ -1,0 +1,343 @@
+"""What reviewers find, numbered, and followed from cycle to cycle until it is answered.
+
+A reviewer that follows the form writes the lines of `finding_lines.py`: one for each finding, and
+in later cycles an answer to each that is open. One without such lines does not follow it, and
+nothing here is about it.
+
+A number is kept for good. Who begins at F1 again with something else has a new finding, which gets
+the next number; the same number with the same place or text is the finding there was, and so is
+the same place and text with another number. What is not answered stays open. What was fixed or
+withdrawn and is found again is open again, as unfixed.
+
+Reading JSON mends what is damaged: what has no number of its own is dropped, a finding that does
+not say whether it is blocking is, and unknown answers are left out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from cli_agent_orchestrator._internal.pipeline.finding_lines import (
+    ADVISORY,
+    BLOCKING,
+    ID_PATTERN,
+    LARGEST_ID,
+    LONGEST_PLACE,
+    LONGEST_TEXT,
+    one_line,
+    read_line,
+    tidy_id,
+    tidy_text,
+)
+from cli_agent_orchestrator._internal.pipeline.reply import split_lines, unfenced
+
+MOST_FINDINGS = 100
+"""So many are followed: open before closed, blocking before advisory, old before new."""
+MOST_ANSWERS = 20
+"""Answers to one finding that are kept, the last ones."""
+STALLED_AFTER = 2
+"""So many times a blocking finding may be unfixed."""
+LARGEST_COUNT = 1_000_000
+"""Of rounds and cycles."""
+LONGEST_NAME = 80
+HOW_TO_RAISE = (
+    "Number your findings from {first} on, each on a line of its own outside of code blocks: "
+    "`{first} blocking path:line text` if it has to change before an approval, "
+    "`{first} advisory path:line text` if not; without a place, leave `path:line` out."
+)
+HOW_TO_ANSWER = """\
+Author: deal with each of them, the blocking ones first, and say under its number what you did.
+Reviewer: answer each of them on a line of its own: its number, and `fixed`, `unfixed` or
+`withdrawn`, with a few words if they help. An approval counts when no blocking one is open."""
+
+
+class Answer(StrEnum):
+    """What a reviewer says about a finding that was open."""
+
+    FIXED = "fixed"
+    UNFIXED = "unfixed"
+    WITHDRAWN = "withdrawn"
+
+
+class Stall(StrEnum):
+    """Why a run does not converge, in words to be filled in."""
+
+    UNFIXED = "{} still unfixed after two attempts"
+    UNCHANGED = "{} of the author changed nothing"
+    SAME_GATE = "the gate {} failed twice on the same files"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a reviewer found."""
+
+    id: str
+    """Such as `F1`."""
+    blocking: bool
+    where: str
+    """Such as `src/total.py:12`; empty if it has no place."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewForm:
+    """What a review says in the form."""
+
+    findings: tuple[Finding, ...]
+    answers: Mapping[str, Answer]
+    """By the numbers of findings that were open before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A finding and what became of it."""
+
+    finding: Finding
+    raised: int
+    """The cycle in which it was found."""
+    round: int
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Is something still to be done about it?"""
+        return self.answers[-1:] in ((), (Answer.UNFIXED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All findings that are followed, in the order in which they were found."""
+
+    tracked: tuple[Tracked, ...] = ()
+
+    @property
+    def open(self) -> tuple[Tracked, ...]:
+        """Return those about which something is still to be done."""
+        return tuple(entry for entry in self.tracked if entry.is_open)
+
+    @property
+    def open_blocking(self) -> tuple[Tracked, ...]:
+        """Return those that stand against an approval."""
+        return tuple(entry for entry in self.open if entry.finding.blocking)
+
+
+def read_findings(reply: str) -> ReviewForm | None:
+    """Return what a review says in the form; None if its reviewer does not follow it."""
+    findings: list[Finding] = []
+    answers: dict[str, Answer] = {}
+    is_untold = False
+    for _, line in unfenced(split_lines(reply)):
+        said = read_line(line)
+        if said is None:
+            if is_untold and line.strip():
+                findings[-1] = replace(findings[-1], text=_text_below(line))
+                is_untold = False
+            continue
+        is_untold = False
+        if said.answer:
+            answers |= {number: Answer(said.answer) for number in said.ids}
+        elif len(findings) < MOST_FINDINGS:
+            raised = Finding(said.ids[0], said.severity == BLOCKING, said.where, said.text)
+            findings.append(raised)
+            is_untold = not raised.text
+    if not findings and not answers:
+        return None
+    return ReviewForm(tuple(dict.fromkeys(findings)), answers)
+
+
+def _text_below(line: str) -> str:
+    """Return the text of a finding whose own line has none."""
+    return "" if re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I) else tidy_text(line)
+
+
+def follow(ledger: Ledger, form: ReviewForm, round: int, cycle: int) -> Ledger:
+    """Return the ledger after one more review."""
+    tracked = [_answer(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
+    for finding in form.findings:
+        known = _find(tracked, finding)
+        if known is None:
+            number = _free_id(finding.id, tracked, form)
+            tracked.append(Tracked(replace(finding, id=number), cycle, round))
+        else:
+            is_answered = tracked[known].finding.id in form.answers
+            tracked[known] = _raise_again(tracked[known], finding, is_answered)
+    return Ledger(_most_needed(tracked))
+
+
+def _answer(entry: Tracked, answer: Answer | None) -> Tracked:
+    if answer is None or not (entry.is_open or answer is Answer.UNFIXED):
+        return entry
+    return replace(entry, answers=(*entry.answers, answer)[-MOST_ANSWERS:])
+
+
+def _raise_again(entry: Tracked, finding: Finding, is_answered: bool) -> Tracked:
+    where = finding.where or entry.finding.where
+    kept = replace(entry.finding, blocking=finding.blocking, where=where)
+    again = replace(entry, finding=kept)
+    return again if entry.is_open or is_answered else _answer(again, Answer.UNFIXED)
+
+
+def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
+    """Return which of the findings there are this one is."""
+    place, words = finding.where, finding.text.casefold()
+    for index, entry in enumerate(tracked):
+        known = entry.finding
+        same_place = bool(place) and place == known.where
+        same_words = bool(words) and words == known.text.casefold()
+        if known.id == finding.id and (same_place or same_words or not (place or words)):
+            return index
+    return next(
+        (
+            index
+            for index, entry in enumerate(tracked)
+            if entry.is_open
+            and words
+            and (entry.finding.where, entry.finding.text.casefold()) == (place, words)
+        ),
+        None,
+    )
+
+
+def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
+    """Return the wanted number if it is free, else the next one that nobody uses."""
+    taken = {entry.finding.id for entry in tracked}
+    if wanted not in taken:
+        return wanted
+    taken |= {finding.id for finding in form.findings}
+    following = _next_id(taken)
+    if int(following[1:]) <= LARGEST_ID:
+        return following
+    return next(number for n in range(1, LARGEST_ID) if (number := f"F{n}") not in taken)
+
+
+def _next_id(taken: set[str]) -> str:
+    return f"F{1 + max((int(number[1:]) for number in taken), default=0)}"
+
+
+def _most_needed(tracked: Sequence[Tracked]) -> tuple[Tracked, ...]:
+    """Return as many findings as are followed, in their order."""
+
+    def worth(index: int) -> tuple[bool, bool]:
+        return not tracked[index].is_open, not tracked[index].finding.blocking
+
+    kept = sorted(range(len(tracked)), key=worth)[:MOST_FINDINGS]
+    return tuple(tracked[index] for index in sorted(kept))
+
+
+def stalled(ledger: Ledger) -> tuple[Tracked, ...]:
+    """Return the blocking findings that were unfixed too often."""
+    return tuple(
+        entry
+        for entry in ledger.open_blocking
+        if entry.answers.count(Answer.UNFIXED) >= STALLED_AFTER
+    )
+
+
+def find_stall(ledger: Ledger, unchanged_turns: int, repeated_gate: str) -> str:
+    """Say in a sentence why a run does not converge; empty if it may.
+
+    `unchanged_turns` counts the last turns of an author that changed nothing; `repeated_gate` is
+    the gate that failed twice on the same files, if one did.
+    """
+    reasons: list[str] = []
+    if unfixed := stalled(ledger):
+        verb = "is" if len(unfixed) == 1 else "are"
+        reasons.append(Stall.UNFIXED.format(f"{_ids(unfixed)} {verb}"))
+    if unchanged_turns > 0:
+        turns = "the last turn" if unchanged_turns == 1 else f"the last {unchanged_turns} turns"
+        reasons.append(Stall.UNCHANGED.format(turns))
+    if gate := one_line(repeated_gate, LONGEST_NAME):
+        reasons.append(Stall.SAME_GATE.format(gate))
+    return f"Not converging: {'; '.join(reasons)}." if reasons else ""
+
+
+def objection(ledger: Ledger) -> str:
+    """Say what stands against an approval; empty if nothing does."""
+    blocking = ledger.open_blocking
+    if not blocking:
+        return ""
+    counted = (
+        "1 blocking finding is" if len(blocking) == 1 else f"{len(blocking)} blocking findings are"
+    )
+    return f"{counted} open: {_ids(blocking)}"
+
+
+def _ids(tracked: Sequence[Tracked]) -> str:
+    return ", ".join(entry.finding.id for entry in tracked)
+
+
+def how_to_raise(ledger: Ledger) -> str:
+    """Return how a reviewer is asked to number what it finds."""
+    return HOW_TO_RAISE.format(first=_next_id({entry.finding.id for entry in ledger.tracked}))
+
+
+def findings_block(ledger: Ledger) -> str:
+    """Return what author and reviewer are told about open findings; empty if there are none."""
+    if not ledger.open:
+        return ""
+    lines = [_line(entry.finding) for entry in ledger.open]
+    return "\n".join([*lines, "", HOW_TO_ANSWER, how_to_raise(ledger)])
+
+
+def _line(finding: Finding) -> str:
+    severity = BLOCKING if finding.blocking else ADVISORY
+    return " ".join(filter(None, (finding.id, severity, finding.where, finding.text)))
+
+
+def ledger_to_json(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the ledger as JSON data."""
+    return [
+        {
+            "id": entry.finding.id,
+            "blocking": entry.finding.blocking,
+            "where": entry.finding.where,
+            "text": entry.finding.text,
+            "raised": entry.raised,
+            "round": entry.round,
+            "answers": [str(answer) for answer in entry.answers],
+        }
+        for entry in ledger.tracked
+    ]
+
+
+def ledger_from_json(data: object) -> Ledger:
+    """Return the ledger that JSON data describes, mended as the top of this file says."""
+    found: dict[str, Tracked] = {}
+    for item in data if isinstance(data, list) else []:
+        entry = _tracked(item) if isinstance(item, dict) else None
+        if entry is not None:
+            found.setdefault(entry.finding.id, entry)
+    return Ledger(_most_needed(list(found.values())))
+
+
+def _tracked(data: Mapping[str, Any]) -> Tracked | None:
+    number, answers = data.get("id"), data.get("answers")
+    if not isinstance(number, str) or not re.fullmatch(ID_PATTERN, number):
+        return None
+    finding = Finding(
+        id=tidy_id(number),
+        blocking=data.get("blocking") is not False,
+        where=_text(data.get("where"), LONGEST_PLACE),
+        text=_text(data.get("text"), LONGEST_TEXT),
+    )
+    known = (
+        [Answer(word) for word in answers if word in list(Answer)]
+        if isinstance(answers, list)
+        else []
+    )
+    return Tracked(
+        finding, _count(data.get("raised")), _count(data.get("round")), tuple(known[-MOST_ANSWERS:])
+    )
+
+
+def _text(value: object, longest: int) -> str:
+    return one_line(value, longest) if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    """Return the number of a round or a cycle; the first one in place of anything else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 1
+    return min(max(value, 1), LARGEST_COUNT)

@@ -1,0 +1,156 @@
+"""What a reply or a gate meant for a run."""
+
+from dataclasses import dataclass
+
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.review import ReviewVerdict, TestVerdict
+
+MOST_FILES = 20
+"""Files that a verdict names."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotReviewed:
+    """A PASS came for files that changed after the review that approved them."""
+
+    files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = len(self.files) - MOST_FILES
+        named = ", ".join(self.files[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
+        return f"FAIL: these files changed after they were approved, and were not reviewed: {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotProven:
+    """A PASS came without the proof that is required."""
+
+    proof: Proof
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.proof}"
+
+
+Against = TestVerdict | CheckResult | NotReviewed | NotProven
+"""Why a round failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An author's summary is there."""
+
+    def __str__(self) -> str:
+        return "summary received"
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A review ends its phase."""
+
+    verdict: ReviewVerdict
+
+    def __str__(self) -> str:
+        return str(self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A person did not want to wait for a review; it ends its phase."""
+
+    def __str__(self) -> str:
+        return "skipped by a person; it counts as approved"
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack:
+    """A review leads to another cycle."""
+
+    verdict: ReviewVerdict
+    next_cycle: int
+
+    def __str__(self) -> str:
+        return f"{self.verdict}; cycle {self.next_cycle} follows"
+
+
+@dataclass(frozen=True, slots=True)
+class CyclesUsedUp:
+    """The last review did not approve; the run goes on with open notes."""
+
+    verdict: ReviewVerdict
+    cycles: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict}; all {self.cycles} review cycles are used up, "
+            "the run goes on with the notes still open"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The run has reached its goal."""
+
+    proof: str = ""
+    """What was proven, in words; empty if that was not asked for."""
+
+    def __str__(self) -> str:
+        return f"PASS, {self.proof}" if self.proof else "PASS"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseKnown:
+    """It is known what a gate says of the base."""
+
+    result: CheckResult
+
+    def __str__(self) -> str:
+        return f"before the run: {self.result}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A test or a gate has passed that is not the last one."""
+
+    then: str
+    """What follows: a stage, a gate, the proof."""
+
+    def __str__(self) -> str:
+        return f"PASS; {self.then} follows"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A test or a gate failed; another round follows."""
+
+    verdict: Against
+    next_round: int
+
+    def __str__(self) -> str:
+        return f"{self.verdict}; round {self.next_round} follows"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsUsedUp:
+    """A test or a gate of the last round failed, and with it the run."""
+
+    verdict: Against
+    rounds: int
+
+    def __str__(self) -> str:
+        all_of_them = f"all {self.rounds} rounds are" if self.rounds > 1 else "the only round is"
+        return f"{self.verdict}; {all_of_them} used up"
+
+
+Outcome = (
+    Delivered
+    | Approved
+    | Skipped
+    | SentBack
+    | CyclesUsedUp
+    | Passed
+    | BaseKnown
+    | Cleared
+    | Failed
+    | RoundsUsedUp
+)

@@ -1,0 +1,135 @@
+"""What was proven of the work, besides that the gates pass.
+
+Some more runs of each gate that counts its tests say more than a green one, in fresh checkouts:
+
+    the run's own tests on the base     must fail: they test what was not there
+    the base's tests on the result      must pass: nothing was bought by changing them
+    tests that fail in any case         must be noticed on the result, if they are on the base
+
+Tests that failed before the run and pass now are worth as much as new ones. What was done to tests,
+their settings and CI files is listed beside it; that alone proves nothing.
+"""
+
+from dataclasses import dataclass
+
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
+from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion
+
+MOST_LISTED = 30
+"""Suspicions on the page of a proof."""
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GateProof:
+    """What one gate says of the base and of the result."""
+
+    gate: str
+    on_result: CheckResult
+    """The base's tests on the result."""
+    on_base: CheckResult | None = None
+    """The run's own tests on the base; None if it neither made nor changed any."""
+    turned: tuple[str, ...] = ()
+    """Tests that failed before the run and pass now."""
+    is_deaf: bool = False
+    """Does it notice tests on the base that must fail, and not on the result?"""
+
+    @property
+    def is_red_before(self) -> bool:
+        """Is there a test that fails without the work?"""
+        on_base = self.on_base
+        new = on_base is not None and on_base.counts is not None and on_base.counts.failed > 0
+        return bool(self.turned) or new
+
+    @property
+    def is_green_after(self) -> bool:
+        """Do the base's tests pass with the work, and would the gate tell if they did not?"""
+        passed = self.on_result.passed and self.on_result.counts is not None
+        return passed and not self.is_deaf
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found out about the work."""
+
+    gates: tuple[GateProof, ...] = ()
+    """Of those gates that count their tests."""
+    new_tests: tuple[str, ...] = ()
+    """Files of tests that the run made or changed."""
+    suspicions: tuple[Suspicion, ...] = ()
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """Say what is missing for a proof, each in a few words; nothing if it is one."""
+        if not self.gates:
+            return ("no gate says which tests it runs",)
+        found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
+        if not any(one.is_red_before for one in self.gates):
+            found.append(self._why_not_red())
+        return tuple(found)
+
+    @property
+    def is_proven(self) -> bool:
+        """Is it shown that the work does what its tests say, and that they were not bent?"""
+        return not self.gaps
+
+    def __str__(self) -> str:
+        doubts = f"; look at {_number(len(self.suspicions), 'change')} to tests or settings"
+        tail = doubts if self.suspicions else ""
+        if not self.is_proven:
+            return f"not proven: {'; '.join(self.gaps)}{tail}"
+        parts = []
+        if turned := sum(len(one.turned) for one in self.gates):
+            verb = "passes" if turned == 1 else "pass"
+            parts.append(f"{_number(turned, 'test')} that failed before now {verb}")
+        if any(one.on_base is not None and one.on_base.counts for one in self.gates):
+            parts.append("the run's own tests fail without its work")
+        parts.append("the tests from before pass as they were")
+        return f"proven: {', '.join(parts)}{tail}"
+
+    def _why_not_red(self) -> str:
+        if not self.new_tests:
+            return "no test was made or changed, and none that failed before now passes"
+        bases = [one.on_base for one in self.gates if one.on_base is not None]
+        if any(result.counts is not None and not result.counts.failed for result in bases):
+            return f"the run's own tests pass without its work ({_named(self.new_tests)})"
+        return "the run's own tests could not be run on the base"
+
+
+def page_of_proof(proof: Proof) -> str:
+    """Return a proof as it is kept in the archive."""
+    lines = [f"RESULT: {'PASS' if proof.is_proven else 'FAIL'}", f"PROOF: {proof}"]
+    for one in proof.suspicions[:MOST_LISTED]:
+        lines.append(f"- {one.path}: {one.trick}, {one.detail}")
+    more = len(proof.suspicions) - MOST_LISTED
+    lines += [f"- and {more} more"] if more > 0 else []
+    for gate in proof.gates:
+        if gate.on_base is not None:
+            lines += ["", f"The run's own tests on the base, by the gate {gate.gate}:"]
+            lines.append(page_of(gate.on_base))
+        lines += ["", f"The base's tests on the result, by the gate {gate.gate}:"]
+        lines.append(page_of(gate.on_result))
+    return "\n".join([*lines, ""])
+
+
+def _fault(gate: GateProof) -> str:
+    """Say why a gate does not speak for the result; empty if it does."""
+    result = gate.on_result
+    if gate.is_green_after:
+        return ""
+    if result.counts is None:
+        return (
+            f"it ran no tests in a fresh checkout ({result}); if that needs more than the files "
+            "of the project, give the gate a `setup`"
+        )
+    if gate.is_deaf:
+        return "since the run it does not notice tests that must fail; something keeps them quiet"
+    return f"the tests from before do not pass ({result})"
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:MOST_NAMED]) + (", …" if len(paths) > MOST_NAMED else "")
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,191 @@
+"""Reads what `go test` prints: plain, with `-v` and with `-json`.
+
+Each package is a run of its own. Without `-v` a package that passes does not say how many tests
+it has: it counts as one. A package that is told twice has failed if it failed once. With `-v` a
+test counts only if it was seen to start: the program under test can print `--- PASS`, too.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cli_agent_orchestrator._internal.pipeline.runners.tally import TestCounts, counts_of
+
+GO = "go"
+# "--- FAIL: TestTable/second (0.00s)"
+RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
+# "=== RUN   TestTable/second", "=== CONT  TestTable"
+RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
+# "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
+PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
+# "    shop_test.go:4: got 3, want 4"
+ERROR_PATTERN = re.compile(r"\.go:\d+(?::\d+)?: (.+)")
+# "example.com/shop/good [no tests to run]"
+NOTHING = ("[no tests to run]", "[no test files]")
+WORST = {"": 0, "PASS": 1, "SKIP": 2, "FAIL": 3}
+
+
+@dataclass(slots=True)
+class Package:
+    """What is known about the tests of one package."""
+
+    results: dict[str, str] = field(default_factory=dict)
+    """PASS, FAIL or SKIP by the name of a test; nothing as long as it runs."""
+    errors: dict[str, str] = field(default_factory=dict)
+    ended: str = ""
+    """PASS or FAIL; nothing as long as it runs."""
+    empty: bool = False
+    """Is it said to have no tests?"""
+    last_error: str = ""
+
+    def note(self, test: str, result: str) -> None:
+        """Take note of a test's result; the worst of several stays."""
+        if WORST[result] >= WORST[self.results.get(test, "")]:
+            self.results[test] = result
+
+    def end(self, result: str, empty: bool) -> None:
+        """Take note of how the package ended; once failed is failed."""
+        self.ended = "FAIL" if "FAIL" in {result, self.ended} else result
+        self.empty = empty
+
+    def join(self, other: "Package") -> None:
+        """Take note of all that is known elsewhere."""
+        for test, result in other.results.items():
+            self.note(test, result)
+        self.errors |= {test: error for test, error in other.errors.items() if test}
+        self.last_error = self.last_error or other.last_error
+        self.end(other.ended, other.empty)
+
+    def counts(self, name: str) -> TestCounts:
+        """Return the counts. A test that never ended has failed."""
+        failed = [test for test, result in self.results.items() if result in {"", "FAIL"}]
+        values = list(self.results.values())
+        passed, skipped = values.count("PASS"), values.count("SKIP")
+        if not values and self.ended == "PASS" and not self.empty:
+            passed = 1
+        errors = [
+            (f"{name}.{test}" if name else test, self.errors.get(test, "")) for test in failed
+        ]
+        if self.ended == "FAIL" and not failed:
+            errors = [(name or "go test", self.last_error)]
+        return counts_of(GO, (passed, len(errors), skipped), errors)
+
+
+def read_go(lines: Sequence[str]) -> list[TestCounts]:
+    """Return the counts of each package."""
+    packages, events = _read_text(lines), _read_events(lines)
+    for name, package in events.items():
+        packages.setdefault(name, Package()).join(package)
+    return [package.counts(name) for name, package in packages.items()]
+
+
+def _read_text(lines: Sequence[str]) -> dict[str, Package]:
+    packages: dict[str, Package] = {}
+    now, test = Package(), ""
+    for line in lines:
+        if match := RUN_PATTERN.fullmatch(line):
+            test = match[2]
+            if match[1] == "RUN":
+                now.note(test, "")
+        elif "--- " in line and (match := RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
+            test = _note_result(now, match) or test
+        elif match := PACKAGE_PATTERN.fullmatch(line):
+            _close(packages.setdefault(match[2], Package()), now, line, match[1])
+            now, test = Package(), ""
+        else:
+            _note_error(now, test, line)
+    if now.results:
+        # A test binary that is run by itself ends with PASS or FAIL and names no package.
+        ends = (line for line in reversed(lines) if line in {"PASS", "FAIL"})
+        now.ended = next(ends, "FAIL")
+        packages[""] = now
+    for name, error in _not_built(lines).items():
+        if name in packages:
+            packages[name].last_error = error
+    return packages
+
+
+def _not_built(lines: Sequence[str]) -> dict[str, str]:
+    """Return the first error of each package that the compiler complained about."""
+    errors: dict[str, str] = {}
+    building = ""
+    for line in lines:
+        if line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and building not in errors and _error(line):
+            errors[building] = line
+    return errors
+
+
+def _note_result(package: Package, match: re.Match[str]) -> str:
+    """Take note of a result line; return the test if it is one that ran or failed."""
+    if match[1] != "FAIL" and match[2] not in package.results:
+        return ""
+    package.note(match[2], match[1])
+    if match[1] == "FAIL" and "" in package.errors:
+        package.errors.setdefault(match[2], package.errors.pop(""))
+    return match[2]
+
+
+def _note_error(package: Package, test: str, line: str) -> None:
+    if error := _error(line):
+        package.errors.setdefault(test, error)
+        package.last_error = package.last_error or line.strip()
+
+
+def _error(line: str) -> str:
+    """Return what a line says is wrong, nothing if it is no error."""
+    if line.startswith("panic: "):
+        return line
+    match = ERROR_PATTERN.search(line)
+    return match[1] if match else ""
+
+
+def _close(package: Package, now: Package, line: str, word: str) -> None:
+    """Put what was read since the last package into the one that a line names."""
+    now.end("FAIL" if word == "FAIL" else "PASS", line.endswith(NOTHING))
+    package.join(now)
+
+
+def _read_events(lines: Sequence[str]) -> dict[str, Package]:
+    packages: dict[str, Package] = {}
+    built: dict[str, str] = {}
+    for line in lines:
+        if line.startswith("{") and (event := _event(line)):
+            name, action, test = event.get("Package", ""), event["Action"], event.get("Test", "")
+            output = event.get("Output", "")
+            _take(packages, name, (action, test, output))
+            if action == "build-output" and _error(output):
+                built.setdefault(event.get("ImportPath", "").partition(" ")[0], output)
+    for name, package in packages.items():
+        package.ended = package.ended or "FAIL"
+        package.last_error = built.get(name, package.last_error)
+    return packages
+
+
+def _event(line: str) -> dict[str, str]:
+    """Return the texts of an event, nothing if it is none."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(event, dict) or not isinstance(event.get("Action"), str):
+        return {}
+    return {key: value for key, value in event.items() if isinstance(value, str)}
+
+
+def _take(packages: dict[str, Package], name: str, event: tuple[str, str, str]) -> None:
+    action, test, output = event
+    if not name:
+        return
+    package = packages.setdefault(name, Package())
+    if action == "output":
+        package.empty = package.empty or any(words in output for words in NOTHING)
+        _note_error(package, test, output)
+    elif action in {"pass", "fail", "skip", "run"}:
+        result = "" if action == "run" else action.upper()
+        if test:
+            package.note(test, result)
+        elif result:
+            package.end("FAIL" if result == "FAIL" else "PASS", package.empty)

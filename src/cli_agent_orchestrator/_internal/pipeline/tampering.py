@@ -1,0 +1,313 @@
+"""What was done to the tests of a project between two trees.
+
+Looked at are the files that `suites.py` knows: tests, their settings, CI files, and the unit tests
+inside of Rust sources. For each file that was there before:
+
+    gone                        DELETED
+    moved                       MOVED_OUT if no runner finds it any more, else MOVED to a new folder
+    a link or a submodule now   REPLACED
+    fewer cases, assertions     FEWER_CASES, FEWER_ASSERTIONS
+    more marks that skip        NEW_SKIPS; in files that are new, too
+    lines are missing           LINES_CHANGED: they were removed, changed or put in another order
+    other rights                MODE_CHANGED
+
+New tests are welcome, and so are new lines in old ones. Settings and CI files are suspicious as
+soon as they are new, changed or gone. A suspicion is no proof: it is what a reviewer should look
+at, the worst first. An early `return`, a looser tolerance or a subject that was mocked away show
+as changed lines at the most.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cli_agent_orchestrator._internal.pipeline import suites
+from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
+
+LARGEST_TEXT = 1_000_000
+"""Characters of a file that is looked into."""
+MOST_LINES = 20_000
+LONGEST_SHOWN = 200
+"""Characters of a path or a mark within a sentence."""
+# "#[cfg(test)]", "#[cfg(all(test, unix))]"
+UNIT_TESTS_PATTERN = r"[ \t]*#\[cfg\((?:test|all\(test\b.*)\)\]"
+EXECUTABLE = "100755"
+NO_FILE = ("", "000000")
+UNREADABLE = "it is not text, or too large to be looked into"
+
+
+class PathKind(StrEnum):
+    """What a file is for, by its path."""
+
+    TEST = "test"
+    SETTINGS = "settings"
+    CI = "ci"
+    OTHER = "other"
+
+
+class Trick(StrEnum):
+    """What was done, the worst first."""
+
+    DELETED = "deleted"
+    MOVED_OUT = "moved out"
+    REPLACED = "replaced"
+    FEWER_CASES = "fewer cases"
+    NEW_SKIPS = "new skips"
+    FEWER_ASSERTIONS = "fewer assertions"
+    SETTINGS_CHANGED = "settings changed"
+    CI_CHANGED = "CI changed"
+    LINES_CHANGED = "lines changed"
+    MOVED = "moved"
+    MODE_CHANGED = "mode changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """How a file differs between two trees."""
+
+    path: str
+    old_path: str
+    """Another one only if it was moved."""
+    status: str
+    """As git names it: A, M, D, R or T."""
+    old_mode: str
+    new_mode: str
+    old: str | None = field(repr=False)
+    """The text before; None if there was none, or none that can be read."""
+    new: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What was done to one file."""
+
+    path: str
+    """Where the file is; if it was deleted or moved, where it was."""
+    trick: Trick
+    detail: str
+    """In words: `3 assertions fewer (12 → 9)`."""
+
+
+RANKS = {trick: rank for rank, trick in enumerate(Trick)}
+CHANGED: Mapping[PathKind, Trick] = {
+    PathKind.SETTINGS: Trick.SETTINGS_CHANGED,
+    PathKind.CI: Trick.CI_CHANGED,
+}
+ALL_SKIPS = (*suites.SETTINGS_SKIPS, *(skip for known in suites.LANGUAGES for skip in known.skips))
+
+
+def kind_of(path: str) -> PathKind:
+    """Return what a file is for; `path` has slashes and begins in the project."""
+    *folders, name = path.split("/")
+    if suites.is_named(name, suites.SETTINGS_NAMES):
+        return PathKind.SETTINGS
+    if suites.is_named(name, suites.CI_NAMES) or re.search(suites.CI_FOLDERS_PATTERN, path):
+        return PathKind.CI
+    if not suites.FOLDERS.isdisjoint(folders) or re.search(suites.SOURCE_SETS_PATTERN, path):
+        return PathKind.TEST
+    named = suites.is_named(name, (*suites.FOUND_NAMES, *suites.HELPER_NAMES))
+    return PathKind.TEST if named else PathKind.OTHER
+
+
+def find_tampering(changes: Sequence[FileChange]) -> tuple[Suspicion, ...]:
+    """Return what is suspicious about some changes, the worst first."""
+    found = {suspicion for change in changes for suspicion in _look_at(change)}
+    return tuple(sorted(found, key=lambda s: (RANKS[s.trick], s.path, s.detail)))
+
+
+def _look_at(change: FileChange) -> Iterator[Suspicion]:
+    old_kind = PathKind.OTHER if change.status == "A" else kind_of(change.old_path)
+    new_kind = PathKind.OTHER if change.status == "D" else kind_of(change.path)
+    if old_kind is PathKind.TEST:
+        yield from _look_at_test(change, new_kind)
+    elif new_kind is PathKind.TEST:
+        yield from _new_skips(change, "")
+    elif suites.RUST in (language_of(change.old_path), language_of(change.path)):
+        yield from _look_at_unit_tests(change)
+    for kind, trick in CHANGED.items():
+        if kind in (old_kind, new_kind):
+            yield from _look_at_settings(change, trick, is_new=old_kind is not kind)
+
+
+def _look_at_test(change: FileChange, new_kind: PathKind) -> Iterator[Suspicion]:
+    """Look at a file that was a test before."""
+    if change.status == "D":
+        yield Suspicion(change.old_path, Trick.DELETED, f"deleted{_held(change)}")
+        return
+    lost = suites.is_found(change.old_path) and not suites.is_found(change.path)
+    if new_kind is not PathKind.TEST or lost:
+        where = f"moved to {_shown(change.path)}, where no test runner looks for it{_held(change)}"
+        yield Suspicion(change.old_path, Trick.MOVED_OUT, where)
+        return
+    yield from _moved(change)
+    yield from _look_at_mode(change)
+    if _is_replaced(change):
+        return
+    old, new = _readable(change.old), _readable(change.new)
+    if old is None or new is None:
+        yield Suspicion(change.path, Trick.LINES_CHANGED, f"changed; {UNREADABLE}")
+        return
+    if language := language_of(change.old_path):
+        spoken = spoken_part(old, language), spoken_part(new, language)
+        yield from _fewer(change.path, Trick.FEWER_CASES, language.cases, spoken)
+        yield from _fewer(change.path, Trick.FEWER_ASSERTIONS, language.assertions, spoken)
+    yield from _new_skips(change, old)
+    yield from _lines_changed(change, old, new)
+
+
+def _look_at_unit_tests(change: FileChange) -> Iterator[Suspicion]:
+    """Look at a Rust source, in which tests may stand among the code."""
+    old = "" if change.status == "A" else _readable(change.old)
+    is_rust = change.status != "D" and language_of(change.path) is suites.RUST
+    new = _readable(change.new) if is_rust else ""
+    if old is None or new is None:
+        return
+    spoken = spoken_part(old, suites.RUST), spoken_part(new, suites.RUST)
+    yield from _fewer(change.path, Trick.FEWER_CASES, suites.RUST.cases, spoken)
+    tests = _unit_tests(spoken[0]), _unit_tests(spoken[1])
+    yield from _fewer(change.path, Trick.FEWER_ASSERTIONS, suites.RUST.assertions, tests)
+    yield from _new_skips(change, old)
+    yield from _lines_changed(change, _unit_tests(old), _unit_tests(new))
+
+
+def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterator[Suspicion]:
+    if change.status == "D":
+        yield Suspicion(change.old_path, trick, "deleted")
+        return
+    if change.path != change.old_path and not is_new:
+        yield Suspicion(change.old_path, trick, f"moved to {_shown(change.path)}")
+    yield from _look_at_mode(change)
+    if _is_replaced(change):
+        return
+    old, new = ("" if is_new else _readable(change.old)), _readable(change.new)
+    if is_new:
+        yield Suspicion(change.path, trick, "new")
+    elif old is None or new is None:
+        yield Suspicion(change.path, trick, f"changed; {UNREADABLE}")
+    elif old != new:
+        yield Suspicion(change.path, trick, _difference(old.split("\n"), new.split("\n")))
+    yield from _new_skips(change, old)
+
+
+def _moved(change: FileChange) -> Iterator[Suspicion]:
+    if change.path.rpartition("/")[0] != change.old_path.rpartition("/")[0]:
+        yield Suspicion(change.old_path, Trick.MOVED, f"moved to {_shown(change.path)}")
+
+
+def _look_at_mode(change: FileChange) -> Iterator[Suspicion]:
+    if change.old_mode == change.new_mode or change.old_mode in NO_FILE:
+        return
+    if _is_replaced(change):
+        kinds = {"12": "a symbolic link", "16": "a submodule", "10": "a plain file"}
+        now = kinds.get(change.new_mode[:2], f"of mode {_shown(change.new_mode)}")
+        yield Suspicion(change.path, Trick.REPLACED, f"it is {now} now")
+        return
+    now = "executable now" if change.new_mode == EXECUTABLE else "not executable any more"
+    yield Suspicion(change.path, Trick.MODE_CHANGED, f"it is {now}")
+
+
+def _is_replaced(change: FileChange) -> bool:
+    """Is it another kind of thing now: no file, but a link or a submodule, or the reverse?"""
+    return change.old_mode not in NO_FILE and change.old_mode[:2] != change.new_mode[:2]
+
+
+def _fewer(
+    path: str, trick: Trick, patterns: Sequence[str], texts: tuple[str, str]
+) -> Iterator[Suspicion]:
+    """Compare how many cases or assertions there were and are."""
+    before, after = (len(marks_of(patterns, text)) for text in texts)
+    if after < before:
+        what = "case" if trick is Trick.FEWER_CASES else "assertion"
+        lost = f"{_number(before - after, what)} fewer ({before} → {after})"
+        yield Suspicion(path, trick, lost)
+
+
+def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
+    new, language = _readable(change.new), language_of(change.path)
+    patterns = ALL_SKIPS if kind_of(change.path) in CHANGED else language.skips if language else ()
+    if old is None or new is None or not patterns:
+        return
+    before, after = (Counter(marks_of(patterns, text)) for text in (old, new))
+    more = after.total() - before.total()
+    if more > 0:
+        mark = _shown(min(after - before))
+        counts = f"({before.total()} → {after.total()})"
+        words = f"{_number(more, 'mark')} more that skip or narrow tests {counts}: {mark}"
+        yield Suspicion(change.path, Trick.NEW_SKIPS, words)
+
+
+def _lines_changed(change: FileChange, old: str, new: str) -> Iterator[Suspicion]:
+    is_code = language_of(change.path) is not None
+    before, after = (_lines(text, is_code) for text in (old, new))
+    if not _is_within(before, after):
+        yield Suspicion(change.path, Trick.LINES_CHANGED, _difference(before, after))
+
+
+def _lines(text: str, is_code: bool) -> list[str]:
+    """Return the lines of a text; of code only those that say something."""
+    lines = text.split("\n")
+    return [line.rstrip() for line in lines if line.strip()] if is_code else lines
+
+
+def _is_within(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Are all old lines still there, in their order?"""
+    rest = iter(new)
+    return all(line in rest for line in old)
+
+
+def _difference(old: Sequence[str], new: Sequence[str]) -> str:
+    gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    if gone:
+        return f"{gone.total()} of {_number(len(old), 'line')} removed or changed"
+    if _is_within(old, new):
+        return f"{_number(added.total(), 'line')} added"
+    return "lines are in another order"
+
+
+def _unit_tests(text: str) -> str:
+    """Return what in a Rust source is built for tests only.
+
+    An item ends at the first line that closes it at its own depth, as formatted code has it.
+    """
+    found: list[str] = []
+    depth: str | None = None
+    for line in text.split("\n"):
+        if depth is None and re.match(UNIT_TESTS_PATTERN, line):
+            depth = line[: len(line) - len(line.lstrip())]
+            found.append(line)
+        elif depth is not None:
+            found.append(line)
+            is_over = re.fullmatch(r"\}|[^\s{}#/][^{}]*;", line.removeprefix(depth).rstrip())
+            depth = None if is_over else depth
+    return "\n".join(found)
+
+
+def _held(change: FileChange) -> str:
+    """Return how much was in a file that is gone: ` (2 cases, 5 assertions)`."""
+    language, old = language_of(change.old_path), _readable(change.old)
+    if language is None or old is None:
+        return ""
+    spoken = spoken_part(old, language)
+    cases, assertions = (
+        len(marks_of(patterns, spoken)) for patterns in (language.cases, language.assertions)
+    )
+    return f" ({_number(cases, 'case')}, {_number(assertions, 'assertion')})"
+
+
+def _readable(text: str | None) -> str | None:
+    """Return a text with plain line ends; None if it is too large."""
+    if text is None or len(text) > LARGEST_TEXT:
+        return None
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return plain if plain.count("\n") < MOST_LINES else None
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _shown(text: str) -> str:
+    """Return a text from outside fit for a sentence."""
+    return "".join(char if char.isprintable() else "?" for char in text[:LONGEST_SHOWN])

@@ -1,0 +1,322 @@
+"""What the package offers to Python programs: `run`, `Client`, `Flow`; see docs/python.md."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Self
+
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.config import DEFAULT_API, config_folder, state_folder
+from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from cli_agent_orchestrator._internal.hosting.link import server_for
+from cli_agent_orchestrator._internal.hosting.transports import transport_to
+from cli_agent_orchestrator._internal.pipeline import flow as pipeline
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
+from cli_agent_orchestrator._internal.providers import get_provider
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conductor
+from cli_agent_orchestrator._internal.runs.flows import Flows
+from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
+from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
+from cli_agent_orchestrator._internal.settings import flatten_settings
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+    OrchestratorError,
+    RunError,
+    Stopped,
+    UsageError,
+)
+from cli_agent_orchestrator.events import (
+    OnRunEvent,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    tell_nobody,
+)
+
+PathText = str | os.PathLike[str]
+Value = str | int | float | bool | os.PathLike[str] | None
+
+STOPPED = "stopped by the program that had started it"
+NO_SERVER = "no server of yours is there; `cao server` starts one"
+CALLED = Path("cao.run")
+"""Where settings stand that have a fault, as a user is told it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Who works on a task and in which order."""
+
+    _flow: pipeline.Flow = field(repr=False)
+
+    @classmethod
+    def load(cls, name_or_file: PathText, wd: PathText = ".") -> "Flow":
+        """Return the flow of that name, as a run in the folder `wd` would find it, or of a file."""
+        return cls(_flows(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
+
+    @property
+    def name(self) -> str:
+        return self._flow.name
+
+    @property
+    def description(self) -> str:
+        return self._flow.description
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of those who take part."""
+        return tuple(role.name for role in self._flow.roles)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages of a round, in their order."""
+        return tuple(stage.name for stage in self._flow.stages)
+
+
+class Client(ApiClient):
+    """The terminals of a server, over HTTP. May be used by several threads."""
+
+    @classmethod
+    def find(cls, api: str | None = None) -> Self:
+        """Return a client of the server that `cao ls` would use; it starts none.
+
+        `api` is the address of a certain one. Raises ApiUnreachable if there is none.
+        """
+        discovery = discover(os.environ, name_server(os.environ, api))
+        found = discovery.found
+        if found is None:
+            reason = "; ".join((*discovery.remarks, NO_SERVER))
+            raise ApiUnreachable(DEFAULT_API, reason, maybe_received=False)
+        return cls(found.url, token=found.token, transport=transport_to(found))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    run: str
+    """Its id, for `cao report` and the like."""
+    final_status: str
+    """PASS or FAIL; RUNNING if it ended without a verdict, and can be resumed."""
+    rounds: int
+    """How many rounds it has begun."""
+    exit_code: int
+    """What `cao run` would have ended with."""
+    archive: Path
+    """The folder in which all prompts and replies are kept."""
+    reason: str = ""
+    """Why there is no verdict."""
+
+    @property
+    def passed(self) -> bool:
+        return self.final_status == FinalStatus.PASS
+
+
+def run(
+    task: str | os.PathLike[str] | None = None,
+    *,
+    wd: PathText | None = None,
+    flow: "Flow | PathText | None" = None,
+    provider: str | None = None,
+    on_event: OnRunEvent = tell_nobody,
+    **settings: Value,
+) -> RunResult:
+    """Take a task, a text or the `Path` of a file, through its agents and return how it ended.
+
+    An unfinished run in the folder `wd` is resumed. Raises an `OrchestratorError` if no run could
+    begin. `on_event` is called in the caller's thread; what it raises, or a KeyboardInterrupt
+    there, stops the run so that it can be resumed, and travels on. `settings` are those of
+    `cao.toml`, and `replace_terminals`.
+    """
+    named: pipeline.Flow | None = None
+    if isinstance(flow, Flow):
+        named, flow = flow._flow, flow.name
+    values = {**settings, **_task(task), "wd": wd, "flow": flow, "provider": provider}
+    environ = dict(os.environ)
+    replace_lost = bool(values.pop("replace_terminals", False))
+    request = build_request(
+        _given(values), environ, replace_terminals=replace_lost, called=CALLED.name
+    )
+    return _Run(request, named, environ).take_to_its_end(on_event)
+
+
+def _task(task: PathText | None) -> Mapping[str, Value]:
+    """Return the setting that names the task."""
+    if not isinstance(task, str):
+        return {} if task is None else {"prompt_file": task}
+    if "\n" not in task and _is_file(task):
+        raise UsageError(f"the task {task!r} is the name of a file: give it as a pathlib.Path")
+    return {"prompt": task}
+
+
+def _is_file(text: str) -> bool:
+    with suppress(OSError, ValueError):
+        return Path(text).is_file()
+    return False
+
+
+def _given(values: Mapping[str, Value]) -> dict[str, str | None]:
+    """Return settings as if they were given by option."""
+    table = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in values.items()
+        if value is not None
+    }
+    return {**flatten_settings(table, CALLED)}
+
+
+def _flows(folder: Path, environ: Mapping[str, str]) -> Flows:
+    return Flows(folder, config_folder(environ))
+
+
+class _Stop:
+    """Tells a run that it is to stop; any thread may say so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_noted = False
+        self._stop: Callable[[], None] | None = None
+
+    def note(self) -> None:
+        with self._lock:
+            self._is_noted, stop = True, self._stop
+        if stop is not None:
+            stop()
+
+    def when_noted(self, stop: Callable[[], None]) -> None:
+        with self._lock:
+            self._stop, is_noted = stop, self._is_noted
+        if is_noted:
+            stop()
+
+    def check(self) -> None:
+        if self._is_noted:
+            raise Stopped(STOPPED)
+
+
+class _Listener:
+    """The view of a run that hands its events to another thread, and keeps what tells its end."""
+
+    def __init__(self) -> None:
+        self.told: SimpleQueue[RunEvent | None] = SimpleQueue()
+        self._opened: RunOpened | None = None
+        self._began: RunBegan | None = None
+        self._ended: RunEnded | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is shown."""
+
+    def tell(self, event: RunEvent) -> None:
+        match event:
+            case RunOpened():
+                self._opened = event
+            case RunBegan():
+                self._began = event
+            case RunEnded():
+                self._ended = event
+        self.told.put(event)
+
+    @property
+    def result(self) -> RunResult | None:
+        """How the run ended; None if it did not begin."""
+        if self._opened is None or self._began is None or self._ended is None:
+            return None
+        return RunResult(
+            run=self._opened.run,
+            final_status=str(self._ended.final_status),
+            rounds=self._ended.round,
+            exit_code=self._ended.exit_code,
+            archive=Path(self._began.archive),
+            reason=self._ended.reason,
+        )
+
+
+class _Run:
+    """A run in a thread of its own, so that nothing the caller's thread meets breaks into it."""
+
+    def __init__(
+        self, request: RunRequest, flow: pipeline.Flow | None, environ: Mapping[str, str]
+    ) -> None:
+        self._request = request
+        self._flow = flow
+        self._environ = environ
+        self._stop = _Stop()
+        self._listener = _Listener()
+        self._error: Exception | None = None
+
+    def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
+        """Tell the events of the run until it has ended, and return how."""
+        thread = threading.Thread(target=self._work, name="cao run")
+        thread.start()
+        try:
+            while (event := self._listener.told.get()) is not None:
+                on_event(event)
+        except BaseException:
+            self._stop.note()
+            raise
+        finally:
+            thread.join()
+        result = self._listener.result
+        if result is None or isinstance(self._error, UsageError):
+            raise self._error or RunError("the run ended before it began")
+        if self._error is not None and not isinstance(self._error, OrchestratorError):
+            raise self._error
+        return result
+
+    def _work(self) -> None:
+        try:
+            with self._listener, Conductor(self._request, self._surroundings()) as conductor:
+                self._conduct(conductor)
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._error = error
+        finally:
+            self._listener.told.put(None)
+
+    def _conduct(self, conductor: Conductor) -> None:
+        code, reason = EXIT_ERROR, ""
+        try:
+            code = EXIT_CODES[conductor.run().final_status]
+        except Stopped:
+            code, reason = EXIT_INTERRUPTED, STOPPED
+        except OrchestratorError as error:
+            code, reason = exit_code_of(error), str(error)
+            raise
+        except OSError as error:
+            reason = str(error)
+            raise RunError(reason) from error
+        except Exception as error:
+            reason = f"a fault of cao: {type(error).__name__}"
+            raise
+        finally:
+            with suppress(OSError):
+                conductor.end(code, reason)
+
+    def _surroundings(self) -> Surroundings:
+        def connect(
+            config: RunConfig, on_warning: Callable[[str], None]
+        ) -> AbstractContextManager[Link]:
+            return server_for(config, self._environ, on_warning)
+
+        return Surroundings(
+            self._listener,
+            self._stop,
+            connect,
+            get_provider,
+            state_folder(self._environ),
+            self._find_flow,
+            self._environ,
+        )
+
+    def _find_flow(self, named: str, folder: Path) -> pipeline.Flow:
+        if self._flow is not None:
+            return self._flow
+        return _flows(folder, self._environ).find(named)

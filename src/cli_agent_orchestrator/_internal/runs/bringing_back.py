@@ -1,0 +1,184 @@
+"""What a run kept of its work folder: looked at afterwards, and brought back.
+
+Whoever goes back keeps the present state first, under a number of its own, so that nothing is lost
+by it and it can be undone. HEAD, index and stash are never touched.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, SNAPSHOTS_FOLDER, temporary_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out
+from cli_agent_orchestrator._internal.runs.moments import (
+    AFTER_LABEL,
+    BEFORE_LABEL,
+    before,
+    in_order,
+)
+from cli_agent_orchestrator._internal.runs.registry import actual_status
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.turns import turns_of
+from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, repository_of
+from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator.errors import GitError, GitFailed, RunError, RunLocked, StateError
+from cli_agent_orchestrator.events import Warned
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The snapshots of a run."""
+
+    folder: Folder
+    """Of the run."""
+    record: RunRecord
+    snapshots: Snapshots
+    """To be looked at; they know nothing of the work folder as it is now."""
+    taken: tuple[Snapshot, ...]
+    """In their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What going back to a snapshot would do."""
+
+    target: Snapshot
+    restored: tuple[str, ...]
+    """Files that become what they were."""
+    removed: tuple[str, ...]
+    """Files that were not there then."""
+    changed_since: tuple[str, ...]
+    """Which of these somebody has changed since the last snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """What going back did."""
+
+    kept: int
+    """The number under which the state before it is kept."""
+    paths: tuple[str, ...]
+    left_alone: tuple[LeftOut, ...]
+    """What no snapshot has."""
+
+
+def read_kept(folder: Folder) -> Kept:
+    """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
+    record = read_record(folder)
+    if record is None:
+        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    # Paths are the same whatever has become of the repository.
+    snapshots = Snapshots(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None)
+    taken = in_order(snapshots.all())
+    if not taken:
+        raise RunError(f"the run {record.id} has no snapshots: {_why_none(folder)}")
+    return Kept(folder, record, snapshots, taken)
+
+
+def changes_of_turn(folder: Folder, sequence: int, limit: int) -> tuple[bytes, tuple[Change, ...]]:
+    """Return what a turn changed, as a patch up to a limit and by file.
+
+    Raise `RunError` or `GitError` if that is not known.
+    """
+    kept = read_kept(folder)
+    after = next((one for one in kept.taken if one.sequence == sequence), None)
+    if after is None:
+        raise RunError(f"the run {kept.record.id} has no snapshot of turn {sequence}")
+    old = before(kept.taken, after)
+    patch = kept.snapshots.diff(old.commit, after.commit, limit=limit)
+    return patch, kept.snapshots.changes(old.commit, after.commit)
+
+
+@contextmanager
+def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
+    """Yield what can bring the work folder of a run back; meanwhile no run can begin there."""
+    wd = Path(kept.record.wd)
+    _check(kept, wd)
+    repository = repository_of(wd)
+    top = wd if repository is None else repository.top
+    if kept.record.top and os.path.realpath(kept.record.top) != os.path.realpath(top):
+        raise RunError(
+            f"the repository of {wd} was {kept.record.top} when the run began and is {top} now; "
+            "nothing is brought back into another one"
+        )
+    with keeping_runs_out(temporary_folder(wd)):
+        store = kept.folder.path / SNAPSHOTS_FOLDER
+        yield GoingBack(kept, Snapshots(store, wd, repository, clock))
+
+
+@dataclass(frozen=True, slots=True)
+class GoingBack:
+    """The way back of one work folder."""
+
+    kept: Kept
+    snapshots: Snapshots
+
+    def plan(self, target: Snapshot) -> WayBack:
+        """Return what it would do."""
+        differing = self.snapshots.differing(target.commit)
+        since = {one.path for one in self.snapshots.differing(self.kept.taken[-1].commit)}
+        paths = [one.path for one in differing]
+        return WayBack(
+            target,
+            tuple(one.path for one in differing if one.status != "D"),
+            tuple(one.path for one in differing if one.status == "D"),
+            tuple(path for path in paths if path in since),
+        )
+
+    def go(self, target: Snapshot) -> BroughtBack:
+        """Keep the present state and bring the work folder back."""
+        number = self._next_number()
+        present = self.snapshots.take(number, BEFORE_LABEL)
+        try:
+            paths = self.snapshots.restore(target.commit)
+        except GitFailed as error:
+            raise RunError(
+                f"it cannot be brought back, and nothing was changed: {error}; snapshots borrow "
+                "from the repository, which may have lost what they need"
+            ) from error
+        except GitError as error:
+            undo = f"cao restore {self.kept.record.id} {number}"
+            raise RunError(f"{error}. What was there before is kept: {undo}") from error
+        finally:
+            self.snapshots.take(number + 1, AFTER_LABEL)
+        left_alone = {one.path: one for one in (*target.left_out, *present.left_out)}
+        return BroughtBack(number, paths, tuple(left_alone.values()))
+
+    def _next_number(self) -> int:
+        """Return a number that no snapshot has, nor a turn that was begun."""
+        begun = [turn.sequence for turn in turns_of(read_events(self.kept.folder))]
+        return max(*begun, *(one.sequence for one in self.kept.taken), 0) + 1
+
+
+def _check(kept: Kept, wd: Path) -> None:
+    record = kept.record
+    if actual_status(record, kept.folder).is_open:
+        raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
+    if not wd.is_dir() and record.tree is not None:
+        raise RunError(
+            f"the work tree {wd} of the run is gone; `cao diff {record.id}` has its work"
+        )
+    if not wd.is_dir():
+        raise RunError(
+            f"the work folder {wd} is not there any more; make it if it is to be filled again "
+            "from the snapshots"
+        )
+    if not os.access(wd, os.W_OK | os.X_OK):
+        raise RunError(f"the work folder {wd} cannot be written by you")
+
+
+def _why_none(folder: Folder) -> str:
+    events = read_events(folder)
+    for event in events:
+        if isinstance(event, Warned) and event.text.startswith(NOT_KEPT):
+            return event.text.removeprefix(NOT_KEPT)
+    if not turns_of(events):
+        return "it has not come to its first turn"
+    return "they were removed, or it is from before there were any"

@@ -1,0 +1,182 @@
+"""What of ended runs can be removed: agents that are still there, and old run folders.
+
+Never touched is what belongs to a run that is at work or can be resumed, whatever another run's
+record says about it.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder, runs_folder
+from cli_agent_orchestrator._internal.runs.delivering import has_tree, remove_applied
+from cli_agent_orchestrator._internal.runs.registry import actual_status, can_resume
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator.errors import ApiRefused
+
+GONE = 404
+DAY_SECONDS = 86400.0
+
+
+class Terminals(Protocol):
+    """What is asked of the server."""
+
+    # Any: JSON from a server that may not be ours
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
+
+    def exit_terminal(self, terminal_id: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A run, and whether it is of any use yet."""
+
+    record: RunRecord
+    status: RunStatus
+    in_use: bool
+    """Is it at work, or can it be resumed?"""
+    has_tree: bool = False
+    """Is there a work tree with work that nobody has applied or discarded?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """What can be removed."""
+
+    agents: tuple[KnownRun, ...]
+    """Runs whose agents are left."""
+    folders: tuple[KnownRun, ...]
+    """Runs whose folders are old."""
+    drafts: tuple[str, ...] = ()
+    """Names of folders that a killed process has left half made."""
+    waiting: tuple[KnownRun, ...] = ()
+    """Old runs that stay, as nobody has applied or discarded what is in their work trees."""
+
+    def __bool__(self) -> bool:
+        return bool(self.agents or self.folders or self.drafts)
+
+
+def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Cleanup:
+    """Return what can be removed: the folders of runs that ended before a time.
+
+    `api` is the server that is asked, if it was named; the agents of another one are not known to
+    it.
+    """
+    runs = tuple(runs)
+    used = {one for run in runs if run.in_use for one in run.record.terminals.values()}
+    sessions = {one for run in runs if run.in_use for one in sessions_of(run.record)}
+    agents: list[KnownRun] = []
+    folders: list[KnownRun] = []
+    waiting: list[KnownRun] = []
+    for run in (run for run in runs if not run.in_use):
+        record = run.record
+        left = bool(record.terminals)
+        safe = sessions.isdisjoint(sessions_of(record)) and used.isdisjoint(
+            record.terminals.values()
+        )
+        if left and safe and _server_named(record) == api:
+            agents.append(run)
+            left = False
+        if not left and (record.ended or record.started) < before:
+            (waiting if run.has_tree else folders).append(run)
+    return Cleanup(tuple(agents), tuple(folders), waiting=tuple(waiting))
+
+
+def _server_named(record: RunRecord) -> str:
+    setting = record.settings.get("API")
+    return setting.value if setting else ""
+
+
+def known_runs(state_folder: Path) -> list[KnownRun]:
+    """Return the runs whose records can be read."""
+    found = []
+    for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
+        folder = run_folder(state_folder, name)
+        with suppress(OSError):
+            record = read_record(folder)
+            if record is not None:
+                status = actual_status(record, folder)
+                locked = folder.is_locked()
+                in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
+                found.append(KnownRun(record, status, in_use, has_tree(record)))
+    return found
+
+
+def left_drafts(state_folder: Path) -> tuple[str, ...]:
+    """Return the names of folders that nobody is about to make any more."""
+    found = []
+    for name in sorted(filter(is_draft, runs_folder(state_folder).names())):
+        # What is no folder is none of ours.
+        with suppress(OSError):
+            if not run_folder(state_folder, name).is_locked():
+                found.append(name)
+    return tuple(found)
+
+
+def is_draft(name: str) -> bool:
+    """Is it the name of a run folder that is being made?"""
+    return name.startswith(DRAFT_PREFIX) and is_run_id(name.removeprefix(DRAFT_PREFIX))
+
+
+def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
+    """End the agents of a run that are still there, unless it is at work again; how many?"""
+    folder = run_folder(state_folder, run_id)
+    try:
+        with folder.locked():
+            record = read_record(folder)
+            if record is None or (not record.status.is_verdict and can_resume(record)):
+                return 0
+            ended = sum(_end(terminals, one, record) for one in record.terminals.values())
+            write_record(folder, replace(record, terminals={}, session_name=""))
+            return ended
+    except BlockingIOError:
+        return 0
+
+
+def sessions_of(record: RunRecord) -> tuple[str, ...]:
+    """Return what the session of a run may be called; one that never began did not tell it."""
+    return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
+
+
+def _end(terminals: Terminals, terminal_id: str, record: RunRecord) -> bool:
+    try:
+        terminal = terminals.get_terminal(terminal_id)
+        is_there = terminal.get("session_name") in sessions_of(record)
+        if is_there and terminal.get("alive") is not False:
+            terminals.exit_terminal(terminal_id)
+            return True
+    except ApiRefused as error:
+        if error.status_code != GONE:
+            raise
+    return False
+
+
+def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Remove a run folder or a draft of one, unless somebody holds it; was it removed?
+
+    A work tree whose work was applied goes with it; one with other work keeps it.
+    """
+    if not is_run_id(name) and not is_draft(name):
+        return False
+    folder = run_folder(state_folder, name)
+    record = read_record(folder)
+    if record is not None and not remove_applied(state_folder, record, environ):
+        return False
+    try:
+        with folder.locked():
+            record = read_record(folder)
+            if record is not None and not record.status.is_verdict and can_resume(record):
+                return False
+            folder.remove_all()
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    return True

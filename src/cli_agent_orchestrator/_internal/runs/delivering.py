@@ -1,0 +1,203 @@
+"""What a run made in its work tree comes to the user, or goes away: when the user asks for it.
+
+Which commit is delivered stands in the run's record. A branch that has others on top, which agents
+may have made after the verdict, is left to people.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
+from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
+    RunRecord,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.workspace import delivery
+from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
+from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kept, Kind, Terms
+from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
+from cli_agent_orchestrator._internal.workspace.repository import user_identity
+from cli_agent_orchestrator.errors import GitError, NotSteerable, StateError
+
+DISCARDED_LABEL = "discarded"
+BODY_FILE = "pull-request.md"
+LARGEST_FILE = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run with a work tree that nobody works in any more; it is held as long as this is used."""
+
+    state_folder: Path
+    record: RunRecord
+    saved: SavedTree
+    tree: OwnTree
+
+    @property
+    def store(self) -> Path:
+        """Where its snapshots are."""
+        return store_of(self.state_folder, self.record.id)
+
+
+@contextmanager
+def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Iterator[Ended]:
+    """Hold a run that has ended; raise why its work cannot be delivered."""
+    folder = run_folder(state_folder, run)
+    try:
+        with folder.locked():
+            record = read_record(folder)
+            if record is None:
+                raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+            saved = record.tree
+            if saved is None:
+                raise NotSteerable(
+                    f"the run {run} worked in {record.wd} itself: its work is there already"
+                )
+            if saved.delivered is Delivered.DISCARDED:
+                raise NotSteerable(f"the work of the run {run} was discarded")
+            tree = reopen_tree(record, saved, state_folder, environ)
+            yield Ended(state_folder, record, saved, tree)
+    except BlockingIOError:
+        raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
+
+
+def apply_run(ended: Ended) -> Delivery:
+    """Bring the work of a run into the branch that the user has checked out."""
+    ended = _with_commit(ended)
+    tree = ended.tree.worktree
+    author = user_identity(tree.repository, tree.environ)
+    message = f"Merge branch '{tree.branch}'\n"
+    terms = Terms(author, message, ended.saved.onto, tree.environ)
+    done = delivery.apply(tree.repository, tree.branch, terms)
+    if done.kind is not Kind.REFUSED:
+        _note(ended, Delivered.APPLIED)
+    return done
+
+
+def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
+    """Push the branch of a run, and open a pull request if there is a program that can."""
+    ended = _with_commit(ended)
+    if not ended.saved.onto:
+        raise NotSteerable(
+            "no branch was checked out when the run began, so it is not known which one the "
+            f"request is for; push it yourself: git push origin {ended.saved.branch}"
+        )
+    folder = run_folder(ended.state_folder, ended.record.id)
+    body = f"{ended.record.task_line}\n\n{_trailers(ended)}\n"
+    folder.replace(BODY_FILE, body.encode(errors="replace"))
+    tree = ended.tree.worktree
+    wish = Wish(
+        title or ended.record.task_line,
+        folder.path / BODY_FILE,
+        ended.saved.onto,
+        tree.environ,
+        draft,
+    )
+    done = pull_request(tree.repository, tree.branch, wish)
+    if ended.saved.delivered is Delivered.NOT_YET:
+        _note(ended, Delivered.REQUESTED)
+    return done
+
+
+def discard_run(ended: Ended) -> None:
+    """Remove the work tree and the branch of a run; a snapshot keeps what was there."""
+    tree = ended.tree.worktree
+    snapshots = ended.tree.snapshots(ended.store)
+    kept = Kept(ended.saved.tip, lambda _: None)
+    if tree.exists:
+        taken = snapshots.all()
+        last = snapshots.take(taken[-1].sequence + 1 if taken else 0, DISCARDED_LABEL)
+        # The branch goes, and what only it has may go from the repository with it.
+        snapshots.keep_for_good()
+        kept = Kept(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
+    done = delivery.discard(tree, kept)
+    if not done.is_done:
+        named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
+        raise NotSteerable(f"nothing was removed: {done.reason}{named}")
+    _note(ended, Delivered.DISCARDED)
+
+
+def has_tree(record: RunRecord) -> bool:
+    """Is the work tree of a run there, with work that nobody has applied or discarded?"""
+    saved = record.tree
+    if saved is None or saved.delivered in (Delivered.APPLIED, Delivered.DISCARDED):
+        return False
+    return os.path.lexists(saved.folder)
+
+
+def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
+    """Remove the work tree of a run whose work was applied; is none left?"""
+    saved = record.tree
+    if saved is None or not os.path.lexists(saved.folder):
+        return True
+    if saved.delivered is not Delivered.APPLIED:
+        return False
+    with suppress(GitError, NotSteerable, OSError):
+        with ended_run(state_folder, record.id, environ) as ended:
+            discard_run(ended)
+        return True
+    return False
+
+
+def _with_commit(ended: Ended) -> Ended:
+    """Return a run whose work is committed; raise why there is nothing to deliver."""
+    saved = ended.saved
+    if not saved.has_work:
+        ended = _commit(ended)
+        saved = ended.saved
+    tree = ended.tree.worktree
+    now = tree.branch_tip()
+    if now != saved.tip:
+        raise NotSteerable(
+            f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
+            f"it with git log {saved.branch}, and merge it yourself if you want it"
+        )
+    return ended
+
+
+def _commit(ended: Ended) -> Ended:
+    """Commit what a run left uncommitted that has passed: it was killed just then."""
+    record, tree = ended.record, ended.tree
+    seals = UserSeals(ended.state_folder)
+    state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
+    if state is None or state.final_status is not FinalStatus.PASS:
+        raise NotSteerable(
+            f"the run {record.id} has not passed, so nothing was committed; what it did is in "
+            f"{record.wd}"
+        )
+    tree.mend(ended.store)
+    committed, _ = tree.commit(record.id, state, record.task_line)
+    if not committed.saved.has_work:
+        raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
+    ended = replace(ended, tree=committed, saved=committed.saved)
+    return _note(ended, Delivered.NOT_YET)
+
+
+def _note(ended: Ended, delivered: Delivered) -> Ended:
+    saved = replace(ended.saved, delivered=delivered)
+    record = replace(ended.record, tree=saved)
+    write_record(run_folder(ended.state_folder, record.id), record)
+    return replace(ended, saved=saved, record=record)
+
+
+def _trailers(ended: Ended) -> str:
+    """Return how the work was judged, as the commit says it."""
+    seals = UserSeals(ended.state_folder)
+    tree = ended.tree
+    with suppress(StateError):
+        state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
+        if state is not None:
+            return commit_message("", work_of(ended.record.id, state)).partition("\n\n")[2]
+    return f"Cao-Run: {ended.record.id}"

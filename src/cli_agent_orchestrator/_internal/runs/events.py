@@ -1,0 +1,117 @@
+"""The events of a run made from what it decides by."""
+
+from collections.abc import Mapping
+
+from cli_agent_orchestrator._internal.pipeline.machine import (
+    Check,
+)
+from cli_agent_orchestrator._internal.pipeline.outcomes import (
+    Approved,
+    BaseKnown,
+    Cleared,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+    Skipped,
+)
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch
+from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
+from cli_agent_orchestrator.events import (
+    CheckBegan,
+    CheckEnded,
+    CheckOutput,
+    FilesChanged,
+    TurnBegan,
+    TurnEnded,
+)
+
+OUTCOME_WORDS: Mapping[type[Outcome], str] = {
+    Delivered: "delivered",
+    Approved: "approved",
+    Skipped: "skipped",
+    SentBack: "sent_back",
+    CyclesUsedUp: "cycles_used_up",
+    Passed: "passed",
+    BaseKnown: "base_known",
+    Cleared: "cleared",
+    Failed: "failed",
+    RoundsUsedUp: "rounds_used_up",
+}
+
+
+def turn_began(at: float, dispatch: Dispatch, terminal_id: str, provider: str) -> TurnBegan:
+    """Return the event of a turn whose prompt is about to be sent."""
+    turn = dispatch.turn
+    return TurnBegan(
+        at=at,
+        role=turn.role,
+        round=turn.round,
+        cycle=turn.cycle,
+        sequence=dispatch.sequence,
+        terminal_id=terminal_id,
+        provider=provider,
+        reviewed=turn.reviewed,
+    )
+
+
+def turn_ended(
+    at: float, dispatch: Dispatch, outcome: Outcome, seconds: float, archive: str
+) -> TurnEnded:
+    """Return the event of a turn whose reply has been judged."""
+    turn = dispatch.turn
+    return TurnEnded(
+        at=at,
+        role=turn.role,
+        round=turn.round,
+        cycle=turn.cycle,
+        sequence=dispatch.sequence,
+        outcome=OUTCOME_WORDS[type(outcome)],
+        detail=str(outcome),
+        seconds=seconds,
+        archive=archive,
+        reviewed=turn.reviewed,
+    )
+
+
+def files_changed(at: float, role: str, number: int, sequence: int, seen: Seen) -> FilesChanged:
+    """Return the event of a turn or a gate that has changed files."""
+    changes = seen.touched
+    return FilesChanged(
+        at=at,
+        role=role,
+        round=number,
+        sequence=sequence,
+        files=tuple(one.path for one in changes[:MOST_NAMED]),
+        count=len(changes),
+        added=sum(max(one.added, 0) for one in changes),
+        removed=sum(max(one.removed, 0) for one in changes),
+    )
+
+
+def check_began(at: float, check: Check, sequence: int, command: str) -> CheckBegan:
+    """Return the event of a gate whose command is about to be run."""
+    return CheckBegan(at, check.gate, check.round, sequence, command, check.when)
+
+
+def check_output(began: CheckBegan, at: float, line: str) -> CheckOutput:
+    """Return the event of a gate whose command has written something."""
+    return CheckOutput(at, began.gate, began.round, began.sequence, line)
+
+
+def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) -> CheckEnded:
+    """Return the event of a gate whose command has ended."""
+    return CheckEnded(
+        at=at,
+        gate=began.gate,
+        round=began.round,
+        sequence=began.sequence,
+        outcome=OUTCOME_WORDS[type(outcome)],
+        detail=str(outcome),
+        seconds=at - began.at,
+        archive=archive,
+        when=began.when,
+    )

@@ -1,0 +1,244 @@
+"""Runs a command of the user's through the shell, and says how it ended.
+
+It has a process group of its own, which is killed whole: at the command's end, at its time limit,
+and when the run is to stop; so is what left the group. What it writes goes to a file of the run's,
+and is kept here up to a limit: the beginning and the end. Now and then its last line is told.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO
+
+from cli_agent_orchestrator._internal.handoff.mailbox import heed_nothing
+from cli_agent_orchestrator._internal.pipeline.check import last_line
+from cli_agent_orchestrator._internal.runs.leftovers import VARIABLE, end_marked, with_mark
+from cli_agent_orchestrator._internal.runs.run_record import without_secrets
+from cli_agent_orchestrator.errors import Stopped
+
+TOKEN = "CAO_TOKEN"
+"""What no command gets to know."""
+ADDRESSES = ("CAO_API", "API")
+"""Where a name and a password may stand in an address."""
+NOT_HANDED_ON = (TOKEN, "OLDPWD")
+HEAD_BYTES, TAIL_BYTES = 128 * 1024, 384 * 1024
+CHUNK_BYTES = 64 * 1024
+LARGEST_LOG = 200 * 1024 * 1024
+LAST_WORDS_SECONDS = 1.0
+"""How long its output is waited for after its end; something out of reach may hold it."""
+DEATH_SECONDS = 10.0
+"""How long it is waited for after it was killed; a device may hold it."""
+LINE_SECONDS = 1.0
+"""How often its last line is told, at most."""
+LINE_BYTES = 4096
+"""Where the last line is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateCommand:
+    """What is run, and where."""
+
+    command: str
+    seconds: float
+    """How long it may take."""
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    before: tuple[str, ...] = ()
+    """Words of another program that runs the shell: a sandbox."""
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """By which its processes are found again; what has the mark already is ended first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended, and what it wrote."""
+
+    exit_code: int | None
+    """None if it did not end in time; negative if a signal ended it."""
+    output: str = field(repr=False)
+    fault: str = ""
+    """Why it could not be run; empty if it was."""
+
+
+def ignore_line(line: str) -> None:
+    """Take a line and do nothing about it."""
+
+
+class Wake(Enum):
+    """Why a command is not waited for any longer."""
+
+    ENDED = auto()
+    STOPPED = auto()
+    ASKED = auto()
+    """A person asks for something; it is heeded, and the wait goes on."""
+
+
+class GateRunner:
+    """Runs one command at a time."""
+
+    def __init__(self, heed: Callable[[], None] = heed_nothing) -> None:
+        self._heed = heed
+        self._stopped = False
+        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+
+    def stop(self) -> None:
+        """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
+        self._stopped = True
+        self._wakes.put(Wake.STOPPED)
+
+    def wake(self) -> None:
+        """Let the present wait heed what people ask for; any thread may call it."""
+        self._wakes.put(Wake.ASKED)
+
+    def run(
+        self,
+        gate: GateCommand,
+        log: IO[bytes] | None = None,
+        on_line: Callable[[str], None] = ignore_line,
+    ) -> Ending:
+        """Return what became of a command; raise `Stopped` after `stop`.
+
+        All that it writes goes to the log as well, up to a limit. The last line of it is told when
+        it has changed.
+        """
+        self._wakes = SimpleQueue()
+        if self._stopped:
+            raise Stopped
+        # A run that was killed may have left some.
+        end_marked(gate.mark)
+        try:
+            process = _begin(gate)
+        except OSError as error:
+            return Ending(None, "", error.strerror or str(error))
+        stream = process.stdout
+        assert stream is not None, "it was asked for"
+        output = Bounded(HEAD_BYTES, TAIL_BYTES, log)
+        reader = _start(lambda: output.read_all(stream))
+        waiter = _start(lambda: self._wait(process))
+        try:
+            wake = self._next_wake(gate.seconds, output, on_line)
+        finally:
+            _kill_group(process.pid)
+            end_marked(gate.mark)
+            waiter.join(DEATH_SECONDS)
+            reader.join(LAST_WORDS_SECONDS)
+        if wake is Wake.STOPPED:
+            raise Stopped
+        code = process.returncode if wake is Wake.ENDED else None
+        return Ending(code, output.text())
+
+    def _next_wake(
+        self, seconds: float, output: "Bounded", on_line: Callable[[str], None]
+    ) -> Wake | None:
+        """Return why the wait is over, None if the time is."""
+        deadline, told = time.monotonic() + seconds, ""
+        while (left := deadline - time.monotonic()) > 0:
+            self._heed()
+            with suppress(Empty):
+                wake = self._wakes.get(timeout=min(left, LINE_SECONDS))
+                if wake is not Wake.ASKED:
+                    return wake
+                continue
+            line = last_line(output.end(LINE_BYTES))
+            if line not in ("", told):
+                on_line(line)
+                told = line
+        return None
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self._wakes.put(Wake.ENDED)
+
+
+class Bounded:
+    """The beginning and the end of what somebody writes, however long it is."""
+
+    def __init__(self, head: int, tail: int, log: IO[bytes] | None = None) -> None:
+        self._head_size, self._tail_size = head, tail
+        self._log, self._log_room = log, LARGEST_LOG
+        self._head, self._tail = bytearray(), bytearray()
+        self._dropped = 0
+        self._changing = threading.Lock()
+
+    def read_all(self, stream: IO[bytes]) -> None:
+        """Take in everything until its end."""
+        while chunk := os.read(stream.fileno(), CHUNK_BYTES):
+            self.add(chunk)
+        stream.close()
+
+    def add(self, data: bytes) -> None:
+        with self._changing:
+            self._write(data)
+            room = self._head_size - len(self._head)
+            self._head += data[:room]
+            self._tail += data[room:] if room < len(data) else b""
+            over = len(self._tail) - self._tail_size
+            if over > 0:
+                del self._tail[:over]
+                self._dropped += over
+
+    def _write(self, data: bytes) -> None:
+        # That the disk is full does not change what the command says.
+        if self._log is not None and self._log_room > 0:
+            with suppress(OSError, ValueError):
+                self._log.write(data[: self._log_room])
+                self._log.flush()
+                self._log_room -= len(data)
+                if self._log_room <= 0:
+                    self._log.write(f"\n(cut after {LARGEST_LOG} bytes)\n".encode())
+
+    def end(self, size: int) -> bytes:
+        """Return the last bytes, at most so many."""
+        with self._changing:
+            return bytes((self._head[-size:] + self._tail)[-size:])
+
+    def text(self) -> str:
+        """Return what is kept, with a line where something is missing."""
+        with self._changing:
+            gap = f"\n({self._dropped} bytes left out)\n".encode() if self._dropped else b""
+            return bytes(self._head + gap + self._tail).decode(errors="replace")
+
+
+def gate_environ(gate: GateCommand) -> dict[str, str]:
+    """Return the environment of a command: the user's own, without what gives access to us."""
+    token = gate.environ.get(TOKEN, "").strip()
+    kept = {
+        name: without_secrets(text) if name in ADDRESSES else text
+        for name, text in gate.environ.items()
+        if name not in NOT_HANDED_ON and not (token and token in text)
+    }
+    mark = with_mark(gate.environ, gate.mark)
+    return {**kept, "PWD": str(gate.folder), VARIABLE: mark}
+
+
+def _begin(gate: GateCommand) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*gate.before, "/bin/sh", "-c", gate.command],
+        cwd=gate.folder,
+        env=gate_environ(gate),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def _start(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def _kill_group(number: int) -> None:
+    # On some systems a group of which nothing but the dead is left may not be signalled.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(number, signal.SIGKILL)

@@ -1,0 +1,255 @@
+"""The work tree of a run: planned, made, found again and mended, its work committed.
+
+What is planned stands in the run's record before anything is made, so that whatever a killed run
+leaves is known. What an agent has broken is brought back: the files of a folder that is gone are
+those of the last snapshot.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.layout import (
+    SNAPSHOTS_FOLDER,
+    STATE_NAME,
+    TEMPORARY_FOLDER,
+    run_folder,
+    worktree_folder,
+)
+from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
+from cli_agent_orchestrator._internal.workspace import inclusion
+from cli_agent_orchestrator._internal.workspace.commit_message import (
+    GateResult,
+    Reviewer,
+    Work,
+    commit_message,
+)
+from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.repository import (
+    Repository,
+    find_repository,
+    user_identity,
+)
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
+from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
+from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError, UsageError
+
+BRANCH_PREFIX = "cao/"
+FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
+OPEN_TO_ALL = Path("/tmp")
+NOTE = """\
+You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
+or change the history: what passes is committed for you. Files that git ignores (dependencies, what
+was built) may be missing here."""
+"""What agents are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTree:
+    """A work tree, and where the rest of its run is."""
+
+    project: Path
+    """The user's own folder."""
+    wd: Path
+    """The same folder in the work tree: there the agents work."""
+    state_file: Path
+    """Not in the work tree: an agent may remove all of that."""
+    worktree: Worktree
+    base: str
+    """The commit that it began at."""
+    onto: str
+    """The branch that the user had checked out; nothing if there was none."""
+
+    @property
+    def repository(self) -> Repository:
+        """The repository as it is seen from the work tree, whatever an agent has written there."""
+        tree = self.worktree
+        return replace(
+            tree.repository,
+            top=tree.folder,
+            git_dir=tree.link.entry.path,
+            head=tree.tip,
+            branch=tree.branch,
+            under_way="",
+        )
+
+    @property
+    def saved(self) -> SavedTree:
+        """What the record of the run has to know."""
+        tree = self.worktree
+        return SavedTree(
+            folder=str(tree.folder),
+            branch=tree.branch,
+            base=self.base,
+            tip=tree.tip,
+            onto=self.onto,
+            name=tree.name,
+            included=tree.included,
+            common_dir=str(tree.repository.common_dir),
+        )
+
+    def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
+        """Make it; return it as it is now, and what the user should know."""
+        plan = self.worktree
+        made, remarks = Worktree.make(plan.repository, plan.folder, plan.branch, self.base)
+        return replace(self, worktree=replace(made, environ=plan.environ)), remarks
+
+    def remove(self) -> None:
+        """Remove it again, with its branch; nobody has worked there."""
+        self.worktree.remove(self.base)
+
+    def mend(self, store: Path) -> tuple[str, ...]:
+        """Bring back what others have broken, and return it; files come from the last snapshot."""
+        is_lost = self._is_lost()
+        try:
+            faults = self.worktree.mend()
+            if is_lost:
+                self._restore(store)
+        except (GitError, OSError) as error:
+            raise RunError(f"the run's work tree is broken: {error}") from error
+        return (FOLDER_GONE, *faults) if is_lost else faults
+
+    def _is_lost(self) -> bool:
+        """Is the folder gone, or is nothing there but what we ourselves have written since?"""
+        tree = self.worktree
+        if not tree.exists:
+            return True
+        if os.path.lexists(tree.folder / ".git"):
+            return False
+        ours = self.wd / TEMPORARY_FOLDER
+        for place, folders, files in os.walk(tree.folder):
+            folders[:] = [name for name in folders if Path(place) / name != ours]
+            if files:
+                return False
+        return True
+
+    def snapshots(self, store: Path) -> Snapshots:
+        """Return the snapshots of the run, by what is known and not by what an agent may write."""
+        return Snapshots(store, self.wd, self.repository)
+
+    def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
+        """Commit what has passed, in the user's name; return the tree with its new tip."""
+        tree = self.worktree
+        author = user_identity(tree.repository, tree.environ)
+        done = tree.commit(commit_message(task_line, work_of(run, state)), author)
+        return replace(self, worktree=replace(tree, tip=done.id)), done
+
+    def _restore(self, store: Path) -> None:
+        snapshots = self.snapshots(store)
+        taken = snapshots.all()
+        if taken:
+            snapshots.restore(max(taken, key=lambda one: one.at).commit)
+        repository = self.worktree.repository
+        git = Git(repository.git_dir, repository.top, environ=self.worktree.environ)
+        inclusion.include(git, self.worktree.folder, list(self.worktree.included))
+
+
+def plan_tree(
+    project: Path, state_folder: Path, run: str, environ: Mapping[str, str]
+) -> tuple[OwnTree, tuple[str, ...]]:
+    """Return the tree that a run is to have, and what to warn of; raise why there can be none."""
+    repository = _repository(project)
+    if not repository.head:
+        raise UsageError(f"{repository.top} has no commit yet: commit something, or work in place")
+    if repository.under_way:
+        raise UsageError(f"{repository.under_way} is under way in {repository.top}; end it first")
+    git = Git(repository.git_dir, repository.top, environ=environ)
+    inside = f"{repository.head}:{repository.prefix}"
+    if repository.prefix and git.ask("cat-file", "-e", inside).code:
+        raise UsageError(f"{project} is in no commit yet, so a work tree would not have it")
+    tree = Worktree(
+        repository,
+        Path(os.path.realpath(worktree_folder(state_folder, run))),
+        f"{BRANCH_PREFIX}{run}",
+        repository.head,
+        environ=environ,
+    )
+    planned = OwnTree(
+        project=project,
+        wd=tree.folder / repository.prefix,
+        state_file=run_folder(state_folder, run).path / STATE_NAME,
+        worktree=tree,
+        base=repository.head,
+        onto=repository.branch,
+    )
+    return planned, tuple(_warnings(repository, tree, environ))
+
+
+def reopen_tree(
+    record: RunRecord, saved: SavedTree, state_folder: Path, environ: Mapping[str, str]
+) -> OwnTree:
+    """Return the tree of a run as its record has it; raise if its repository is not there."""
+    project = Path(record.project)
+    repository = _repository(project)
+    if str(repository.common_dir) != saved.common_dir:
+        raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
+    tree = Worktree(
+        repository, Path(saved.folder), saved.branch, saved.tip, saved.included, saved.name, environ
+    )
+    return OwnTree(
+        project=project,
+        wd=tree.folder / repository.prefix,
+        state_file=run_folder(state_folder, record.id).path / STATE_NAME,
+        worktree=tree,
+        base=saved.base,
+        onto=saved.onto,
+    )
+
+
+def store_of(state_folder: Path, run: str) -> Path:
+    """Return where the snapshots of a run are."""
+    return run_folder(state_folder, run).path / SNAPSHOTS_FOLDER
+
+
+def work_of(run: str, state: RunState) -> Work:
+    """Return what the trailers of a commit say: how the work was judged.
+
+    A reviewer counts who had the last word in this round, and none that was still open.
+    """
+    still_open = {one.role for one in state.progress.open_notes if one.round == state.round}
+    reviewers = [stage.reviewer for stage in state.flow.stages if stage.reviewer]
+    return Work(
+        run=run,
+        round=state.round,
+        flow=state.flow.name,
+        gates=tuple(
+            GateResult(name, "passed", "" if said.run < 0 else f"{said.run} tests")
+            for name, said in state.progress.passed.items()
+        ),
+        reviewers=tuple(
+            Reviewer(role, state.provider_of(role))
+            for role in reviewers
+            if state.has_output(role) and role not in still_open
+        ),
+    )
+
+
+def _repository(project: Path) -> Repository:
+    try:
+        found = find_repository(project)
+    except UsageError:
+        raise
+    except (OrchestratorError, OSError) as error:
+        raise UsageError(f"the repository of {project} cannot be used: {error}") from error
+    if found is None:
+        raise UsageError(
+            f"{project} is in no git repository, and a work tree needs one: `git init` and a first "
+            "commit, or work in the folder itself (--workspace folder)"
+        )
+    return found
+
+
+def _warnings(repository: Repository, tree: Worktree, environ: Mapping[str, str]) -> list[str]:
+    said = []
+    dirty = uncommitted(repository, environ)
+    if dirty:
+        said.append(f"what is not committed is not in the work tree: {first_of(list(dirty))}")
+    if tree.folder.is_relative_to(OPEN_TO_ALL):
+        said.append(
+            f"the work tree is below {OPEN_TO_ALL}, where every agent may write; set "
+            "CAO_STATE_DIR to a folder elsewhere"
+        )
+    return said

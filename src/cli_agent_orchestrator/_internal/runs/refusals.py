@@ -1,0 +1,140 @@
+"""What speaks against a run as it was asked for: said before anything of it is started."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.client import is_loopback
+from cli_agent_orchestrator._internal.config import DEFAULT_API
+from cli_agent_orchestrator._internal.gates import When
+from cli_agent_orchestrator._internal.pipeline.flow import Flow
+from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
+from cli_agent_orchestrator._internal.pipeline.resuming import Asked, GivenTask, find_objections
+from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.request import RunRequest
+from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.state_file import read_task_text
+from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, commands_text
+from cli_agent_orchestrator._internal.settings import (
+    BY_NAME,
+    PROVIDER_SUFFIX,
+    canonical,
+    read_role_providers,
+)
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    ApiUnreachable,
+    OrchestratorError,
+    PromptError,
+    ResumeError,
+    UnknownName,
+    UsageError,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[str, ...]:
+    """Return what speaks against going on with a saved run, which may not be the user's `own`."""
+    insisted = request.insisted
+    # With new agents for lost ones, these may be of a different vendor.
+    free = request.replace_terminals
+    asked = Asked(
+        task=_given_task(request.config),
+        provider="" if free else insisted.get("PROVIDER", ""),
+        role_providers={} if free else read_role_providers(insisted),
+        flow=Path(insisted.get("FLOW", "")).stem,
+    )
+    return find_objections(saved, asked, own=own)
+
+
+def check_folder(saved: RunState, config: RunConfig) -> None:
+    """Refuse a saved run of another folder."""
+    if saved.wd and not _is_folder(saved.wd, config.wd):
+        raise ResumeError(
+            f"the saved run works in {saved.wd!r}, not in {config.wd}: name that with --wd, or "
+            "start a new run with --no-resume"
+        )
+
+
+def check_remedy(saved: RunState, config: RunConfig) -> None:
+    """Refuse a decision about a missing reply that does not fit what is missing."""
+    if config.missing and (fault := find_fault(saved, Remedy(config.missing))):
+        raise UsageError(fault)
+
+
+def check_flow(flow: Flow, config: RunConfig) -> None:
+    """Refuse settings that do not fit a flow."""
+    known = [role.name for role in flow.roles]
+    for role in config.providers:
+        # A variable for a role of the usual flow may well be set for all runs.
+        if role not in known and f"{role.upper()}{PROVIDER_SUFFIX}" not in BY_NAME:
+            raise UnknownName(f"role of the flow {flow.name}", role, known)
+    if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
+        raise UsageError(
+            f"in the flow {flow.name} a command of yours decides, and none is given: "
+            "say --gate tests='make test', for example, or set CAO_GATES"
+        )
+    for gate in config.gates:
+        if gate.sandbox and (problem := find_sandbox().problem):
+            raise UsageError(f"the gate {gate.name} could not be run: {problem}")
+
+
+def check_commands(request: RunRequest, config: RunConfig, state_folder: Path) -> None:
+    """Refuse commands of the project's own file that the user has not allowed."""
+    commands = request.project_commands
+    if any(canonical(name, text) == config.settings.get(name) for name, text in commands.items()):
+        check_consent(Trust(state_folder), request.config.wd, commands_text(commands))
+
+
+def with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:
+    """Go back to the server that was named when the run began, unless one is named now.
+
+    A state file that is not the user's `own` may have come with a cloned project, so it can lead
+    to nobody.
+    """
+    if config.api_given or saved.api in ("", DEFAULT_API):
+        return config
+    if not own or not is_loopback(saved.api):
+        raise ResumeError(
+            f"the saved run used the server {saved.api}: name it with --api to resume the run, or "
+            "start a new one with --no-resume"
+        )
+    return replace(config, api=saved.api, api_named_by="the saved run")
+
+
+@contextmanager
+def logging_refusals() -> Iterator[None]:
+    """Log which request it was that stops a run: people are told what it means instead."""
+    try:
+        yield
+    except OrchestratorError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ApiRefused | ApiUnreachable):
+                logger.warning("the request that stopped the run: %s", cause.request)
+                break
+            cause = cause.__cause__
+        raise
+
+
+def _given_task(config: RunConfig) -> GivenTask | None:
+    if config.prompt_file is None and not config.prompt:
+        return None
+    name = f"the task file {config.prompt_file}" if config.prompt_file else "PROMPT"
+    try:
+        return GivenTask(name, read_task_text(config))
+    except PromptError as error:
+        return GivenTask(name, "", str(error))
+
+
+def _is_folder(text: str, folder: Path) -> bool:
+    """Does a text lead to a folder? It may be none that could be the path of anything."""
+    try:
+        return Path(os.path.realpath(text)) == folder
+    except (OSError, ValueError):
+        return False

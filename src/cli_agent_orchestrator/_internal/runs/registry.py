@@ -1,0 +1,200 @@
+"""Which runs there are: the run folders in the user's state folder, and nothing else."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.config import check_state_folder
+from cli_agent_orchestrator._internal.layout import run_folder, runs_folder
+from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
+
+MOST_NAMED = 10
+RUNNING = "RUNNING"
+UNREADABLE = "(its run.json cannot be read)"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run as a list shows it."""
+
+    id: str
+    wd: str
+    task: str
+    """On one line."""
+    flow: str
+    status: RunStatus
+    round: int
+    role: str
+    """Who works now."""
+    started: float
+    """Unix time."""
+    ended: float | None
+    providers: dict[str, str] = field(default_factory=dict)
+    """The agent of each role."""
+    terminals: dict[str, str] = field(default_factory=dict)
+    """Ids by role, as long as the agents are there."""
+    project: str = ""
+    """The user's own folder, if the agents work in a work tree."""
+    waiting: str = ""
+    """The branch of that work tree, if its work waits to be applied."""
+
+    @property
+    def is_live(self) -> bool:
+        return self.status.is_open
+
+    @property
+    def in_tree(self) -> str:
+        """Its id if its agents work in a work tree, else nothing."""
+        return self.id if self.project else ""
+
+    @property
+    def has_agents(self) -> bool:
+        """Are its agents there? A run that is stopped by `cao stop` ends them."""
+        return bool(self.terminals)
+
+    @property
+    def label(self) -> str:
+        return f"{self.id} ({self.status}, {self.wd or 'folder unknown'})"
+
+    def works_in(self, folder: Path) -> bool:
+        """Does it work in this folder, or in one above or below it?"""
+        own = (Path(text) for text in (self.wd, self.project) if text)
+        return any(one.is_relative_to(folder) or folder.is_relative_to(one) for one in own)
+
+
+def list_runs(state_folder: Path) -> list[RunSummary]:
+    """Return all runs, the newest first."""
+    check_state_folder(state_folder)
+    names = sorted(filter(is_run_id, runs_folder(state_folder).names()), reverse=True)
+    found = []
+    for name in names:
+        # Something else that has the name of a run, or one that was just removed.
+        with suppress(OSError):
+            found.append(summary_of(run_folder(state_folder, name)))
+    return sorted(found, key=lambda run: run.started, reverse=True)
+
+
+def find_run(state_folder: Path, text: str | None, here: Path) -> RunSummary:
+    """Return the run that is meant; see `choose_run`."""
+    if text is not None and is_run_id(text):
+        check_state_folder(state_folder)
+        with suppress(OSError):
+            if text in runs_folder(state_folder).names():
+                return summary_of(run_folder(state_folder, text))
+    return choose_run(list_runs(state_folder), text, here)
+
+
+def choose_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run whose id is, begins or ends with a text.
+
+    Without a text it is the one that runs in this folder, else the last one here, else the one
+    that runs elsewhere.
+    """
+    if text:
+        return _the_one(runs_that_fit(runs, text), runs, text)
+    own = [run for run in runs if run.works_in(here)]
+    live = [run for run in own if run.is_live] or own[:1]
+    return _the_one(live or [run for run in runs if run.is_live], runs, "")
+
+
+def choose_live_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run that a text names, else the one that runs in this folder, else the only one.
+
+    One that is named may have ended.
+    """
+    if text:
+        return choose_run(runs, text, here)
+    live = [run for run in runs if run.is_live]
+    if not live:
+        raise NotSteerable("no run is running; `cao runs` lists those that have ended")
+    return _the_one([run for run in live if run.works_in(here)] or live, runs, "")
+
+
+def choose_run_to_resume(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+    """Return the run that a text names, else the one that is paused or was the last here.
+
+    Without one here it is the one that is paused elsewhere.
+    """
+    own = [run for run in runs if run.works_in(here)]
+    paused = [run for run in runs if run.status is RunStatus.PAUSED]
+    if text or own or not paused:
+        return choose_run(runs, text, here)
+    return _the_one(paused, runs, "")
+
+
+def runs_that_fit(runs: Sequence[RunSummary], text: str) -> list[RunSummary]:
+    """Return the run with this id, else those whose ids begin or end like that."""
+    exact = [run for run in runs if run.id == text]
+    return exact or [run for run in runs if run.id.startswith(text) or run.id.endswith(text)]
+
+
+def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str) -> RunSummary:
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = "\n  ".join(run.label for run in found[:MOST_NAMED])
+        what = f"{text!r} fits several runs" if text else "there are several runs"
+        raise UsageError(f"{what}; write enough of an id to tell them apart:\n  {named}")
+    if not runs:
+        raise RunError("there is no run yet; `cao run` starts one")
+    labels = [run.label for run in runs[:MOST_NAMED]]
+    if text:
+        raise NotFound("run", text, labels)
+    raise RunError(f"there is no run in this folder; name one of: {', '.join(labels)}")
+
+
+def summary_of(folder: Folder) -> RunSummary:
+    """Return what a list shows of the run in a folder."""
+    record = read_record(folder, for_list=True)
+    if record is None:
+        status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
+        return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
+    return RunSummary(
+        id=record.id,
+        wd=record.wd,
+        task=record.task_line,
+        flow=record.flow,
+        status=actual_status(record, folder),
+        round=record.round,
+        role=record.role,
+        started=record.started,
+        ended=record.ended,
+        providers=dict(record.providers),
+        terminals=dict(record.terminals),
+        project=record.project,
+        waiting=waiting_branch(record),
+    )
+
+
+def waiting_branch(record: RunRecord) -> str:
+    """Return the branch with work of a run that nobody has applied or discarded; empty if none."""
+    tree = record.tree
+    is_waiting = tree is not None and tree.has_work and not tree.delivered
+    return tree.branch if tree is not None and is_waiting else ""
+
+
+def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
+    """Return how a run stands: one that says it is running may have been killed."""
+    if record.status.is_open and not folder.is_locked():
+        return RunStatus.INTERRUPTED
+    return record.status
+
+
+def can_resume(record: RunRecord) -> bool:
+    """Does the state file of a run still wait for it? What cannot be read may."""
+    path = Path(record.state_file)
+    try:
+        data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+    if not isinstance(data, dict) or data.get("final_status") != RUNNING:
+        return False
+    progress = data.get("progress")
+    return not isinstance(progress, dict) or progress.get("archive") == record.archive

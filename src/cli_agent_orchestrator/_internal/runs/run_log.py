@@ -1,0 +1,56 @@
+"""What is logged during a run: a file beside its state, a line for each thing that was said."""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, HALVES
+from cli_agent_orchestrator._internal.layout import LOG_FILE
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.errors import StateError
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}{HALVES}]"
+
+
+class OneLine(logging.Formatter):
+    """Keeps a record, its traceback too, on a line of its own: it may quote what is not ours."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return re.sub(CONTROL_PATTERN, _escaped, super().format(record))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
+
+
+class LogFile(logging.StreamHandler[TextIOWrapper]):
+    """A log file; that it cannot be written any more is no reason to end a run."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+@contextmanager
+def logging_to(folder: Folder) -> Iterator[None]:
+    """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
+    try:
+        binary = folder.append(LOG_FILE)
+    except OSError as error:
+        path = folder.path / LOG_FILE
+        raise StateError(f"{path} cannot be written: {error.strerror}") from error
+    file = TextIOWrapper(binary, encoding="utf-8")
+    handler = LogFile(file)
+    handler.setFormatter(OneLine(LOG_FORMAT))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+        with suppress(OSError):
+            file.close()

@@ -1,0 +1,136 @@
+"""The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator._internal.pipeline.asks import Unpause, demand_wish
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.asking import (
+    ANSWER_SECONDS,
+    Asked,
+    ask_run,
+    check_wish,
+    options_to_resume,
+)
+from cli_agent_orchestrator._internal.runs.bringing_back import changes_of_turn
+from cli_agent_orchestrator._internal.runs.event_log import Follower, read_events
+from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
+from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_turn, turns_of
+from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator.errors import (
+    BadFolder,
+    GitError,
+    NotFound,
+    RunError,
+    StateError,
+    UnknownName,
+)
+
+# Any: JSON
+Answer = dict[str, Any]
+ROOT = Path("/")
+LARGEST_DIFF = 1024 * 1024
+MOST_FILES = 1000
+"""What is told of the changes of one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """Answers what is asked about runs, with values that can be JSON."""
+
+    state_folder: Path
+    launcher: Launcher
+    patience: float = ANSWER_SECONDS
+    """How many seconds a run has to answer."""
+
+    def list(self) -> list[Answer]:
+        """Return all runs, the newest first."""
+        return [asdict(run) for run in list_runs(self.state_folder)]
+
+    def get(self, name: str) -> Answer:
+        """Return a run with its turns and what it was started with."""
+        folder, record = self._find(name)
+        turns = turns_of(read_events(folder))
+        return {
+            **asdict(summary_of(folder)),
+            "base": record.base,
+            "branch": record.branch,
+            "reason": record.reason,
+            "exit_code": record.exit_code,
+            "session_name": record.session_name,
+            "settings": {name: asdict(saved) for name, saved in record.settings.items()},
+            "turns": [asdict(turn) for turn in turns],
+        }
+
+    def turn(self, name: str, sequence: int) -> Answer:
+        """Return a turn with its prompt, its reply and what it changed in the files."""
+        folder, record = self._find(name)
+        turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
+        if sequence not in turns:
+            raise NotFound("turn", str(sequence), map(str, turns))
+        return {**_turn(record, turns[sequence]), **_changes(folder, sequence)}
+
+    def follow(self, name: str, after: int) -> Follower:
+        """Return what yields the events of a run after a number."""
+        folder, _ = self._find(name)
+        return Follower(folder, after)
+
+    def start(
+        self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
+    ) -> Answer:
+        """Start a run in a folder and return it when it has begun."""
+        for name in options:
+            if name not in BY_NAME:
+                raise UnknownName("setting", name, BY_NAME)
+        folder = Path(wd)
+        try:
+            is_folder = folder.is_absolute() and folder.is_dir()
+        except OSError as error:
+            raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
+        if not is_folder:
+            raise BadFolder(wd, "is not the absolute path of a folder")
+        request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
+        launched = self.launcher.launch(request, folder)
+        return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    # Any: JSON
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
+        """Ask something of a run, and return what it says; see `pipeline/asks.py`."""
+        folder, _ = self._find(name)
+        run, wish = summary_of(folder), demand_wish(wanted)
+        if isinstance(wish, Unpause) and not run.is_live:
+            options = options_to_resume(run, folder)
+            request = LaunchRequest(options, replace_terminals=not run.has_agents, run=run.in_tree)
+            self.launcher.launch(request, Path(run.project or run.wd))
+            return asdict(Asked(True, "The run goes on."))
+        check_wish(run, wish)
+        return asdict(ask_run(folder, wish, self.patience))
+
+    def _find(self, name: str) -> tuple[Folder, RunRecord]:
+        folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)
+        record = read_record(folder)
+        if record is None:
+            raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+        return folder, record
+
+
+def _turn(record: RunRecord, turn: RunTurn) -> Answer:
+    return {**asdict(turn), **asdict(read_turn(record, turn))}
+
+
+def _changes(folder: Folder, sequence: int) -> Answer:
+    """Return what a turn changed; nulls if that is not known."""
+    try:
+        patch, changes = changes_of_turn(folder, sequence, LARGEST_DIFF)
+    except (RunError, GitError):
+        return {"diff": None, "files": None}
+    files = [
+        {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
+        for one in changes[:MOST_FILES]
+    ]
+    return {"diff": patch.decode(errors="replace"), "files": files}

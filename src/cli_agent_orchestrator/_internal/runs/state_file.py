@@ -1,0 +1,213 @@
+"""Where a run comes from and where it is kept: the task text and the state file."""
+
+import json
+import logging
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.layout import TASK_FILE
+from cli_agent_orchestrator._internal.pipeline.front_matter import read_front_matter
+from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.pipeline.state_json import (
+    find_half_character,
+    from_json,
+    to_json,
+)
+from cli_agent_orchestrator._internal.plain_files import (
+    LARGEST_FILE,
+    LARGEST_TEXT,
+    Folder,
+    folder_of,
+    is_too_large,
+    read_file,
+)
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
+
+log = logging.getLogger(__name__)
+
+LARGEST_STATE = LARGEST_FILE
+"""For what it holds see `LARGEST_TEXT`."""
+
+
+class Seals(Protocol):
+    """Tells what this user has saved on this machine from what came from elsewhere."""
+
+    def make(self, path: Path, data: bytes) -> str: ...
+
+    def fits(self, path: Path, data: bytes, seal: str) -> bool: ...
+
+
+class StateFile:
+    """The saved state of a run: replaced as a whole or not at all, and never lost."""
+
+    def __init__(
+        self, path: Path, clock: Clock, project: Path | None = None, seals: Seals | None = None
+    ) -> None:
+        """Take where the file is; in the `project` it is opened as everything there."""
+        self.path = path
+        self.own = False
+        """Was what was loaded saved like that by this user on this machine?"""
+        self._seals = seals
+        self._folder = folder_of(path, project or path.parent)
+        self._clock = clock
+
+    def check(self) -> None:
+        """Find out before anything is started that a state could not be saved."""
+        probe = f".{self.path.name}.probe"
+        try:
+            self._folder.status(self.path.name)
+            self._folder.replace(probe, b"")
+            self._folder.remove(probe)
+        except OSError as error:
+            raise StateError(
+                f"no state can be saved in {self.path}: {error.strerror}; "
+                "mend that, or name another STATE_FILE"
+            ) from error
+
+    def save_state(self, state: RunState) -> None:
+        """Write the state; when that fails, what was saved before is still there."""
+        stamped = replace(state, updated_at=f"{self._now():%Y-%m-%dT%H:%M:%SZ}")
+        content = to_json(stamped)
+        check_text(self.path, find_half_character(content), "nothing is saved")
+        if self._seals is not None:
+            content["seal"] = self._seals.make(self.path, _plain(content))
+        data = json.dumps(content, indent=2).encode()
+        if len(data) > LARGEST_STATE:
+            raise StateError(
+                f"the state would have {len(data)} bytes, more than the {LARGEST_STATE} that are "
+                f"read again, and is not saved to {self.path}. What was saved before is unharmed"
+            )
+        try:
+            self._folder.replace(self.path.name, data)
+        except OSError as error:
+            raise StateError(
+                f"the state cannot be saved to {self.path}: {error.strerror}. What was saved "
+                "before is unharmed; make room or give access, and resume"
+            ) from error
+
+    def load_state(self) -> RunState | None:
+        """Return the saved state, or None if there is none.
+
+        A file that cannot be understood is moved aside, so that nothing ever overwrites it; one
+        whose name is not that of a JSON file may be anything, and is left alone.
+        """
+        try:
+            data = self._folder.read(self.path.name, LARGEST_STATE)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be read: {error.strerror}") from error
+        try:
+            content = json.loads(data.decode("utf-8-sig"))
+            self.own = self._is_own(content)
+            state, half = from_json(content), find_half_character(content)
+        except (StateError, ValueError, RecursionError) as error:
+            if self.path.suffix != ".json":
+                raise ConfigError(
+                    "STATE_FILE", str(self.path), f"the state of a run ({error}); it is left alone"
+                ) from error
+            aside = self.move_aside("unreadable")
+            raise StateError(
+                f"the state file {self.path} cannot be used: {error}. It was moved to {aside}; "
+                "start again for a new run, or mend it and move it back"
+            ) from error
+        check_text(self.path, half, "mend it, or move it away")
+        return state
+
+    def move_aside(self, label: str) -> Path:
+        """Rename the state file, for example to `state.json.unreadable-20250131-120000`."""
+        stem = f"{self.path.name}.{label}-{self._now():%Y%m%d-%H%M%S}"
+        try:
+            name = self._folder.free_name(stem)
+            self._folder.move(self.path.name, self._folder, name)
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be moved aside: {error.strerror}") from error
+        aside = self.path.with_name(name)
+        log.warning("state file %s moved to %s", self.path, aside)
+        return aside
+
+    def _is_own(self, content: object) -> bool:
+        if self._seals is None or not isinstance(content, dict):
+            return False
+        seal = content.pop("seal", None)
+        return isinstance(seal, str) and self._seals.fits(self.path, _plain(content), seal)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+def _plain(content: Mapping[str, Any]) -> bytes:
+    """Return content in the one form that is sealed."""
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def check_text(path: Path, half: str | None, advice: str) -> None:
+    """Raise if half a character was found in a part of a state."""
+    if half is not None:
+        raise UsageError(
+            f"{path}: {half!a} holds half a character (a surrogate), which is no text; {advice}"
+        )
+
+
+def read_task_text(config: RunConfig) -> str:
+    """Return the text of the task: of the file if one is named, else of the setting."""
+    text = _task_text(config)
+    if is_too_large(text):
+        raise PromptError(f"the task takes more than {LARGEST_TEXT >> 20} MB; shorten it")
+    return text
+
+
+def read_task_settings(config: RunConfig) -> dict[str, str]:
+    """Return the settings at the top of the task, by variable name.
+
+    A task that cannot be read has none: whether it is needed at all turns out later.
+    """
+    try:
+        text = read_task_text(config)
+    except PromptError:
+        return {}
+    return read_front_matter(text, str(config.prompt_file or "PROMPT"))
+
+
+def _task_text(config: RunConfig) -> str:
+    if config.prompt_file is not None:
+        return _read_task_file(config.prompt_file, config.wd)
+    if not config.prompt:
+        raise PromptError(_no_task(config.wd))
+    try:
+        config.prompt.encode()
+    except UnicodeEncodeError:
+        raise PromptError("PROMPT is not text in UTF-8") from None
+    return config.prompt
+
+
+def _no_task(project: Path) -> str:
+    """Say how a task is named; above all the one that lies there."""
+    with suppress(OSError):
+        if Folder(project).status(TASK_FILE) is not None:
+            run = f"cao run {TASK_FILE}"
+            if project != Path.cwd():
+                run = f"cd {shlex.quote(str(project))} && {run}"
+            return f"no task is named, but {TASK_FILE} is there: `{run}` starts it"
+    return (
+        f"there is no task: name its file (`cao run {TASK_FILE}` or CAO_PROMPT_FILE) or give it in "
+        "one line (`cao run -m TEXT`). `cao init` writes a template"
+    )
+
+
+def _read_task_file(path: Path, project: Path) -> str:
+    try:
+        return read_file(path, project).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PromptError(
+            f"the task file {path} is not text in UTF-8 (byte {error.start + 1}); save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise PromptError(f"the task file {path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,57 @@
+"""What a run is given by whoever starts it: a command, a Python program, a test."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.pipeline.flow import Flow
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A client, and the server that it talks to at first."""
+
+    client: ApiClient
+    url: str
+    how: str
+    """Why it is this server, in words."""
+
+
+class Interrupts(Protocol):
+    """Tells when a run is to stop."""
+
+    def check(self) -> None:
+        """Raise `Stopped` if it is to stop."""
+        ...
+
+    def when_noted(self, stop: Callable[[], None]) -> None:
+        """Call this when it is to stop."""
+        ...
+
+
+def _find_packaged_flow(named: str, folder: Path) -> Flow:
+    return packaged_flow(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run is given by whoever starts it."""
+
+    view: View
+    interrupts: Interrupts
+    connect: Callable[[RunConfig, Callable[[str], None]], AbstractContextManager[Link]]
+    """Takes the settings and who is warned; leads to the server."""
+    check_provider: Callable[[str], object]
+    """Raises if there is no such agent."""
+    state_folder: Path
+    """The user's own, not the project's."""
+    find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
+    """Returns the flow that a setting names, for a run in a folder."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the command of a gate inherits."""

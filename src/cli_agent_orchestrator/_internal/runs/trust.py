@@ -1,0 +1,106 @@
+"""Which commands of a project's own file the user has allowed.
+
+A project may have come from anybody, so what its `cao.toml` wants to be run is run only after the
+user has seen it and said yes. That is remembered by folder and text: one word more in a command, or
+the same file elsewhere, is another question.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.settings import COMMANDS
+from cli_agent_orchestrator.errors import NotAllowed, StateError
+
+TRUST_FILE = "trust.json"
+VERSION = 1
+MOST_ENTRIES = 1000
+SETUP_WORDS = "setup of a work tree: "
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Commands that may be run for a project in a folder."""
+
+    folder: str
+    commands: str
+    """A line each."""
+    at: float
+    """When the user said so, in unix time."""
+
+
+def commands_text(commands: Mapping[str, str]) -> str:
+    """Return the commands of a project's own file, by variable name, as the user is shown them.
+
+    >>> commands_text({"GATES": "tests=make test", "WORKTREE_SETUP": "npm ci"})
+    'tests=make test\\nsetup of a work tree: npm ci'
+    """
+    gates, setup = (commands.get(name, "") for name in COMMANDS)
+    return "\n".join(filter(None, (gates, setup and f"{SETUP_WORDS}{setup}")))
+
+
+def check_consent(trust: "Trust", folder: Path, commands: str) -> None:
+    """Raise `NotAllowed` unless the user has allowed the commands of a project's own file."""
+    if commands and not trust.allows(folder, commands):
+        raise NotAllowed(folder, commands)
+
+
+class Trust:
+    """What the user has allowed; kept in the user's own state folder."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._folder = Folder(state_folder, private=True)
+
+    def allows(self, folder: Path, commands: str) -> bool:
+        """Has the user allowed just these commands in this folder?"""
+        wanted = (str(folder), _mark(commands))
+        return any((one.folder, _mark(one.commands)) == wanted for one in self.all())
+
+    def allow(self, folder: Path, commands: str, at: float) -> None:
+        """Remember that the user allows these commands, in the place of earlier ones."""
+        others = tuple(one for one in self.all() if one.folder != str(folder))
+        self._write((*others, Allowed(str(folder), commands, at))[-MOST_ENTRIES:])
+
+    def revoke(self, folder: Path) -> bool:
+        """Forget what was allowed in a folder; say whether anything was."""
+        before = self.all()
+        left = tuple(one for one in before if one.folder != str(folder))
+        if left == before:
+            return False
+        self._write(left)
+        return True
+
+    def all(self) -> tuple[Allowed, ...]:
+        """List everything that is allowed, the oldest first; what cannot be read allows nothing."""
+        try:
+            data = json.loads(self._folder.read(TRUST_FILE))
+        except (OSError, ValueError, RecursionError):
+            return ()
+        entries = data.get("allowed") if isinstance(data, dict) else None
+        found = entries if isinstance(entries, list) else []
+        return tuple(one for entry in found if (one := _read(entry)) is not None)
+
+    def _write(self, entries: tuple[Allowed, ...]) -> None:
+        rows = [{"folder": e.folder, "commands": e.commands, "at": e.at} for e in entries]
+        text = json.dumps({"version": VERSION, "allowed": rows}, indent=1)
+        try:
+            self._folder.replace(TRUST_FILE, text.encode())
+        except OSError as error:
+            path = self._folder.path / TRUST_FILE
+            raise StateError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _read(entry: object) -> Allowed | None:
+    if not isinstance(entry, dict):
+        return None
+    folder, commands, at = (entry.get(key) for key in ("folder", "commands", "at"))
+    if not isinstance(folder, str) or not isinstance(commands, str):
+        return None
+    return Allowed(folder, commands, float(at) if isinstance(at, int | float) else 0.0)
+
+
+def _mark(commands: str) -> str:
+    return sha256(commands.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,262 @@
+"""The work folder of a run: kept after every turn, so that it is known who changed what."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.layout import CHECKOUTS_FOLDER, SNAPSHOTS_FOLDER
+from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
+
+START_LABEL, RESUMED_LABEL = "start", "resumed"
+PUT_BACK = ", put back"
+"""Behind the role in the label of a snapshot that was taken after files were put back."""
+NOT_KEPT = "what is done to the work folder can not be undone: "
+"""Begins what is said of a run without snapshots; the reason follows."""
+# what programs leave behind when they are merely run
+CACHE_PATTERN = (
+    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
+    r"|\.pyc$|(^|/)\.coverage$"
+)
+MOST_COPIED = 20_000
+"""Files of a repository whose contents are copied at the start, which takes a second or two."""
+MOST_NAMED = 10
+"""Files that a warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a turn or a gate did to the work folder."""
+
+    work: Work = UNSEEN
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def touched(self) -> tuple[Change, ...]:
+        """The changes without what programs leave behind when they are merely run."""
+        return tuple(one for one in self.changes if not is_left_behind(one.path))
+
+
+def is_left_behind(path: str) -> bool:
+    """Is a file one that programs leave behind when they are merely run?"""
+    return re.search(CACHE_PATTERN, path) is not None
+
+
+def leave_alone() -> None:
+    """Do nothing: a folder that is the user's own is not for us to mend."""
+
+
+class WorkFolder:
+    """Takes the snapshots of a run; without any, nothing is known and nothing is in the way."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots | None,
+        repository: Repository | None = None,
+        checkouts: Folder | None = None,
+        tend: Callable[[], None] = leave_alone,
+    ) -> None:
+        """Take where snapshots and checkouts go; `tend` mends the folder before it is looked at."""
+        self._tend = tend
+        self._snapshots = snapshots
+        self._repository = repository
+        self._checkouts = checkouts
+        self._before: Snapshot | None = None
+        self._last: Snapshot | None = None
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """The snapshots of the run, if any can be taken."""
+        return self._snapshots
+
+    @property
+    def head(self) -> str:
+        """The commit that was checked out when the run began or was resumed; empty if none."""
+        return "" if self._repository is None else self._repository.head
+
+    @property
+    def is_repository_gone(self) -> bool:
+        """Was there a repository, and is it not there any more?"""
+        return self._repository is not None and self._repository.is_gone
+
+    @property
+    def now(self) -> Snapshot | None:
+        """The last snapshot."""
+        return self._last
+
+    @contextmanager
+    def laid_out(
+        self,
+        commit: str,
+        over: str = "",
+        paths: Sequence[str] = (),
+        texts: Mapping[str, str] | None = None,
+    ) -> Iterator[Path]:
+        """Yield a fresh checkout of a snapshot, with some paths as another one has them.
+
+        Some files may have another text there.
+        """
+        if self._snapshots is None or self._checkouts is None:
+            raise RunError("without snapshots there is no fresh checkout to run a gate in")
+        try:
+            self._checkouts.make()
+            folder = Path(tempfile.mkdtemp(dir=self._checkouts.path))
+            self._snapshots.lay_out(commit, folder)
+            if over:
+                self._snapshots.lay_over(over, folder, paths)
+            for path, text in (texts or {}).items():
+                *above, name = path.split("/")
+                Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
+        except (GitError, OSError) as error:
+            raise RunError(f"a fresh checkout cannot be made: {error}") from error
+        try:
+            yield folder / (self._repository.prefix if self._repository else "")
+        finally:
+            _clear(self._checkouts)
+
+    def begin(self, sequence: int, *, is_in_flight: bool) -> tuple[int, list[str]]:
+        """Keep the folder before anything is done in it; return the last number and what to say.
+
+        When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
+        """
+        if self._snapshots is None:
+            return sequence, []
+        try:
+            if self._checkouts is not None:
+                # A run that was killed may have left some.
+                _clear(self._checkouts)
+            taken = self._snapshots.all()
+            if not taken:
+                self._last = self._snapshots.take(0, START_LABEL)
+                remarks = self._about_start(self._last)
+                # An agent may do anything to the repository that they are borrowed from.
+                self._snapshots.keep_borrowed(MOST_COPIED)
+                return sequence, remarks
+            self._last = max(taken, key=lambda one: (one.at, one.sequence))
+            # A person may have gone back meanwhile, which takes numbers of its own.
+            sequence = max(sequence, taken[-1].sequence)
+            if not is_in_flight:
+                now = self._snapshots.take(sequence + 1, RESUMED_LABEL)
+                if now.tree != self._last.tree:
+                    self._last = now
+                    return sequence + 1, []
+        except (GitError, OSError) as error:
+            self._snapshots = None
+            reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
+            return sequence, [f"{NOT_KEPT}{reason}"]
+        return sequence, []
+
+    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
+        """Keep the folder as it is after a turn or a gate, and return what that did to it."""
+        self._tend()
+        if self._snapshots is None or self._last is None:
+            return Seen()
+        try:
+            before, self._last = self._last, self._snapshots.take(sequence, label)
+            self._before = before
+            changes = self._between(before.tree, self._last.tree)
+            since = self._between(approved_tree, self._last.tree) if approved_tree else ()
+            unreviewed = tuple(one.path for one in since if not is_left_behind(one.path))
+        except (GitError, OSError) as error:
+            raise RunError(
+                f"the work folder could not be kept after {label}: {error}. The reply is kept; "
+                "resume the run when that is mended"
+            ) from error
+        paths = tuple(one.path for one in changes)
+        return Seen(Work(self._last.tree, paths, unreviewed), changes)
+
+    def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
+        """Undo what a turn did to some files, and return what is left of its changes.
+
+        The snapshot of the turn has them all the same: they may be somebody else's. What is left
+        has the next number.
+        """
+        assert self._snapshots is not None, "something was seen"
+        assert self._before is not None, "there was a look before"
+        paths = {path for one in seen.touched for path in (one.path, one.old_path)}
+        self._snapshots.restore(self._before.commit, sorted(paths))
+        self._last = self._before
+        return self.look(sequence + 1, f"{label}{PUT_BACK}")
+
+    def _between(self, old: str, new: str) -> tuple[Change, ...]:
+        assert self._snapshots is not None, "there are two snapshots"
+        return () if old == new else self._snapshots.changes(old, new)
+
+    def _about_start(self, start: Snapshot) -> list[str]:
+        said = []
+        repository = self._repository
+        if repository is not None and repository.under_way:
+            said.append(f"the repository is in the middle of {repository.under_way}")
+        if repository is not None and repository.head:
+            assert self._snapshots is not None, "there is one"
+            dirty = [one.path for one in self._snapshots.changes(repository.head, start.commit)]
+            if dirty:
+                said.append(
+                    f"{named(dirty)} had changes that are not committed when the run began; they "
+                    "count as yours"
+                )
+        if start.left_out:
+            left = [f"{one.path} ({one.reason})" for one in start.left_out]
+            said.append(f"not kept in snapshots: {named(left)}")
+        return said
+
+
+def open_work_folder(
+    wd: Path, run_folder: Folder | None, clock: Clock, tend: Callable[[], None] = leave_alone
+) -> WorkFolder:
+    """Return the work folder of a run; raise `UsageError` if it is none to work in."""
+    repository = repository_of(wd)
+    if run_folder is None:
+        return WorkFolder(None)
+    store = run_folder.path / SNAPSHOTS_FOLDER
+    checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
+    return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts, tend)
+
+
+def repository_of(wd: Path) -> Repository | None:
+    """Return the repository of a work folder; raise `UsageError` if it is none to work in."""
+    try:
+        return find_repository(wd)
+    except (GitError, OSError):
+        # Without git, or in a repository that cannot be read, it is a folder like any other.
+        return None
+
+
+def began_at(wd: Path) -> tuple[str, str, str]:
+    """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
+    repository = repository_of(wd)
+    if repository is None:
+        return "", "", str(wd)
+    return repository.head, repository.branch, str(repository.top)
+
+
+def _clear(checkouts: Folder) -> None:
+    """Remove all checkouts, also those that a gate has made unwritable; what resists is left."""
+    with suppress(OSError):
+        checkouts.remove_all()
+        return
+    for folder, names, _ in os.walk(checkouts.path):
+        for name in names:
+            path = Path(folder) / name
+            with suppress(OSError):
+                if not path.is_symlink():
+                    path.chmod(0o700)
+    with suppress(OSError):
+        checkouts.remove_all()
+
+
+def named(texts: Sequence[str]) -> str:
+    """Name the first of some files, and say how many more there are."""
+    more = len(texts) - MOST_NAMED
+    # A line break in a name would make a line of its own.
+    shown = [text if text.isprintable() else ascii(text) for text in texts[:MOST_NAMED]]
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,214 @@
+"""Starts agents: finds the program, prepares its command, and waits until it can take work."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.providers.base import (
+    Dialog,
+    LaunchRequest,
+    Permissions,
+    Profile,
+    Provider,
+)
+from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
+from cli_agent_orchestrator._internal.terminals.profiles import find_profile
+from cli_agent_orchestrator._internal.terminals.store import TerminalRow
+from cli_agent_orchestrator._internal.terminals.tmux import Command, Tmux
+from cli_agent_orchestrator.errors import BadFolder, ProgramEnded, StartError, TmuxError
+
+VERSION_SECONDS = 20.0
+DIALOG_SECONDS = 3.0
+"""After how long a start-up dialog that is still there is answered once more, or reported."""
+MAX_DIALOG_ANSWERS = 2
+
+NOT_INHERITED_PATTERN = (
+    r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$"
+    r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
+    r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
+)
+"""Variables of our own, of an outer tmux, of an agent that started us, and of the terminal that
+the server was started in: the agent's own terminal is another one, and tmux describes it."""
+
+
+def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of an agent: inherited, less what is not its business."""
+    kept = {
+        name: value for name, value in environ.items() if not re.match(NOT_INHERITED_PATTERN, name)
+    }
+    return {**kept, **own}
+
+
+def check_folder(folder: str | None) -> str:
+    """Return a working directory, made absolute, or say why it cannot be used.
+
+    None stands for the folder that the server itself was started in.
+    """
+    if folder is not None and not Path(folder).is_absolute():
+        raise BadFolder(folder, "is not an absolute path")
+    path = Path(folder or ".")
+    try:
+        if not path.is_dir():
+            raise BadFolder(str(path), "does not exist or is not a folder")
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise BadFolder(str(path), "may not be entered")
+        resolved = str(path.resolve())
+        resolved.encode()
+    except UnicodeEncodeError:
+        raise BadFolder(str(path), "has a name that is not UTF-8; rename it") from None
+    except OSError as error:
+        raise BadFolder(str(path), f"cannot be used: {error.strerror}") from None
+    return resolved
+
+
+def why_not_ready(live: LiveTerminal, seconds: float) -> str:
+    """Say what kept an agent from being given work in time, and what to do about it."""
+    screen = live.track.screen
+    shows = screen.detail if screen is not None and live.text.strip() else "is empty"
+    return (
+        f"it was not ready after {seconds:g} seconds: its screen {shows}. "
+        "`cao doctor` says whether its version was tried, "
+        f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
+        "if it only needs longer, raise CAO_START_SECONDS"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is needed to open an agent's window."""
+
+    command: Command
+    raw_output: bool
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Knows how to start every agent on this machine."""
+
+    config: ServerConfig
+    tmux: Tmux
+    clock: Clock
+    _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+
+    def profile(self, name: str, working_directory: str) -> Profile:
+        """Return a profile: the project's own, the user's own, or the packaged one."""
+        folders = [
+            Path(working_directory) / ".cao" / "profiles",
+            self.config.config_dir / "profiles",
+        ]
+        return find_profile(name, folders)
+
+    async def prepare(
+        self, provider: Provider, profile: Profile, row: TerminalRow, event_file: Path
+    ) -> Prepared:
+        """Return the command that starts an agent, or say that its program is missing."""
+        settings = self.config.provider(provider.name)
+        env = agent_environment(self.config.environ, settings.env)
+        program = self._program(provider, settings.command, env)
+        launch = provider.launch(
+            LaunchRequest(
+                program=program,
+                version=await self._version(program, env),
+                args=settings.args,
+                working_directory=row.working_directory,
+                profile=profile,
+                permissions=Permissions(row.permissions or self.config.permissions),
+                event_file=str(event_file),
+            )
+        )
+        command = Command(launch.argv, row.working_directory, {**env, **launch.env})
+        return Prepared(command, launch.raw_output)
+
+    async def wait_until_ready(self, live: LiveTerminal) -> None:
+        """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
+        deadline = self.clock.monotonic() + self.config.start_seconds
+        answered: dict[str, int] = {}
+        while True:
+            if not live.alive:
+                raise ProgramEnded(live.row.provider, live.verdict.reason, live.text)
+            dialog = live.provider.startup_dialog(live.text)
+            if dialog is not None:
+                await self._answer(live, dialog, answered)
+                continue
+            seen = live.track.screen.status if live.track.screen else None
+            if seen is not None and seen.at_rest:
+                return
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                reason = why_not_ready(live, self.config.start_seconds)
+                raise StartError(live.row.provider, reason, live.text)
+            asks = seen is TerminalStatus.WAITING_USER_ANSWER
+            changed = await wait_for_change(
+                live.changed, min(left, DIALOG_SECONDS if asks else left)
+            )
+            if asks and not changed:
+                reason = "it asks a question that only a person can answer; start it once by hand"
+                raise StartError(live.row.provider, reason, live.text)
+
+    async def pass_dialog(self, live: LiveTerminal) -> None:
+        """Pass a dialog that may come up at any time, if that is what is on the screen now."""
+        async with live.typing:
+            dialog = live.provider.startup_dialog(live.text)
+            if dialog is not None and dialog.anytime and live.alive and live.pane is not None:
+                with suppress(TmuxError):
+                    await self.tmux.press(live.pane, dialog.keys)
+
+    async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
+        """Pass a start-up dialog, and wait until it is gone from the screen."""
+        times = answered.get(dialog.name, 0)
+        if not dialog.keys or times == MAX_DIALOG_ANSWERS:
+            reason = f"it asks: {dialog.name}. {dialog.advice}"
+            raise StartError(live.row.provider, reason, live.text)
+        answered[dialog.name] = times + 1
+        assert live.pane is not None
+        await self.tmux.press(live.pane, dialog.keys)
+        until = self.clock.monotonic() + DIALOG_SECONDS
+        while live.provider.startup_dialog(live.text) == dialog and live.alive:
+            left = max(0.0, until - self.clock.monotonic())
+            if not await wait_for_change(live.changed, left):
+                return
+
+    def _program(self, provider: Provider, command: str | None, env: Mapping[str, str]) -> str:
+        wanted = command or (sys.executable if provider.name == "scripted" else provider.program)
+        found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))
+        if found is None:
+            variable = f"CAO_{provider.name.upper()}_COMMAND"
+            reason = (
+                f"there is no program {wanted!r} on the PATH of the server. If it is elsewhere, "
+                f"name it in {variable}. If it is not installed: {provider.install_hint}"
+            )
+            raise StartError(provider.name, reason)
+        return str(Path(found).absolute())
+
+    async def _version(self, program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+        """Return what `--version` says, asked once for each build of a program."""
+        key = (program, Path(program).stat().st_mtime_ns)
+        if key not in self._versions:
+            self._versions[key] = await asyncio.to_thread(_ask_version, program, env)
+        return self._versions[key]
+
+
+def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+    try:
+        answer = subprocess.run(
+            [program, "--version"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return find_version(answer.stdout.decode("utf-8", "replace"))

@@ -1,0 +1,110 @@
+"""Finding tmux and making its server ours: version, environment, options, leftovers, the hub.
+
+The server is started with next to no environment, and even that is taken out again: a program gets
+the variables that its command names, and what tmux itself sets.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cli_agent_orchestrator._internal.terminals.tmux.commands import option_lines, unset_lines
+from cli_agent_orchestrator._internal.terminals.tmux.connection import Connection
+from cli_agent_orchestrator._internal.terminals.tmux.death import remind_of_children
+from cli_agent_orchestrator._internal.terminals.tmux.panes import (
+    HUB_SESSION,
+    PaneInfo,
+    Size,
+    list_line,
+    parse_panes,
+    windows_outside_hub,
+)
+from cli_agent_orchestrator._internal.terminals.tmux.protocol import Answer, command, parse_version
+from cli_agent_orchestrator.errors import TmuxMissing
+
+OLDEST_VERSION = (3, 2)
+INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
+CLIENT_TERM = "xterm-256color"
+"""What our client says it is, whatever the server runs in: some agents ask tmux for it."""
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
+CODE_LOOKS = (0.01, 0.03, 0.1)
+"""Pauses between looks for the exit code of a program that has just ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A tmux server that is ours."""
+
+    pid: int
+    panes: list[PaneInfo]
+
+
+def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables that tmux itself needs; no secret is among them."""
+    kept = {name: environ[name] for name in INHERITED if environ.get(name)}
+    return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
+
+
+async def read_version(program: str, env: Mapping[str, str]) -> str:
+    """Return the version of tmux as it says it: `3.3a`; TmuxMissing if it cannot serve."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, "-V", env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError as error:
+        reason = f"tmux was not found ({program}: {error.strerror}); {INSTALL_HINT}"
+        raise TmuxMissing(reason) from error
+    said, _ = await process.communicate()
+    text = said.decode("utf-8", "replace").strip()
+    if process.returncode != 0:
+        raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
+    version = parse_version(text)
+    if version is not None and version < OLDEST_VERSION:
+        raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
+    return text.removeprefix("tmux ")
+
+
+async def take_over(connection: Connection, size: Size) -> Server:
+    """Set the server up, end what an earlier life of ours left behind, say what lives there."""
+    clients = command(
+        "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
+    )
+    ask_pid, ask_environment = (
+        command("display-message", "-p", "#{pid}"),
+        command("show-environment", "-g"),
+    )
+    asked = [*option_lines(size), ask_pid, ask_environment, clients, list_line()]
+    *_, pid, environment, listed_clients, listed = await connection.send(asked)
+    _end_stale_clients(listed_clients, connection.pid)
+    outside = windows_outside_hub(listed.lines)
+    lines = [
+        *unset_lines(environment.text.splitlines()),
+        *(command("link-window", "-d", "-s", w, "-t", f"={HUB_SESSION}:") for w in outside),
+    ]
+    if lines:
+        await connection.send(lines)
+    return Server(int(pid.text), await _list_with_exit_codes(connection, int(pid.text)))
+
+
+async def _list_with_exit_codes(connection: Connection, server: int) -> list[PaneInfo]:
+    """Return all tagged panes, the dead with their exit codes as far as they can be had."""
+    for pause in (*CODE_LOOKS, None):
+        [answer] = await connection.send([list_line()])
+        panes = parse_panes(answer.lines)
+        if pause is None or all(info.exit_code is not None for info in panes if info.dead):
+            break
+        remind_of_children(server)
+        await asyncio.sleep(pause)
+    return panes
+
+
+def _end_stale_clients(listed: Answer, own: int) -> None:
+    """End control clients whose owner was killed: tmux waits for them to read, for ever."""
+    for line in listed.text.splitlines():
+        control, _, pid = line.partition(":")
+        if control == "1" and pid.isdecimal() and int(pid) != own:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)

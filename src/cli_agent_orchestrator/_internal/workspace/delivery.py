@@ -1,0 +1,302 @@
+"""What a run made comes to the user: into the branch that is checked out, or away with it.
+
+Nothing uncommitted is ever lost. Whether a merge would have conflicts, and which files would be
+written over, is found out first, without touching anything. Then the checkout is moved in one way
+only, a fast-forward: where it takes a merge, the merge commit is made beforehand. So there is no
+merge that could stop halfway, and what is staged elsewhere stays staged.
+
+A file that is ignored is as precious as any other: git itself would write over it.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace import staging
+from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
+from cli_agent_orchestrator.errors import GitError
+
+CAN_CHECK_MERGES = (2, 38)
+MISSING = "000000"
+# error: Entry 'touched.txt' not uptodate. Cannot merge.
+REFUSED_PATTERN = r"'(.+)' (?:not uptodate|would be overwritten)"
+
+
+class Kind(StrEnum):
+    """How a delivery ended."""
+
+    FAST_FORWARDED = "fast-forwarded"
+    MERGED = "merged"
+    ALREADY_THERE = "already there"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of the wish to have a branch merged; if it was refused, nothing changed."""
+
+    kind: Kind
+    commit: str = ""
+    """What is checked out now; nothing if it was refused."""
+    conflicts: tuple[str, ...] = ()
+    in_the_way: tuple[str, ...] = ()
+    """Files of the user's that would have been lost."""
+    reason: str = ""
+    """Why it was refused, and what to do."""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a branch is merged."""
+
+    author: tuple[str, str]
+    message: str
+    """Of the merge commit, if there has to be one."""
+    onto: str = ""
+    """The branch that must be checked out; any if nothing is said."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A path that a delivery changes."""
+
+    path: str
+    is_new: bool
+    is_removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a snapshot has of a work tree."""
+
+    commit: str
+    """Of its branch."""
+    read: Callable[[str], bytes | None]
+    """What is in a file; None if the snapshot does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """What became of the wish to remove a work tree and its branch."""
+
+    is_done: bool
+    reason: str = ""
+    unsaved: tuple[str, ...] = ()
+    """Files that no snapshot has as they are."""
+
+
+def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
+    """Merge a branch into the one that the user has checked out, or say what is in the way."""
+    now = find_repository(repository.top)
+    if now is None:
+        return _refused(f"{repository.top} is no repository any more")
+    git = _git(now, terms)
+    tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
+    if reason := _hindrance(now, branch, tip, terms.onto):
+        return _refused(reason)
+    if _is_ancestor(git, tip, now.head):
+        return Delivery(Kind.ALREADY_THERE, now.head)
+    if _is_ancestor(git, now.head, tip):
+        return _move(git, now.head, tip, Kind.FAST_FORWARDED)
+    if _version(git) < CAN_CHECK_MERGES:
+        return _refused(
+            f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a merge: "
+            f"git merge {branch}"
+        )
+    tree, conflicts = _merged(git, now.head, tip)
+    if conflicts:
+        return Delivery(
+            Kind.REFUSED,
+            conflicts=conflicts,
+            reason=f"the same places were changed; to settle it yourself: git merge {branch}",
+        )
+    words = ("commit-tree", tree, "-p", now.head, "-p", tip)
+    commit = git.text(*words, given=terms.message.encode(errors="replace"))
+    return _move(git, now.head, commit, Kind.MERGED)
+
+
+def discard(worktree: Worktree, kept: Kept) -> Discard:
+    """Remove a work tree and its branch, if a snapshot has all that is in them.
+
+    Files that git ignores (dependencies, what was built, copies of the user's own) go with it.
+    """
+    tip = worktree.branch_tip()
+    if tip and tip != kept.commit:
+        return Discard(False, f"{worktree.branch} has commits that no snapshot has")
+    if "locked" in worktree.link.entry.names():
+        return Discard(False, f"it is locked; to unlock it: git worktree unlock {worktree.folder}")
+    if other := worktree.checked_out_elsewhere():
+        return Discard(False, f"{worktree.branch} is checked out in {other}")
+    if worktree.exists:
+        unsaved = [path for path in worktree.uncommitted() if not _is_kept(worktree, path, kept)]
+        if unsaved:
+            return Discard(False, "it has files that no snapshot has as they are", tuple(unsaved))
+    worktree.remove(tip)
+    return Discard(True)
+
+
+def _refused(reason: str) -> Delivery:
+    return Delivery(Kind.REFUSED, reason=reason)
+
+
+def _git(repository: Repository, terms: Terms) -> Git:
+    options = {"i18n.commitEncoding": "UTF-8"}
+    git = Git(repository.git_dir, repository.top, None, options, terms.environ, terms.author)
+    return git.defused()
+
+
+def _hindrance(now: Repository, branch: str, tip: str, onto: str) -> str:
+    """Say why a branch cannot be merged whatever is in it; nothing if it can."""
+    if not tip:
+        return f"there is no branch {branch} (any more)"
+    if now.under_way:
+        return f"{now.under_way} is under way in {now.top}; end it first"
+    if not now.head:
+        return f"there is no commit in {now.top} to merge into"
+    if not now.branch:
+        return f"no branch is checked out in {now.top}; git switch {onto or 'to the one you mean'}"
+    if onto and now.branch != onto:
+        return (
+            f"{now.branch} is checked out in {now.top}, and the work began on {onto}: "
+            f"git switch {onto}"
+        )
+    return ""
+
+
+def _is_ancestor(git: Git, commit: str, of: str) -> bool:
+    return git.ask("merge-base", "--is-ancestor", commit, of).code == 0
+
+
+def _version(git: Git) -> tuple[int, ...]:
+    # git version 2.39.5 (Apple Git-154)
+    match = re.search(r"(\d+)\.(\d+)", git.text("version"))
+    return tuple(map(int, match.groups())) if match else (0,)
+
+
+def _merged(git: Git, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
+    """Return the tree of a merge, and the files in which there are conflicts."""
+    words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+    answer = git.ask(*words)
+    tree, *names = answer.text.split("\0")
+    if answer.code not in (0, 1) or not tree:
+        raise GitError(f"git cannot merge: {answer.complaint}")
+    conflicts = tuple(dict.fromkeys(name for name in names if name))
+    return tree, conflicts or (("(git does not say where)",) if answer.code else ())
+
+
+def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
+    """Bring the checkout forward to a commit, if nothing of the user's is in the way."""
+    touched = _touched(git, head, commit)
+    in_the_way = tuple(sorted(_in_the_way(git, touched)))
+    if not in_the_way:
+        complaint = _fast_forward(git, head, commit)
+        if not complaint:
+            return Delivery(kind, commit, remarks=tuple(_remarks(git, touched)))
+        in_the_way = tuple(re.findall(REFUSED_PATTERN, complaint))
+        if not in_the_way:
+            return _refused(f"git refused: {complaint}")
+    return Delivery(
+        Kind.REFUSED,
+        in_the_way=in_the_way,
+        reason="files of yours would be written over; commit them or move them away",
+    )
+
+
+def _fast_forward(git: Git, head: str, commit: str) -> str:
+    """Do what `git merge --ff-only` does, all of it or nothing; return git's complaint, if any.
+
+    Git's own command goes by more settings, and notes its try even where it refuses.
+    """
+    # Says by its code that there are changes, which is no secret by now.
+    git.ask("update-index", "-q", "--refresh")
+    answer = git.ask("read-tree", "-m", "-u", head, commit)
+    if answer.code:
+        return answer.complaint
+    moved = git.ask("update-ref", "-m", "cao: bring the work of a run", "HEAD", commit, head)
+    if moved.code:
+        git.run("read-tree", "-m", "-u", commit, head)
+        return moved.complaint
+    git.ask("update-ref", "--no-deref", "ORIG_HEAD", head)
+    return ""
+
+
+def _touched(git: Git, old: str, new: str) -> list[Touched]:
+    listed = iter(git.names("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new))
+    # :100644 000000 d00491fd 00000000 D, and then the name
+    pairs = zip(listed, listed, strict=True)
+    modes = ((head[1:].split(" ")[:2], name) for head, name in pairs)
+    return [Touched(name, was == MISSING, becomes == MISSING) for (was, becomes), name in modes]
+
+
+def _in_the_way(git: Git, touched: list[Touched]) -> set[str]:
+    """Return what the user has not committed, or git does not know, where something is to come."""
+    removed = {one.path for one in touched if one.is_removed}
+    found = _uncommitted(git) & {one.path for one in touched}
+    for one in touched:
+        if one.is_new:
+            found |= set(_unknown(git.work_tree, one.path, removed))
+    return found
+
+
+def _uncommitted(git: Git) -> set[str]:
+    words = ("status", "-z", "--porcelain=v2", "--no-renames", "--untracked-files=no")
+    found = set()
+    for entry in git.names(*words, "--ignore-submodules=all"):
+        # 1 .M N... 100644 100644 100644 d00491f d00491f name; with a conflict two more fields
+        found.add(entry.split(" ", 10 if entry.startswith("u ") else 8)[-1])
+    return found
+
+
+def _unknown(top: Path, path: str, removed: set[str]) -> Iterator[str]:
+    """Yield what lies at or above the place of a new file, and is no file that goes away."""
+    for parent in [*reversed(PurePosixPath(path).parents)][1:]:
+        if _kind(top / parent) not in (0, stat.S_IFDIR):
+            if str(parent) not in removed:
+                yield str(parent)
+            return
+    kind = _kind(top / path)
+    if kind == stat.S_IFDIR:
+        for folder, _, names in os.walk(top / path):
+            below = (os.path.relpath(Path(folder) / name, top) for name in names)
+            yield from (name for name in below if name not in removed)
+    elif kind:
+        yield path
+
+
+def _kind(path: Path) -> int:
+    """Return what lies somewhere as the system's number for it; 0 if nothing does."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode)
+    except OSError:
+        return 0
+
+
+def _remarks(git: Git, touched: list[Touched]) -> Iterator[str]:
+    arrived = [one.path for one in touched if not one.is_removed]
+    for name, files in staging.filters(git, arrived).items():
+        advice = " (git lfs pull brings their content)" if name == "lfs" else ""
+        yield f"arrived as stored, not through the filter {name}{advice}: {first_of(files)}"
+
+
+def _is_kept(worktree: Worktree, path: str, kept: Kept) -> bool:
+    """Does a snapshot have a file as it is now? One that is gone need not be there."""
+    place = PurePosixPath(path)
+    kind = _kind(worktree.folder / path)
+    if not kind:
+        return True
+    if kind == stat.S_IFLNK:
+        return kept.read(path) == os.fsencode((worktree.folder / path).readlink())
+    try:
+        content = Folder(worktree.folder, place.parent.parts).read(place.name)
+    except OSError:
+        return False
+    return kept.read(path) == content

@@ -1,0 +1,218 @@
+"""Brings the index of a store up to date with the work folder, by as few looks as will do.
+
+Git lists what may differ from the index; each of these is looked at here before git reads it, since
+git would follow a link on the way, wait for a pipe or give up at the first that it cannot keep.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.left_out import (
+    NO_COMMIT,
+    OWN_REPOSITORY,
+    UNREADABLE,
+    LeftOut,
+    Sorted,
+    refuse_pipes,
+    sort_out,
+)
+from cli_agent_orchestrator._internal.workspace.store import Store, listed
+from cli_agent_orchestrator.errors import GitError, GitFailed
+
+LONGEST_LOOK = 120.0
+MOST_FILES = 100_000
+MOST_BYTES = 2 * 1024 * 1024 * 1024
+"""Of what a first snapshot copies because no repository has it."""
+TRIES = 100
+"""How many files may become unreadable while they are read."""
+OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
+"""In the work folder, made by us or by agents' programs for themselves."""
+EMPTY_FILE_OF_CODEX = ".codex"
+# fatal: Unable to process path src/secret.txt
+REFUSED_PATTERN = r"(?s)Unable to process path (.*)\Z"
+# H 100644 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
+ENTRY_PATTERN = r"(?s)(.) \d+ [0-9a-f]+ (\d)\t(.*)"
+# 160000 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
+REPOSITORY_PATTERN = rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)"
+OTHER = "?"
+"""How git marks what is not in the index."""
+GONE = "invalid object"
+"""What git says when the index names something that is not there."""
+
+
+@dataclass(slots=True)
+class Gathering:
+    """The work folder `prefix` below `top`, and the store whose index follows it."""
+
+    store: Store
+    top: Path
+    prefix: str
+    _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths of repositories of their own, by tree."""
+
+    def gather(
+        self, is_new: bool, last_commit: Callable[[], str]
+    ) -> tuple[str, tuple[LeftOut, ...]]:
+        """Return the tree of the work folder as it is now, and what is not in it.
+
+        The last commit stands in for an index that cannot be read.
+        """
+        conflicts = self._prepare_index(last_commit) if is_new else []
+        try:
+            found = self._look(conflicts)
+        except GitFailed:
+            self.store.read_index_from(last_commit())
+            found = self._look(())
+        if is_new:
+            self._refuse_too_much(found)
+        self._update(found)
+        try:
+            tree = self.store.git.text("write-tree")
+        except GitFailed as error:
+            if GONE not in error.complaint:
+                raise
+            # The user's repository no longer has what was borrowed from it.
+            known = self.store.git.names("ls-files", "-z")
+            self.store.read_index_from("")
+            found = self._look(known)
+            self._update(found)
+            tree = self.store.git.text("write-tree")
+        own = (LeftOut(path, OWN_REPOSITORY) for path in self._repositories_in(tree))
+        return tree, tuple(sorted((*own, *found.left_out), key=lambda one: one.path))
+
+    def _prepare_index(self, last_commit: Callable[[], str]) -> list[str]:
+        """Make the copy of the user's index tell the truth; return the paths with conflicts."""
+        answer = self.store.git.ask("ls-files", "-v", "-s", "-z")
+        if answer.code:
+            self.store.read_index_from(last_commit())
+            answer = self.store.git.ask("ls-files", "-v", "-s", "-z")
+        trusted, conflicts = [], []
+        for entry in answer.text.split("\0"):
+            if match := re.fullmatch(ENTRY_PATTERN, entry):
+                tag, stage, path = match.groups()
+                if tag.islower():
+                    trusted.append(path)
+                if stage != "0":
+                    conflicts.append(path)
+        if trusted:
+            words = ("update-index", "-z", "--no-assume-unchanged", "--stdin")
+            self.store.git.run(*words, given=listed(trusted))
+        # So that later looks need not read each file; says so if there are changes.
+        self.store.git.ask("update-index", "-q", "--refresh")
+        return sorted(set(conflicts))
+
+    def _refuse_too_much(self, found: Sorted) -> None:
+        """Raise rather than copy a whole home folder, say, that somebody works in."""
+        files, size = len(found.to_store), found.bytes_to_store
+        if files > MOST_FILES or size > MOST_BYTES:
+            raise GitError(
+                f"{self.top} has {files} files ({size // 1024 // 1024} MB) that are in no "
+                "repository, too many to keep; commit them, ignore them (.gitignore), or work in "
+                "a smaller folder"
+            )
+
+    def _look(self, more: Iterable[str]) -> Sorted:
+        """Return what may be different from the index, and more paths, by what can be done."""
+        words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self.within())
+        try:
+            listed = replace(self.store.git, seconds=LONGEST_LOOK).names(*words)
+        except GitFailed:
+            raise
+        except GitError:
+            refuse_pipes(folder for folder, _, _ in os.walk(self.top))
+            raise
+        seen = {name[2:]: name[0] != OTHER for name in listed}
+        seen |= dict.fromkeys(more, True)
+        return sort_out(
+            self.top,
+            ((path, known) for path, known in seen.items() if not self.is_ours(path, known)),
+        )
+
+    def _update(self, found: Sorted) -> None:
+        """Bring the index up to date; what cannot be read is noted in `found`."""
+        if found.to_forget:
+            words = ("update-index", "-z", "--force-remove", "--stdin")
+            self.store.git.run(*words, given=listed(found.to_forget))
+        # Repositories first: if one is refused, nothing was read for nothing.
+        paths = dict.fromkeys([*found.repositories, *found.to_store])
+        refuse_pipes({str((self.top / path).parent) for path in paths} | {str(self.top)})
+        options = ("-z", "--add", "--remove", "--replace", "--stdin")
+        for _ in range(TRIES):
+            if not paths:
+                return
+            answer = self.store.git.ask("update-index", *options, given=listed(paths))
+            if answer.code == 0:
+                return
+            path = _refused(answer.complaint, paths)
+            if path is None or self._is_plain(path):
+                raise GitFailed("update-index", answer.code, answer.complaint)
+            del paths[path]
+            is_repository = path in found.repositories
+            found.left_out.append(LeftOut(path, NO_COMMIT if is_repository else UNREADABLE))
+        raise GitError("the files of the work folder change too quickly to be kept")
+
+    def _is_plain(self, path: str) -> bool:
+        """Could a file be read, so that not it but the store is at fault?"""
+        *parts, name = path.split("/")
+        try:
+            Folder(self.top, tuple(parts)).open_to_read(name).close()
+        except OSError:
+            return False
+        return True
+
+    def _repositories_in(self, tree: str) -> tuple[str, ...]:
+        """Return the paths of a tree, which is that of the index, that are repositories."""
+        if tree not in self._repositories:
+            listed = self.store.git.run("ls-files", "-s", "-z", "--", *self.within())
+            found = re.findall(REPOSITORY_PATTERN, listed)
+            self._repositories[tree] = tuple(map(os.fsdecode, found))
+        return self._repositories[tree]
+
+    def within(self, paths: Iterable[str] = ()) -> list[str]:
+        """Return the words that limit a command to paths, or to the work folder."""
+        chosen = list(paths) or [self.prefix] * bool(self.prefix)
+        return [f":(top,literal){path}" for path in chosen]
+
+    def is_ours(self, path: str, is_known: bool = True) -> bool:
+        """Is a path never looked at? Some only if no snapshot has them."""
+        inner = path.removeprefix(f"{self.prefix}/") if self.prefix else path
+        if inner == EMPTY_FILE_OF_CODEX and not is_known:
+            return self._is_empty(path)
+        return any(f"{inner}/".startswith(f"{name}/") for name in OURS)
+
+    def _is_empty(self, path: str) -> bool:
+        try:
+            status = (self.top / path).lstat()
+        except OSError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+    def is_inside(self, path: str) -> bool:
+        """Is a path one of the work folder's own?"""
+        below = tuple(path.split("/"))
+        return below[: len(self.folder)] == self.folder and not self.is_ours(path)
+
+    @property
+    def folder(self) -> tuple[str, ...]:
+        """The work folder below the top."""
+        return tuple(self.prefix.split("/")) if self.prefix else ()
+
+    def ignored(self) -> tuple[str, ...]:
+        """Return patterns of what git need not look at."""
+        folder = re.sub(r"([\\*?\[\]#! ])", r"\\\1", f"{self.prefix}/" if self.prefix else "")
+        return () if "\n" in folder else tuple(f"/{folder}{name}/" for name in OURS)
+
+
+def _refused(complaint: str, paths: Iterable[str]) -> str | None:
+    """Return which of the paths git could not read."""
+    match = re.search(REFUSED_PATTERN, complaint)
+    shown = (match[1] if match else "").strip()
+    return next(
+        (one for one in paths if os.fsencode(one).decode(errors="replace").strip() == shown), None
+    )

@@ -1,0 +1,124 @@
+"""What of a work folder cannot be kept in a snapshot, and why."""
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator.errors import GitError
+
+LARGEST_FILE = 50 * 1024 * 1024
+TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
+OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
+NO_COMMIT = "a repository without a commit that can be read"
+UNREADABLE = "it cannot be read"
+READ_BY_GIT = (".gitignore", ".gitattributes", ".git/HEAD")
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that is not in a snapshot."""
+
+    path: str
+    reason: str
+
+
+REPOSITORY_MODE = "160000"
+
+
+class Untouched:
+    """What a restore leaves alone: of what it would write over or remove there is no copy."""
+
+    def __init__(self, then: Iterable[LeftOut], now: Iterable[LeftOut]) -> None:
+        self._then = {one.path for one in then}
+        self._now = {one.path for one in now if one.reason in (TOO_LARGE, UNREADABLE)}
+
+    def has(self, change: Change) -> bool:
+        """Is a file left alone that is different from the snapshot?"""
+        parts = change.path.split("/")
+        return (
+            change.path in self._now
+            or REPOSITORY_MODE in (change.old_mode, change.new_mode)
+            or any("/".join(parts[:depth]) in self._then for depth in range(1, len(parts) + 1))
+        )
+
+
+@dataclass
+class Sorted:
+    """What git says may have changed, by what can be done with it."""
+
+    to_store: list[str] = field(default_factory=list)
+    """To be read by git; one that is gone is removed from the snapshot."""
+    to_forget: list[str] = field(default_factory=list)
+    """No longer a file of the work folder, whatever can be seen under its name."""
+    bytes_to_store: int = 0
+    repositories: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
+    """Look at paths that may have changed, each with whether the last snapshot may have it."""
+    found = Sorted()
+    links = _Links(top)
+    for path, is_known in changed:
+        if links.is_beyond(path):
+            found.to_forget.append(path)
+            continue
+        try:
+            status = os.lstat(os.path.join(top, path))  # noqa: PTH118 - for 50,000 files
+        except (FileNotFoundError, NotADirectoryError):
+            found.to_store.append(path)
+            continue
+        except OSError:
+            found.left_out.append(LeftOut(path, UNREADABLE))
+            continue
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFDIR:
+            # Either it is a repository or it took the place of a file: then its files are listed.
+            is_repository = os.path.lexists(top / path / ".git")
+            (found.repositories if is_repository else found.to_forget).append(path.rstrip("/"))
+        elif kind == stat.S_IFREG and status.st_size > LARGEST_FILE:
+            found.left_out.append(LeftOut(path, TOO_LARGE))
+        elif kind == stat.S_IFREG and not os.access(top / path, os.R_OK):
+            found.left_out.append(LeftOut(path, UNREADABLE))
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
+            found.to_store.append(path)
+            found.bytes_to_store += status.st_size
+        else:
+            found.left_out.append(LeftOut(path, KINDS.get(kind, "a device")))
+            if is_known:
+                found.to_forget.append(path)
+    return found
+
+
+def refuse_pipes(folders: Iterable[str]) -> None:
+    """Raise if git would wait without end for what it reads in one of these folders."""
+    for folder in folders:
+        for name in READ_BY_GIT:
+            path = os.path.join(folder, name)  # noqa: PTH118 - for 50,000 files
+            with suppress(OSError):
+                if stat.S_ISFIFO(os.lstat(path).st_mode):
+                    raise GitError(f"{path} is a pipe, for which git would wait; remove it")
+
+
+class _Links:
+    """Knows which folders are links: what can be seen through one is not of the work folder."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._known: dict[str, bool] = {"": False}
+
+    def is_beyond(self, path: str) -> bool:
+        """Is there a link on the way to a path?"""
+        return self._is_link(path.rstrip("/").rpartition("/")[0])
+
+    def _is_link(self, folder: str) -> bool:
+        known = self._known.get(folder)
+        if known is None:
+            known = self.is_beyond(folder) or (self._top / folder).is_symlink()
+            self._known[folder] = known
+        return known

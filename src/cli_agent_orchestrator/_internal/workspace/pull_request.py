@@ -1,0 +1,191 @@
+"""A run's branch becomes a pull request (a merge request at GitLab), when the user asks for it.
+
+Here alone the user's own git is meant: their settings, credentials and hooks. Nothing is forced:
+where the other side has a branch of that name with other commits, the push is refused.
+
+`gh` or `glab` opens the request if it is installed; otherwise it is said what to type.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import read_named
+from cli_agent_orchestrator._internal.workspace.commit_message import subject
+from cli_agent_orchestrator._internal.workspace.repository import Repository
+from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+
+LONGEST_SECONDS = 600.0
+LARGEST_BODY = 60_000
+"""Characters; the usual hosts take little more."""
+LONGEST_COMPLAINT = 2000
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+"""Variables that would lead git to another repository."""
+# ssh://git@host:22/path, https://name:secret@host/path
+ADDRESS_PATTERN = r"\w[\w+.-]*://(?:[^/@]*@)?([^/:]+)"
+# git@host:path
+SHORT_ADDRESS_PATTERN = r"(?:[^/@:]*@)?([^/:]+):(?!//)"
+LINK_PATTERN = r"https?://\S+"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the request is to be."""
+
+    title: str
+    body_file: Path
+    onto: str
+    """The branch it is to be merged into."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    draft: bool = False
+    """Is it not to be merged yet?"""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """What was done: the branch is pushed in any case."""
+
+    remote: str
+    url: str = ""
+    """Of the request; nothing if none was opened."""
+    to_type: str = ""
+    """The command that opens one, if none was opened."""
+    said: str = ""
+    """What the other side or the program said; often there is an address in it."""
+
+
+def pull_request(repository: Repository, branch: str, wish: Wish) -> PullRequest:
+    """Push a branch, and open a request to merge it if there is a program that can."""
+    remote = _remote(repository, wish)
+    source = f"refs/heads/{branch}"
+    pushed = _git(repository, wish, "push", "--", remote, f"{source}:{source}")
+    if pushed.returncode:
+        raise GitFailed("push", pushed.returncode, _complaint(pushed))
+    address = _git(repository, wish, "remote", "get-url", "--push", "--", remote).stdout.strip()
+    program = forge_program(host_of(address), [name for name in COMMANDS if _found(name, wish)])
+    if not program:
+        return PullRequest(remote, said=_complaint(pushed))
+    command = COMMANDS[program](branch, wish)
+    to_type = _typed(program, command, wish)
+    if not _found(program, wish):
+        return PullRequest(remote, to_type=to_type, said=_complaint(pushed))
+    answer = _run(repository, wish, [*command, *_text(program, wish)])
+    links = re.findall(LINK_PATTERN, answer.stdout)
+    if answer.returncode or not links:
+        return PullRequest(remote, to_type=to_type, said=_complaint(answer))
+    return PullRequest(remote, links[-1])
+
+
+def host_of(address: str) -> str:
+    """Return the host of a remote, in small letters; nothing for a folder.
+
+    >>> host_of("git@gitlab.example.org:team/project.git")
+    'gitlab.example.org'
+    """
+    match = re.match(ADDRESS_PATTERN, address) or re.match(SHORT_ADDRESS_PATTERN, address)
+    return match[1].lower() if match else ""
+
+
+def forge_program(host: str, installed: Sequence[str]) -> str:
+    """Return the program that opens requests at a host; nothing if nobody can know.
+
+    >>> forge_program("git.example.org", ["glab"])
+    'glab'
+    """
+    for word, program in (("github", "gh"), ("gitlab", "glab")):
+        if word in host:
+            return program
+    # A company's own host: the only program there is will be the one for it.
+    return installed[0] if host and len(installed) == 1 else ""
+
+
+def _gh(branch: str, wish: Wish) -> list[str]:
+    words = ["gh", "pr", "create", f"--head={branch}", f"--base={wish.onto}"]
+    words += [f"--title={_title(branch, wish)}", f"--body-file={wish.body_file}"]
+    return [*words, *(["--draft"] if wish.draft else [])]
+
+
+def _glab(branch: str, wish: Wish) -> list[str]:
+    words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={wish.onto}"]
+    words += [f"--title={_title(branch, wish)}", "--yes", "--no-editor"]
+    return [*words, *(["--draft"] if wish.draft else [])]
+
+
+COMMANDS = {"gh": _gh, "glab": _glab}
+
+
+def _text(program: str, wish: Wish) -> list[str]:
+    """Return the text of a request where it cannot be named as a file."""
+    if program != "glab":
+        return []
+    body = read_named(wish.body_file).decode(errors="replace").replace("\0", "")
+    return [f"--description={body[:LARGEST_BODY]}"]
+
+
+def _typed(program: str, command: Sequence[str], wish: Wish) -> str:
+    """Return a command as a person would type it."""
+    text = f' --description="$(cat {shlex.quote(str(wish.body_file))})"'
+    return shlex.join(command) + (text if program == "glab" else "")
+
+
+def _title(branch: str, wish: Wish) -> str:
+    return subject(wish.title) or branch
+
+
+def _remote(repository: Repository, wish: Wish) -> str:
+    """Return where the user pushes to."""
+    known = _git(repository, wish, "remote").stdout.split("\n")
+    for key in (
+        f"branch.{wish.onto}.pushRemote",
+        "remote.pushDefault",
+        f"branch.{wish.onto}.remote",
+    ):
+        name = _git(repository, wish, "config", "--get", key).stdout.strip()
+        if name in known and name:
+            return name
+    names = [name for name in known if name]
+    if "origin" in names or len(names) == 1:
+        return "origin" if "origin" in names else names[0]
+    if names:
+        raise GitError(f"there are several remotes; set remote.pushDefault to one: {names}")
+    raise GitError("there is no remote to push to; git remote add origin ADDRESS")
+
+
+def _git(repository: Repository, wish: Wish, *words: str) -> subprocess.CompletedProcess[str]:
+    if not _found("git", wish):
+        raise GitMissing("git is not installed, or not on the PATH")
+    return _run(repository, wish, ["git", *words])
+
+
+def _run(
+    repository: Repository, wish: Wish, words: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of the user's as the user would, but without questions."""
+    kept = {key: value for key, value in wish.environ.items() if key not in ELSEWHERE}
+    try:
+        return subprocess.run(
+            [_found(words[0], wish), *words[1:]],
+            cwd=repository.top,
+            env={**kept, "GH_PROMPT_DISABLED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LONGEST_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GitError(f"{words[0]} {words[1]} did not end well: {error}") from error
+
+
+def _found(program: str, wish: Wish) -> str:
+    return shutil.which(program, path=wish.environ.get("PATH")) or ""
+
+
+def _complaint(answer: subprocess.CompletedProcess[str]) -> str:
+    return f"{answer.stdout}\n{answer.stderr}".strip()[:LONGEST_COMPLAINT]

@@ -1,0 +1,179 @@
+"""Which repository a work folder belongs to: found by our own look, and nothing in it is believed.
+
+A `.git` counts if it is a folder with what a git directory has, or a file that points to one which
+points back: a linked work tree or a submodule. Anything else of that name (a link, a pipe, a file
+that leads to somebody else's repository) is not followed: then the folder counts as none.
+What `core.worktree` and `core.bare` say makes no difference: the work tree is where the `.git` is.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
+from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git
+from cli_agent_orchestrator.errors import UsageError
+
+LONGEST_LOOK = 10.0
+"""Seconds that git may take to read a few small files."""
+LARGEST_POINTER = 8192
+POINTER = b"gitdir:"
+READ_BY_GIT = ("config", "config.worktree", "packed-refs", "objects/info/alternates")
+KEPT_IN_A_TABLE = "refs/heads/.invalid"
+"""What HEAD says where branches are kept in another way than as files."""
+UNDER_WAY = {
+    # in the git directory: what the user has begun there
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository of a work folder, as it stood when it was looked at."""
+
+    top: Path
+    git_dir: Path
+    """Of this work tree."""
+    common_dir: Path
+    """Of all work trees: objects, branches, configuration."""
+    prefix: str
+    """Where the work folder lies below `top`: `sub/folder`, or nothing."""
+    head: str
+    """The commit that is checked out; nothing if there is none."""
+    branch: str
+    """Nothing if no branch is checked out."""
+    under_way: str
+    """What the user has begun and not ended: `a merge`, or nothing."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Is its git directory not there any more?"""
+        return not os.path.lexists(self.git_dir)
+
+
+def find_repository(folder: Path) -> Repository | None:
+    """Return the repository that a folder lies in, or None if it lies in none."""
+    folder = Path(os.path.realpath(folder))
+    for top in (folder, *folder.parents):
+        if os.path.lexists(top / ".git"):
+            found = _git_dirs(top)
+            return None if found is None else _look(top, *found, folder)
+        if _is_git_dir(top):
+            raise UsageError(
+                f"{folder} is inside of a bare repository or of a git directory: "
+                "there are no files to work on; name a folder with a checkout"
+            )
+    return None
+
+
+def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name and the address under which the user commits there, else `NOBODY`."""
+    folder = Path(os.sep) if repository is None else repository.top
+    git_dir = Path(os.devnull) if repository is None else repository.git_dir
+    git = Git(git_dir, folder, environ=environ, seconds=LONGEST_LOOK, with_user_settings=True)
+    answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$")
+    said = dict(entry.partition("\n")[::2] for entry in answer.text.split("\0"))
+    name, address = said.get("user.name", ""), said.get("user.email", "")
+    return (name, address) if name.strip() and address.strip() else NOBODY
+
+
+def _look(top: Path, git_dir: Path, common_dir: Path, folder: Path) -> Repository:
+    git = Git(git_dir, top, seconds=LONGEST_LOOK)
+    _refuse_pipes(git_dir / "HEAD", *(common_dir / name for name in READ_BY_GIT))
+    head = Folder(git_dir).read("HEAD", LARGEST_POINTER).decode(errors="surrogateescape").strip()
+    branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
+    _refuse_pipes(common_dir / branch.replace("\0", ""))
+    if branch == KEPT_IN_A_TABLE:
+        branch = git.ask("symbolic-ref", "-q", "HEAD").text
+    below = folder.relative_to(top)
+    return Repository(
+        top=top,
+        git_dir=git_dir,
+        common_dir=common_dir,
+        prefix="" if below == Path() else below.as_posix(),
+        head=git.ask("rev-parse", "--verify", "-q", "HEAD").text,
+        branch=branch.removeprefix("refs/heads/"),
+        under_way=next((what for name, what in UNDER_WAY.items() if _is(git_dir / name)), ""),
+    )
+
+
+def _git_dirs(top: Path) -> tuple[Path, Path] | None:
+    """Return the git directory of a work tree and the common one, if they can be used."""
+    entry = top / ".git"
+    if _is_git_dir(entry):
+        return entry, entry
+    try:
+        pointer = Folder(top).read(".git", LARGEST_POINTER)
+    except OSError:
+        return None
+    if not pointer.startswith(POINTER):
+        return None
+    git_dir = _named(top, pointer.removeprefix(POINTER))
+    common_dir = _common_dir(git_dir)
+    if common_dir is not None:
+        return (git_dir, common_dir) if _points_back(git_dir, entry) else None
+    return (git_dir, git_dir) if _is_git_dir(git_dir) and _is_module_of(git_dir, top) else None
+
+
+def _is_git_dir(folder: Path) -> bool:
+    return (
+        _is(folder, stat.S_IFDIR)
+        and _is(folder / "HEAD", stat.S_IFREG)
+        and _is(folder / "objects", stat.S_IFDIR)
+        and _is(folder / "refs", stat.S_IFDIR)
+    )
+
+
+def _common_dir(git_dir: Path) -> Path | None:
+    """Return where a linked work tree keeps what is not its own; None if it is no such thing."""
+    try:
+        common_dir = _named(git_dir, Folder(git_dir).read("commondir", LARGEST_POINTER))
+    except OSError:
+        return None
+    is_below = git_dir.parent == common_dir / "worktrees"
+    return common_dir if is_below and _is_git_dir(common_dir) else None
+
+
+def _points_back(git_dir: Path, entry: Path) -> bool:
+    try:
+        return _named(git_dir, Folder(git_dir).read("gitdir", LARGEST_POINTER)) == entry
+    except OSError:
+        return False
+
+
+def _is_module_of(git_dir: Path, top: Path) -> bool:
+    """Does the git directory of a submodule say that it belongs to this work tree?"""
+    git = Git(git_dir, top, seconds=LONGEST_LOOK)
+    answer = git.ask("config", "--file", str(git_dir / "config"), "--get", "core.worktree")
+    return answer.code == 0 and _named(git_dir, answer.output) == top
+
+
+def _named(folder: Path, name: bytes) -> Path:
+    """Return the path that a file of git's names, seen from its folder."""
+    with suppress(ValueError, OSError):
+        return Path(os.path.realpath(folder / os.fsdecode(name.strip())))
+    return folder / ".git"
+
+
+def _refuse_pipes(*paths: Path) -> None:
+    """Raise for what git would wait for without end."""
+    for path in paths:
+        if any(_is(path, kind) for kind in (stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR)):
+            raise NotPlain(path, f"{path} is no regular file; remove it")
+
+
+def _is(path: Path, kind: int = 0) -> bool:
+    """Is there anything, or with a kind: is it that? No link is followed."""
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not kind or stat.S_IFMT(mode) == kind

@@ -1,0 +1,242 @@
+"""The work folder as it was at moments of a run: each a commit in a git directory of the run's own.
+
+    snapshots = Snapshots(store, folder, find_repository(folder))
+    before = snapshots.take(0, "start")
+    after = snapshots.take(1, "programmer")
+    snapshots.changes(before.commit, after.commit)
+
+Tracked and untracked files are kept, ignored ones are not. Nothing of the user's repository is
+written: its index, HEAD, branches, stash and configuration stay as they are. What cannot be kept is
+named in the snapshot; where an earlier one had it, its tree goes on having that.
+
+Paths are relative to the top of the repository, or to the work folder where there is none; only
+what lies in the work folder counts.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cli_agent_orchestrator._internal.clock import Clock, SystemClock
+from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
+from cli_agent_orchestrator._internal.workspace.gathering import Gathering
+from cli_agent_orchestrator._internal.workspace.laying import Laying
+from cli_agent_orchestrator._internal.workspace.left_out import REPOSITORY_MODE, LeftOut, Untouched
+from cli_agent_orchestrator._internal.workspace.repository import Repository
+from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator.errors import GitError, GitFailed
+
+__all__ = ["Change", "LeftOut", "Snapshot", "Snapshots"]
+
+REFS = "refs/cao/"
+LARGEST_DIFF = 8 * 1024 * 1024
+DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
+# 1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014
+ID_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The work folder at one moment."""
+
+    commit: str
+    tree: str
+    sequence: int
+    label: str
+    at: float
+    left_out: tuple[LeftOut, ...]
+
+
+class Snapshots:
+    """All snapshots of one run."""
+
+    def __init__(
+        self,
+        store: Path,
+        folder: Path,
+        repository: Repository | None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._top = folder if repository is None else repository.top
+        prefix = "" if repository is None else repository.prefix
+        self._repository = repository
+        self._store = Store(store, self._top, repository)
+        self._git = self._store.git
+        self._clock = clock or SystemClock()
+        self._gathering = Gathering(self._store, self._top, prefix)
+
+    def take(self, sequence: int, label: str) -> Snapshot:
+        """Keep the work folder as it is now; the same sequence again takes the place of the first.
+
+        It may change meanwhile: each file is kept as it was at some moment of that time.
+        """
+        if not self._top.is_dir():
+            raise GitError(f"{self._top} is not there any more; there is nothing to keep")
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            tree, left_out = self._gathering.gather(is_new, self._last_commit)
+            at = self._clock.now()
+            about = {"label": label, "at": at, "left_out": [asdict(one) for one in left_out]}
+            commit = self._git.text("commit-tree", tree, given=json.dumps(about).encode())
+            self._git.run("update-ref", f"{REFS}{sequence:06d}", commit)
+            if is_new:
+                self._store.mark_ready()
+        return Snapshot(commit, tree, sequence, label, at, left_out)
+
+    def all(self) -> tuple[Snapshot, ...]:
+        """Return all snapshots, oldest first."""
+        if not self._store.is_ready:
+            return ()
+        fields = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
+        listed = self._git.text("for-each-ref", f"--format={fields}", REFS).split("\0")
+        found = []
+        for name, commit, tree, about in zip(*(listed[i::4] for i in range(4)), strict=False):
+            sequence = int(name.rpartition("/")[2])
+            found.append(_read_snapshot(commit, tree, sequence, about))
+        return tuple(found)
+
+    def changes(self, old: str, new: str) -> tuple[Change, ...]:
+        """Return what is different in `new`."""
+        words = ("diff-tree", "-z", "--raw", "--numstat", *DIFF_OPTIONS, *_ids(old, new), "--")
+        return read_changes(self._git.text(*words, *self._gathering.within()))
+
+    def diff(
+        self,
+        old: str,
+        new: str,
+        *,
+        stat: bool = False,
+        paths: Sequence[str] = (),
+        limit: int = LARGEST_DIFF,
+    ) -> bytes:
+        """Return what is different in `new` as a patch, or as a table; a very long one is cut."""
+        form = ("--stat=100", "--summary") if stat else ("-p",)
+        words = ("diff-tree", *form, *DIFF_OPTIONS, *_ids(old, new), "--")
+        answer = self._git.ask(*words, *self._gathering.within(paths), limit=limit)
+        if answer.is_cut:
+            shown, _, _ = answer.output.rpartition(b"\n")
+            return shown + b"\n(the rest is left out: it is too long)\n"
+        if answer.code:
+            raise GitFailed("diff-tree", answer.code, answer.complaint)
+        return answer.output
+
+    def read(self, commit: str, path: str, limit: int) -> bytes | None:
+        """Return a file of a snapshot, up to a limit, or None if it is not there."""
+        answer = self._git.ask("cat-file", "blob", f"{_ids(commit)[0]}:{path}", limit=limit)
+        return answer.output if answer.is_cut or answer.code == 0 else None
+
+    def lay_out(self, commit: str, folder: Path) -> None:
+        """Put a snapshot into an empty folder, which is made if it is not there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise GitError(f"{folder} is not empty; a snapshot needs a folder of its own")
+        self._store.lay_out(_ids(commit)[0], folder)
+
+    def lay_over(self, commit: str, folder: Path, paths: Sequence[str]) -> None:
+        """Put some files of a snapshot, or all below some folders, over what is laid out.
+
+        A path that the snapshot does not have is removed.
+        """
+        there = self.files(commit)
+        wanted = {asked: [path for path in there if _is_below(path, asked)] for asked in paths}
+        files = [path for found in wanted.values() for path in found]
+        laying = Laying(folder, is_ours=True)
+        laying.remove(asked for asked, found in wanted.items() if not found)
+        with self._store.laid_out(commit, files) as source:
+            laying.put(files, source)
+        laying.check()
+
+    def restore(self, commit: str, paths: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Bring the work folder, or some paths of it, back to a snapshot; return what changed.
+
+        Files that were made since are removed. Ignored files, and what either state could not
+        keep, are left alone.
+        """
+        if self._top.is_symlink():
+            raise GitError(f"{self._top} is a link now; nothing is put where it leads")
+        self._top.mkdir(parents=True, exist_ok=True)
+        laying = Laying(self._top, is_ours=False, keep=self._gathering.folder)
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            differ = self._differing(commit, paths or (), is_new)
+            files = [one.path for one in differ if one.status != "D"]
+            # Laid out first: if something of it cannot be read, nothing is touched.
+            with self._store.laid_out(commit, files) as source:
+                laying.remove(one.path for one in differ if one.status == "D")
+                laying.put(files, source)
+        laying.check()
+        return tuple(sorted(laying.done))
+
+    def differing(self, commit: str) -> tuple[Change, ...]:
+        """Return what a restore would do now; `D` is what it would remove."""
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            return tuple(self._differing(commit, (), is_new))
+
+    def is_intact(self) -> bool:
+        """Is all there that the snapshots are made of?"""
+        words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
+        return self._store.is_ready and self._git.ask(*words).code == 0
+
+    def keep_borrowed(self, most_files: int) -> None:
+        """Copy what the snapshots borrow from the user's repository, unless it is too much.
+
+        Whatever becomes of that repository then, they can still be read.
+        """
+        with self._store.opened(self._gathering.ignored()):
+            listed = self._git.names("ls-files", "-z")
+            if len(listed) <= most_files:
+                self._git.run("repack", "-a", "-d", "-q")
+
+    def keep_for_good(self) -> None:
+        """Copy what is borrowed from the user's repository, so that it may change in any way."""
+        with self._store.opened(self._gathering.ignored()):
+            self._git.run("repack", "-a", "-d", "-q")
+            (self._store.path / "objects/info/alternates").unlink(missing_ok=True)
+
+    def _differing(self, commit: str, paths: Sequence[str], is_new: bool) -> list[Change]:
+        """Return how a snapshot differs from what is there now, without what is left alone."""
+        left_out = self._left_out_of(commit)
+        tree, present = self._gathering.gather(is_new, self._last_commit)
+        words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", tree, commit, "--")
+        listed = self._git.text(*words, *self._gathering.within(paths))
+        untouched = Untouched(left_out, present)
+        return [
+            one
+            for one in read_changes(listed)
+            if self._gathering.is_inside(one.path) and not untouched.has(one)
+        ]
+
+    def files(self, commit: str) -> list[str]:
+        """Return the files and links of a snapshot."""
+        listed = self._git.names("ls-tree", "-r", "-z", *_ids(commit))
+        return [one.partition("\t")[2] for one in listed if not one.startswith(REPOSITORY_MODE)]
+
+    def _left_out_of(self, commit: str) -> tuple[LeftOut, ...]:
+        _, _, about = self._git.text("cat-file", "commit", *_ids(commit)).partition("\n\n")
+        return _read_snapshot("", "", 0, about).left_out
+
+    def _last_commit(self) -> str:
+        """Return the newest snapshot, or else what the user has checked out."""
+        taken = self.all()
+        if taken:
+            return max(taken, key=lambda one: one.at).commit
+        return "" if self._repository is None else self._repository.head
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def _read_snapshot(commit: str, tree: str, sequence: int, about: str) -> Snapshot:
+    # Any: JSON
+    said: dict[str, Any] = json.loads(about)
+    left_out = tuple(LeftOut(**one) for one in said["left_out"])
+    return Snapshot(commit, tree, sequence, said["label"], said["at"], left_out)
+
+
+def _ids(*commits: str) -> tuple[str, ...]:
+    for commit in commits:
+        if not re.fullmatch(ID_PATTERN, commit):
+            raise GitError(f"{commit!r} is not the id of a snapshot")
+    return commits

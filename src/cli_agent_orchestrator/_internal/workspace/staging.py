@@ -1,0 +1,126 @@
+"""All that a work tree holds as a tree of git's: through an index of ours, whatever others did.
+
+Only what git calls changed is looked at, name by name, so that nothing of an agent's is entered: a
+repository that lies in the tree is not asked for its state (it would be by `git add`, and the
+filters in its configuration would run). Submodules stay at the commit that they had.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, sort_out
+
+OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
+"""What we and the agents' sandboxes leave behind in the folder where agents work."""
+MARKER = ".codex"
+"""A file that one agent leaves behind; it is empty."""
+PRIVATE = "copied from your folder, and not for the repository"
+OWN_REPOSITORY = "a repository of its own"
+OPTIONS = {
+    # All files are in the tree, and the index is a file of its own.
+    "core.sparseCheckout": "false",
+    "core.splitIndex": "false",
+    "core.untrackedCache": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a work tree holds."""
+
+    tree: str
+    changed: tuple[str, ...]
+    """What differs from the commit it was compared with."""
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A path that is not as it was committed."""
+
+    path: str
+    is_known: bool
+    """Does the commit have it?"""
+    is_gone: bool
+
+
+def stage(git: Git, commit: str, private: Collection[str] = (), prefix: str = "") -> Staged:
+    """Take all of a work tree into the index that `git` has, and write it as a tree.
+
+    Files that are private are never taken, nor what lies in `OURS` below the work folder.
+    """
+    git.run("read-tree", commit)
+    found = [one for one in differences(git) if not is_ours(one.path, prefix, git.work_tree)]
+    hidden = [one.path for one in found if one.path in private]
+    found = [one for one in found if one.path not in private]
+    gone = [one.path for one in found if one.is_gone]
+    there = sort_out(git.work_tree, ((one.path, one.is_known) for one in found if not one.is_gone))
+    gone += there.to_forget
+    git.run("update-index", "-z", "--force-remove", "--stdin", given=_listed(gone))
+    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    git.run(*words, given=_listed(there.to_store))
+    left_out = (
+        *there.left_out,
+        *(LeftOut(path, PRIVATE) for path in hidden),
+        *(LeftOut(path, OWN_REPOSITORY) for path in there.repositories),
+    )
+    return Staged(git.text("write-tree"), (*gone, *there.to_store), left_out)
+
+
+def differences(git: Git) -> Iterator[Difference]:
+    """Yield what differs from the index; a repository within the tree is named with a slash."""
+    git.ask("update-index", "-q", "--refresh")
+    compare = ("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=all")
+    # The status and the name follow each other.
+    answer = iter(git.names(*compare))
+    for status, name in zip(answer, answer, strict=True):
+        yield Difference(name, is_known=True, is_gone=status == "D")
+    for name in git.names("ls-files", "-z", "--others", "--exclude-standard"):
+        yield Difference(name, is_known=False, is_gone=False)
+
+
+def filters(git: Git, names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Return which files are meant to go through which filter: `lfs` for files in Git LFS."""
+    answer = git.names("check-attr", "-z", "--stdin", "filter", given=_listed(names))
+    found: dict[str, list[str]] = {}
+    for name, value in zip(answer[::3], answer[2::3], strict=True):
+        if value not in ("unspecified", "unset", "set"):
+            found.setdefault(value, []).append(name)
+    return found
+
+
+def user_ignore_file(git: Git) -> Mapping[str, str]:
+    """Return the setting that names the user's own list of ignored files, if there is one."""
+    reader = Git(
+        git.git_dir, git.work_tree, environ=git.environ, with_user_settings=True, seconds=10.0
+    )
+    answer = reader.ask("config", "--type=path", "--get", "core.excludesFile")
+    return {"core.excludesFile": answer.text} if answer.code == 0 else {}
+
+
+def is_ours(name: str, prefix: str, folder: Path) -> bool:
+    """Is a path nothing of the project's, but what we or an agent's sandbox left behind?"""
+    for start in {"", f"{prefix}/" if prefix else ""}:
+        below = name.removeprefix(start)
+        if name.startswith(start) and any(f"{below}/".startswith(f"{our}/") for our in OURS):
+            return True
+        if name == start + MARKER and _is_empty_file(folder / name):
+            return True
+    return False
+
+
+def _is_empty_file(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+
+def _listed(names: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(name) + b"\0" for name in names)

@@ -1,0 +1,173 @@
+"""The private git directory in which the snapshots of a run lie.
+
+It borrows the objects of the user's repository (alternates) and starts from a copy of its index, so
+that only what differs has to be read. Of the repository's configuration and attributes it knows
+nothing: bytes are kept as they are, and there is no filter that could run.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.repository import LONGEST_LOOK, Repository
+from cli_agent_orchestrator.errors import GitError, GitFailed
+
+OPTIONS = {
+    "core.bare": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    # A file that a sparse checkout leaves out counts as soon as it is there.
+    "core.sparseCheckout": "true",
+    "index.sparse": "false",
+    "core.logAllRefUpdates": "false",
+}
+ATTRIBUTES = b"* -text !filter !diff !merge !ident !working-tree-encoding\n"
+LARGEST_INDEX = 512 * 1024 * 1024
+READY_FILE = "ready"
+"""Made last: a store without it is not complete."""
+STAGING_PREFIX = "staging-"
+
+
+class Store:
+    """The git directory of a run's snapshots; `git` works on it with the user's files."""
+
+    def __init__(self, path: Path, top: Path, repository: Repository | None) -> None:
+        self.path = path
+        self.git = Git(path, top, options=OPTIONS)
+        self._repository = repository
+        self._folder = Folder(path, private=True)
+
+    @contextmanager
+    def opened(self, ours: tuple[str, ...]) -> Iterator[bool]:
+        """Hold the store, made or mended if need be; say whether it is new.
+
+        What matches `ours` (patterns like those of a `.gitignore`) is not looked at.
+        """
+        self._folder.make()
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._tidy()
+            is_new = not self.is_ready
+            if is_new:
+                self._make(ours)
+            yield is_new
+        except GitError:
+            # Where the disk is full, what was half written must not stay on it.
+            self._remove_drafts()
+            raise
+        finally:
+            os.close(descriptor)
+
+    @property
+    def is_ready(self) -> bool:
+        return (self.path / READY_FILE).is_file() and (self.path / "HEAD").is_file()
+
+    def read_index_from(self, commit: str) -> None:
+        """Take the index from a commit: the one that is there cannot be used."""
+        (self.path / "index").unlink(missing_ok=True)
+        if commit:
+            with suppress(GitFailed):
+                self.git.run("read-tree", commit)
+
+    @contextmanager
+    def laid_out(self, commit: str, paths: Iterable[str]) -> Iterator[Path]:
+        """Lend a folder of our own with these files of a commit, as they are there."""
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as staging:
+            folder = Path(staging, "files")
+            folder.mkdir()
+            self.lay_out(commit, folder, paths)
+            yield folder
+
+    def lay_out(self, commit: str, folder: Path, paths: Iterable[str] | None = None) -> None:
+        """Put the files of a commit, or some of them, into an empty folder."""
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as staging:
+            git = replace(self.git, work_tree=folder, index=Path(staging, "index"))
+            git.run("read-tree", commit)
+            if paths is None:
+                git.run("checkout-index", "-a", "-q")
+            else:
+                git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
+
+    def mark_ready(self) -> None:
+        self._folder.replace(READY_FILE, b"")
+
+    def _tidy(self) -> None:
+        """Remove what a killed process left; nobody else is here while the store is held."""
+        locks = [*self.path.glob("*.lock"), *self.path.glob("refs/cao/*.lock")]
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+        if locks:
+            self._remove_drafts()
+        for left in self.path.glob(f"{STAGING_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _remove_drafts(self) -> None:
+        for draft in self.path.glob("objects/*/tmp_*"):
+            draft.unlink(missing_ok=True)
+
+    def _make(self, ours: tuple[str, ...]) -> None:
+        repository = self._repository
+        object_format, exclude, alternates = "sha1", b"", b""
+        if repository is not None:
+            users = Git(repository.git_dir, repository.top, seconds=LONGEST_LOOK)
+            object_format = users.text("rev-parse", "--show-object-format")
+            alternates = _quoted(repository.common_dir / "objects") + b"\n"
+            with suppress(OSError):
+                exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
+        # A second time does no harm: what a killed process began is completed.
+        own = Git(self.path, self.path)
+        own.run("init", "-q", "--template=", f"--object-format={object_format}")
+        lines = b"".join(os.fsencode(line) + b"\n" for line in ours)
+        Folder(self.path, ("info",), private=True).replace("exclude", exclude + lines)
+        Folder(self.path, ("info",), private=True).replace("attributes", ATTRIBUTES)
+        Folder(self.path, ("objects", "info"), private=True).replace("alternates", alternates)
+        self._set_ignore_file()
+        if repository is not None:
+            self._copy_index(repository)
+
+    def _set_ignore_file(self) -> None:
+        """Let the user's own list of what is ignored everywhere count."""
+        users = Git(self.path, self.path, seconds=LONGEST_LOOK, with_user_settings=True)
+        answer = users.ask("config", "--global", "--type=path", "--get", "core.excludesFile")
+        if answer.code == 0 and answer.text and Path(answer.text).is_file():
+            users.run("config", "core.excludesFile", answer.text)
+
+    def _copy_index(self, repository: Repository) -> None:
+        users, own = Folder(repository.git_dir), self._folder
+        (self.path / "index").unlink(missing_ok=True)
+        with suppress(OSError):
+            status = users.status("index")
+            index = users.read("index", LARGEST_INDEX)
+            for name in users.names():
+                # A split index: the other part is named in it.
+                kind, _, number = name.partition(".")
+                with suppress(ValueError):
+                    if kind == "sharedindex" and bytes.fromhex(number) in index:
+                        own.replace(name, users.read(name, LARGEST_INDEX))
+            own.replace("index", index)
+            if status is not None:
+                # Git tells by it which files may have changed after they were looked at.
+                os.utime(self.path / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def listed(paths: Iterable[str]) -> bytes:
+    """Return paths as git reads them with `-z`."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _quoted(path: Path) -> bytes:
+    """Return a path as a line of `alternates`, whatever is in it."""
+    plain = os.fsencode(path)
+    if not any(byte < 32 or byte in b'"\\' for byte in plain):
+        return plain
+    return b'"' + b"".join(
+        b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in plain
+    ) + b'"'  # fmt: skip
