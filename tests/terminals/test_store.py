@@ -57,7 +57,8 @@ def test_terminals_of_an_earlier_version_are_found_with_their_longer_ids(tmp_pat
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from cli_agent_orchestrator._internal.terminals.store import Mark, TerminalStore, TerminalRow\n"
+        "from cli_agent_orchestrator._internal.terminals.store import Mark\n"
+        "from cli_agent_orchestrator._internal.terminals.store import TerminalStore, TerminalRow\n"
         "store = TerminalStore(Path(sys.argv[1]))\n"
         "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
         "store.begin_delivery('a1', 'key', 'digest', Mark(7.0, 3))\n"
