@@ -45,7 +45,6 @@ def test_a_file_that_is_written_is_reported_when_it_is_closed(
     with (folder / "reply.md").open("w") as file:
         file.write("first half")
         file.flush()
-        assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
         assert changes.get(timeout=LIMIT) is FileChange.WRITING
         file.write("second half")
     assert next_closed(changes)[-1] is FileChange.CLOSED
@@ -64,7 +63,7 @@ def test_a_file_that_is_moved_in_from_elsewhere_is_complete(folder: Path, change
 
 
 def test_a_link_or_pipe_in_its_place_is_reported(folder: Path, changes: Changes) -> None:
-    (folder / "reply.md").symlink_to("/nowhere")
+    (folder / "reply.md").symlink_to(__file__)
     assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
     (folder / "reply.md").unlink()
     os.mkfifo(folder / "reply.md")

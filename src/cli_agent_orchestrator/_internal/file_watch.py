@@ -80,17 +80,24 @@ class _Handler(FileSystemEventHandler):
         arrived = event.dest_path if event.event_type == "moved" else event.src_path
         if Path(_text(arrived)).name != self._name:
             return
+        if event.event_type == "created" and REPORTS_CLOSE and _is_plain(Path(_text(arrived))):
+            # It will be closed; a link or a pipe will not.
+            return
         change = _CHANGES.get(event.event_type) if REPORTS_CLOSE else FileChange.TOUCHED
         if change is not None:
             self._on_change(change)
 
 
 _CHANGES = {
-    "created": FileChange.WRITING,
+    "created": FileChange.TOUCHED,
     "modified": FileChange.WRITING,
     "closed": FileChange.CLOSED,
     "moved": FileChange.CLOSED,
 }
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _text(path: str | bytes) -> str:

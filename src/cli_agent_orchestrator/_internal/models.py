@@ -45,7 +45,7 @@ class FileChange(StrEnum):
     CLOSED = "closed"
     """It was closed after writing, or moved to its place."""
     TOUCHED = "touched"
-    """It was made, perhaps as a link; or something happened that this system cannot tell apart."""
+    """It was made, but not as a file; or something happened that this system cannot tell apart."""
 
 
 class OutputMode(StrEnum):
