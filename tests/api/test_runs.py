@@ -26,6 +26,7 @@ from cli_agent_orchestrator._internal.layout import (
     SNAPSHOTS_FOLDER,
     archive_folder,
     run_folder,
+    screens_folder,
 )
 from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT
 from cli_agent_orchestrator._internal.pipeline.asks import (
@@ -188,6 +189,15 @@ def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> No
     assert (turn["reply"], turn["prompt"], turn["outcome"]) == ("the reply ✓", None, "delivered")
     assert http.get(f"/runs/{RUN}/turns/2").status_code == 404
     assert http.get(f"/runs/{RUN}/turns/x").status_code == 422
+
+
+def test_a_turn_has_what_its_agent_showed_at_the_end(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    assert http.get(f"/runs/{RUN}/turns/1").json()["screen"] is None
+    screens_folder(rig.folder).create("001-analyst.txt", "› done ✓".encode())
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert turn["screen"] == "› done ✓"
 
 
 def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:

@@ -300,6 +300,13 @@ class ChangedFileBody(Body):
 class RunTurnTextBody(RunTurnBody):
     prompt: str | None
     reply: str | None
+    screen: Annotated[
+        str | None,
+        Meta(
+            description="What the agent showed when the turn had ended, up to 64 KB; null if that "
+            "is not known. A gate has none."
+        ),
+    ]
     diff: Annotated[
         str | None, Meta(description="What it changed, up to 1 MB; null if that is not known.")
     ]

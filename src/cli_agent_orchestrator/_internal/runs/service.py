@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.event_log import Follower, read_event
 from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.screens import read_screen
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_turn, turns_of
 from cli_agent_orchestrator._internal.settings import BY_NAME
 from cli_agent_orchestrator.errors import (
@@ -68,12 +69,14 @@ class RunService:
         }
 
     def turn(self, name: str, sequence: int) -> Answer:
-        """Return a turn with its prompt, its reply and what it changed in the files."""
+        """Return a turn: prompt, reply, the screen at its end, and what it changed in the files."""
         folder, record = self._find(name)
         turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
         if sequence not in turns:
             raise NotFound("turn", str(sequence), map(str, turns))
-        return {**_turn(record, turns[sequence]), **_changes(folder, sequence)}
+        turn = turns[sequence]
+        screen = read_screen(folder, sequence, turn.role)
+        return {**_turn(record, turn), "screen": screen, **_changes(folder, sequence)}
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
