@@ -370,6 +370,22 @@ class HintBody(AskBody):
     ] = None
 
 
+class AnswerBody(AskBody):
+    """What answers the question of an agent."""
+
+    text: Annotated[
+        str,
+        Meta(
+            max_length=50,
+            description="A key, of those that `POST /terminals/{id}/key` takes.",
+            examples=["1"],
+        ),
+    ]
+    role: Annotated[
+        str | None, Meta(description="Who asks, if several do.", examples=["programmer"])
+    ] = None
+
+
 class ChangeBody(AskBody):
     """A setting of a run that is to change."""
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator._internal.models import RunAgents
 from cli_agent_orchestrator._internal.pipeline.asks import Unpause, demand_wish
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.asking import (
     ANSWER_SECONDS,
     Asked,
     ask_run,
+    check_live,
     check_wish,
     options_to_resume,
 )
@@ -100,6 +102,17 @@ class RunService:
         request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    def agents(self, name: str, role: str | None = None) -> RunAgents:
+        """Return where the agents of a run under way are, or the one of a role."""
+        folder, record = self._find(name)
+        check_live(summary_of(folder))
+        terminals = dict(record.terminals)
+        if role is not None:
+            if role not in terminals:
+                raise UnknownName(f"role of the run {record.id}", role, terminals)
+            terminals = {role: terminals[role]}
+        return RunAgents(record.id, record.api, record.session_name, terminals)
 
     # Any: JSON
     def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
