@@ -233,9 +233,7 @@ async def test_nothing_is_typed_into_a_question_and_a_key_answers_it(
         await reached(service, terminal, COMPLETED)
 
 
-async def test_a_question_is_answered_only_where_one_is_asked(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_question_is_answered_only_where_one_is_asked(ground: Ground) -> None:
     ground.script('[[rule]]\nmisbehave = { ask = "delete everything" }')
     async with ground.service() as service:
         terminal = await service.create_session(new(ground))
@@ -245,10 +243,8 @@ async def test_a_question_is_answered_only_where_one_is_asked(
         await reached(service, terminal, WAITING)
         with pytest.raises(UnknownName):
             await service.answer(terminal.id, "yes")
-        monkeypatch.setattr("cli_agent_orchestrator._internal.terminals.service.ANSWER_SECONDS", 0)
-        assert not await service.answer(terminal.id, "Down")
-        monkeypatch.setattr("cli_agent_orchestrator._internal.terminals.service.ANSWER_SECONDS", 60)
-        assert await service.answer(terminal.id, "1")
+        assert not await service.answer(terminal.id, "Down", within=0)
+        assert await service.answer(terminal.id, "1", within=60)
         await reached(service, terminal, COMPLETED)
 
 

@@ -249,15 +249,15 @@ class TerminalService:
             # It ended in this very moment.
             raise InputRefused(terminal_id, error.stderr) from error
 
-    async def answer(self, terminal_id: str, key: str) -> bool:
-        """Press a key that answers what an agent asks; say whether it has ceased to ask."""
+    async def answer(self, terminal_id: str, key: str, within: float = ANSWER_SECONDS) -> bool:
+        """Press a key that answers what an agent asks; say whether it ceases to ask in time."""
         live = self._board.get(terminal_id)
         # Never into the middle of a message.
         async with live.typing:
             if live.status is not TerminalStatus.WAITING_USER_ANSWER:
                 raise InputRefused(terminal_id, "it asks nothing now")
             await self.press(terminal_id, key)
-            deadline = self._clock.monotonic() + ANSWER_SECONDS
+            deadline = self._clock.monotonic() + within
             while live.status is TerminalStatus.WAITING_USER_ANSWER:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
