@@ -233,6 +233,21 @@ async def test_nothing_is_typed_into_a_question_and_a_key_answers_it(
         await reached(service, terminal, COMPLETED)
 
 
+async def test_a_question_is_answered_only_where_one_is_asked(ground: Ground) -> None:
+    ground.script('[[rule]]\nmisbehave = { ask = "delete everything" }')
+    async with ground.service() as service:
+        terminal = await service.create_session(new(ground))
+        with pytest.raises(InputRefused, match="it asks nothing now"):
+            await service.answer(terminal.id, "1")
+        assert (await service.send(terminal.id, "work")).confirmed
+        await reached(service, terminal, WAITING)
+        with pytest.raises(UnknownName):
+            await service.answer(terminal.id, "yes")
+        assert not await service.answer(terminal.id, "Down", within=0)
+        assert await service.answer(terminal.id, "1", within=60)
+        await reached(service, terminal, COMPLETED)
+
+
 @pytest.mark.parametrize("signals", ["", SCREEN_ONLY])
 async def test_an_enter_that_got_lost_is_pressed_again(ground: Ground, signals: str) -> None:
     ground.script(signals + "[[rule]]\nmisbehave = { swallow_enter = 1 }")

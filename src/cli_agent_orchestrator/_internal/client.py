@@ -184,6 +184,11 @@ class ApiClient:
     def press_key(self, terminal_id: str, key: str) -> None:
         self._ask("POST", f"/terminals/{_segment(terminal_id)}/key", params={"key": key})
 
+    def answer_question(self, run: str, key: str, role: str | None = None) -> Answer:
+        """Answer what an agent of a run asks; the answer has `heard` and `text`."""
+        path = f"/runs/{_segment(run)}/answer"
+        return self._object("POST", path, json={"text": key, "role": role})
+
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{_segment(terminal_id)}/output"
         return str(self._object("GET", path, params={"mode": str(mode)}).get("output") or "")

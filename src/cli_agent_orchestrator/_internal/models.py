@@ -1,5 +1,6 @@
 """The words both halves share: statuses, terminals, sessions, deliveries, explanations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -112,6 +113,19 @@ class Session:
 
     name: str
     terminals: tuple[Terminal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgents:
+    """Where the agents of a run are."""
+
+    run: str
+    """Its id."""
+    api: str
+    """The server that it said to use, if it is known."""
+    session_name: str
+    terminals: Mapping[str, str]
+    """Ids by role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     without_secrets,
 )
 from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner, StoppedByPerson
+from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.starting import Onlooker
 from cli_agent_orchestrator._internal.runs.state_file import StateFile, read_task_text
@@ -420,7 +421,9 @@ class Conductor:
             config.readonly_roles,
             since=self._opened,
         )
-        records = Records(self._state_file, files, Journal(files.kept))
+        folder = self._recorder.folder
+        screens = None if folder is None else Screens(client, folder)
+        records = Records(self._state_file, files, Journal(files.kept), screens)
         return Runner(client, plan, records, self._tell)
 
     def _with_its_settings(self, saved: RunState) -> RunState:

@@ -66,6 +66,7 @@ from cli_agent_orchestrator._internal.runs.events import (
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, named
 from cli_agent_orchestrator.errors import (
@@ -136,6 +137,8 @@ class Records:
     state_file: StateFile
     files: ResponseFiles
     journal: Journal
+    screens: Screens | None = None
+    """What its agents show at the end of their turns; None if the run has no folder for that."""
 
 
 class Runner:
@@ -409,10 +412,18 @@ class Runner:
         )
         self._records.journal.write(record)
         self._save(state)
+        self._keep_screen(dispatch, reply.source)
         archive = str(reply.archive)
         told = turn_ended(ended, dispatch, outcome, worked, archive)
         self._tell(replace(told, reason=reason_against(outcome, reply.text)))
         self._heed_stall()
+
+    def _keep_screen(self, dispatch: Dispatch, source: ReplySource) -> None:
+        """Keep what the agent shows now, if its turn has ended now."""
+        screens = self._records.screens
+        if screens is not None and source is not ReplySource.ARCHIVE:
+            role = dispatch.turn.role
+            screens.keep(self.state.terminal_of(role), dispatch.sequence, role)
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
