@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import unpause
@@ -60,7 +61,6 @@ from cli_agent_orchestrator._internal.runs.refusals import (
 )
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.run_index import VARIABLE as RUN_INDEX
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -139,6 +139,7 @@ class Conductor:
         self._agents_ended = False
         self._held = ExitStack()
         self._environ = given.environ
+        self._number: int | None = None
         self._tree: OwnTree | None = None
         self._task_line = ""
         self._early: list[str] = []
@@ -388,6 +389,7 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
+            client.run_index = self._number
             # Without API our own commands look in the state folder, and find the same server.
             named = config.api_given
             self._tell(ServerChosen(self._clock.now(), link.url, link.how, named))
@@ -532,8 +534,8 @@ class Conductor:
         self._opened = record.started
         self._task_line = record.task_line
         if self._recorder.folder is not None:
-            number = self._held.enter_context(run_index(self._given.state_folder))
-            self._environ = {**self._given.environ, RUN_INDEX: str(number)}
+            self._number = self._held.enter_context(run_index(self._given.state_folder))
+            self._environ = {**self._given.environ, RUN_INDEX: str(self._number)}
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 
