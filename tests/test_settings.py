@@ -34,7 +34,7 @@ SPECIFIED = {
     "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
     "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
     "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
-    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "",
+    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "", "HELD_BACK": "",
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     settings = commented_toml().partition("# [gates]")[0]
     lines = [line[2:] for line in settings.split("\n") if " = " in line]
     table = tomllib.loads("\n".join(lines))
-    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int}
+    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int, Kind.PATHS: list}
     for key, value in table.items():
         assert type(value) is kinds.get(BY_KEY[key].kind, str)
     values = flatten_settings(table, tmp_path / "cao.toml")
