@@ -118,9 +118,7 @@ def _files(top: Path, path: str = "") -> Iterator[str]:
         parts = waiting.pop()
         mode = Folder(top, parts[:-1]).mode(parts[-1]) if parts else stat.S_IFDIR
         if len(parts) > DEEPEST:
-            raise OSError(
-                errno.ENAMETOOLONG, f"there are more than {DEEPEST} folders in each other"
-            )
+            raise OSError(errno.ENAMETOOLONG, f"it has more than {DEEPEST} folders in each other")
         if stat.S_ISDIR(mode):
             names = sorted(Folder(top, parts).names(), reverse=True)
             waiting += [(*parts, name) for name in names]
