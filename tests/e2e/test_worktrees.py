@@ -79,7 +79,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
 
 
 def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project: Project) -> None:
-    prepare(machine, script(ASKS, WRITES))
+    tells = json.dumps(["sh", "-c", 'echo "$CAO_RUN_INDEX" > "../$CAO_RUN_INDEX.told"'])
+    prepare(machine, script(rule("analyst", run=f"[{tells}]"), ASKS, WRITES))
     show = 'seen=echo "number $CAO_RUN_INDEX in $PWD"'
     words = ("task.md", "--worktree", "--gate", show)
     with running(machine, *words) as first, running(machine, *words) as second:
@@ -91,6 +92,8 @@ def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project:
         logs = [path.read_text() for path in (machine.home / "state").glob("runs/*/gates/*.log")]
         numbers = sorted(text.split()[1] for text in logs)
         assert numbers == ["0", "1"]
+        told = (machine.home / "state/worktrees").glob("*.told")
+        assert sorted(path.name for path in told) == ["0.told", "1.told"]
         panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
         for one in listed:
             refused = machine.cao("apply", one["id"])

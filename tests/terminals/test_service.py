@@ -530,6 +530,24 @@ async def test_an_agent_gets_the_permissions_of_the_request_that_creates_it(
     assert flag in (ground.work / "args").read_text()
 
 
+async def test_an_agent_finds_the_number_of_its_run_and_of_no_other(ground: Ground) -> None:
+    codex = ground.work.parent / "codex"
+    codex.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] || echo "number <$CAO_RUN_INDEX>" >>seen\nexit 1\n'
+    )
+    codex.chmod(0o700)
+    # The server may have been started by a run's own agent.
+    ours = {"CAO_CODEX_COMMAND": str(codex), "CAO_RUN_INDEX": "7"}
+    ground.config = replace(ground.config, environ={**ground.config.environ, **ours})
+    wanted = NewTerminal("codex", "tester", str(ground.work))
+    async with ground.service() as service:
+        for new in (replace(wanted, run_index=0), wanted):
+            with pytest.raises(StartError):
+                await service.create_session(new)
+    seen = (ground.work / "seen").read_text().splitlines()
+    assert set(seen) == {"number <0>", "number <>"}
+
+
 async def test_permissions_are_told_and_remembered(ground: Ground) -> None:
     ground.config = replace(ground.config, permissions="ask")
     async with ground.service() as service:

@@ -94,6 +94,8 @@ class ApiClient:
         self._working_directory = working_directory
         self.permissions = ""
         """What new terminals may do without asking; empty: what the server says."""
+        self.run_index: int | None = None
+        """The number of the run that new terminals belong to, if they belong to one."""
         self._features: frozenset[str] | None = None
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._http = httpx.Client(
@@ -245,6 +247,8 @@ class ApiClient:
             params["working_directory"] = self._working_directory
         if self.permissions:
             params["permissions"] = self.permissions
+        if self.run_index is not None:
+            params["run_index"] = str(self.run_index)
         if role and Feature.ROLES in self.features():
             params["role"] = role
         return params

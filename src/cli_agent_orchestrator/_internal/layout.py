@@ -24,6 +24,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
     <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
+    <state folder>/runs/<run>/held_back        files that gates have and agents do not
 
     <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
     <state folder>/indexes/<number>            locked by the run that has this number
@@ -59,6 +60,7 @@ SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
 SCREENS_FOLDER = "screens"
 CHECKOUTS_FOLDER = "checkouts"
+HELD_BACK_FOLDER = "held_back"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
 INDEXES_FOLDER = "indexes"

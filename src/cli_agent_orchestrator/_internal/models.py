@@ -6,6 +6,10 @@ from enum import StrEnum
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """Bytes of UTF-8 in one message."""
+RUN_INDEX = "CAO_RUN_INDEX"
+"""The variable in which what belongs to a run finds the run's number."""
+MOST_RUNS = 1000
+"""How many numbers there are."""
 
 
 class TerminalStatus(StrEnum):
@@ -73,6 +77,8 @@ class NewTerminal:
     """Is it to end with the one step that it is for?"""
     role: str | None = None
     """What the agent is for in a run; None: its profile says enough."""
+    run_index: int | None = None
+    """The number of that run; None: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -351,7 +351,7 @@ class TerminalService:
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
-            launch = await self._launcher.prepare(provider, profile, row, events)
+            launch = await self._launcher.prepare(provider, profile, row, events, new.run_index)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow_events(live, events)
