@@ -1,6 +1,6 @@
 """A run in words: each event as a line for people."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -38,6 +39,8 @@ from cli_agent_orchestrator.events import (
 
 PASS, RUNNING = "PASS", "RUNNING"
 NOT_PROVEN = "not proven"
+DOUBTS = "; look at "
+"""Between what was proven and what is to be looked at."""
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
@@ -62,7 +65,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line for people."""
+    """One line for people, or the few with which a run ends."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -212,26 +215,40 @@ class Narration:
         if event.final_status == RUNNING:
             saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
-        more = f" ({self._named(self._report)} says more)" if self._report else ""
-        more += f". {delivery_words(event.branch, self._run)}" if event.branch else ""
-        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
-        left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        dry = f"{DRY_RUN}: " if self._dry else ""
-        verdict = f"{event.final_status} after {rounds}"
-        if event.proof:
-            verdict = f"{event.final_status}, {event.proof}; {rounds}"
-            tone = Tone.ALERT if event.proof.startswith(NOT_PROVEN) else tone
-        return Line(f"{dry}{verdict}{more}{left}", tone)
+        if event.proof.startswith(NOT_PROVEN):
+            tone = Tone.ALERT
+        return Line("\n".join(self._verdict(event, rounds)), tone)
+
+    def _verdict(self, event: RunEnded, rounds: str) -> Iterator[str]:
+        """Yield the last lines of a run: short ones, which are read where they end."""
+        run = short_name(self._run)
+        verdict = f"{DRY_RUN}: " if self._dry else ""
+        proof, doubts = _proof_words(event.proof)
+        verdict += f"{event.final_status}{proof} after {rounds}"
+        stop = self._stop(event.session_left)
+        if event.branch:
+            yield f"{verdict}, on branch {event.branch}"
+            yield from filter(None, [doubts])
+            left = f"; agents stay: {stop}" if event.session_left else ""
+            yield f"Next: cao report, apply, pr, discard {run}{left}"
+            return
+        yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
+        yield from filter(None, [doubts])
+        if event.session_left:
+            yield f"Its agents stay: {stop} ends them"
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""
         if not session:
             return ""
         cao = f"{self._attach_prefix}cao"
-        return (
-            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
-        )
+        return f". Its agents stay: `{cao} ls` lists them, `{self._stop(session)}` ends them"
+
+    def _stop(self, session: str) -> str:
+        """Return the command that ends the agents of the run."""
+        what = short_name(self._run) or f"--session {session}"
+        return f"{self._attach_prefix}cao stop {what}"
 
     def _named(self, text: str) -> str:
         return text.replace("{id}", self._run)
@@ -239,6 +256,19 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def _proof_words(proof: str) -> tuple[str, str]:
+    """Return what the last lines say of a proof, and what is to be looked at.
+
+    What was proven was told by the proof itself; why something was not is said again.
+    """
+    words, _, doubts = proof.partition(DOUBTS)
+    if proof and not proof.startswith(NOT_PROVEN):
+        words = f"{words.partition(':')[0]},"
+    elif proof:
+        words += ";"
+    return words and f", {words}", doubts and f"{DOUBTS.removeprefix('; ')}{doubts}".capitalize()
 
 
 def delivery_words(branch: str, run: str) -> str:
