@@ -294,6 +294,40 @@ class TestWords:
         shown = f"12:00:00  {beside_time(line.text)}".split("\n")
         assert max(map(len, shown)) <= 80
 
+    @pytest.mark.parametrize(
+        ("step", "words"),
+        [
+            (
+                CheckEnded(
+                    NOON, "tests", 2, 9, "rounds_used_up",
+                    "FAIL: `make test` ended with exit code 1; all 2 rounds are used up", 1.0, "/9",
+                ),
+                "tests: `make test` ended with exit code 1",
+            ),
+            (
+                replace(
+                    ended(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 2)), reason="It is\n12 short."
+                ),
+                "analyst_review: “It is�12 short.”",
+            ),
+            (ended(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 1)), "analyst_review: FAIL"),
+        ],
+    )  # fmt: skip
+    def test_a_fail_says_why(self, step: RunEvent, words: str) -> None:
+        narration = Narration(Path("/p"), "cao report")
+        narration.tell(step)
+        line = narration.tell(RunEnded(NOON, FinalStatus.FAIL, 2, 1))
+        assert line is not None
+        assert line.text == f"FAIL after 2 rounds (cao report says more)\n{words}"
+
+    def test_a_fail_in_a_work_tree_says_where_the_work_is(self) -> None:
+        event = RunEnded(NOON, FinalStatus.FAIL, 2, 1, tree="/trees/1")
+        assert told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), event).split("\n") == [
+            "FAIL after 2 rounds",
+            "Its work is not committed: cao diff k3f9 shows it, cao discard k3f9 removes it",
+            "It is in /trees/1",
+        ]
+
     def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
         event = RunEnded(NOON, FinalStatus.PASS, 2, 0)
         line = Narration(Path("/p"), "cao report --wd /p").tell(event)

@@ -1,11 +1,13 @@
 """A run in words: each event as a line for people."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.runs.run_id import short_name
@@ -48,7 +50,16 @@ POINTS: Mapping[str, str] = {
     "after_tester": "",
 }
 
-Step = TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused
+LONGEST_REASON = 300
+# FAIL: `make test` ended with exit code 1; all 2 rounds are used up
+FAIL_PATTERN = (
+    r"(?s)(?:FAIL(?:: )?)?(.*?)"
+    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
+)
+
+Step = (
+    TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
+)
 Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
 """What people ask for."""
 
@@ -130,6 +141,7 @@ class Narration:
         self._started: list[str] = []
         self._dry = False
         self._run = ""
+        self._against = ""
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -150,8 +162,8 @@ class Narration:
                 return self._handoff(event)
             case CheckOutput():
                 return None
-            case Warned():
-                return Line(f"Warning: {event.text}", Tone.ALERT)
+            case TurnEnded() | CheckEnded():
+                self._against = reason_of_fail(event)
             case RunEnded():
                 return self._ended(event)
         return _step_line(event)
@@ -235,8 +247,18 @@ class Narration:
             return
         yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
         yield from filter(None, [doubts])
+        if event.final_status != PASS:
+            yield from self._after_fail(event, run)
         if event.session_left:
             yield f"Its agents stay: {stop} ends them"
+
+    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
+        """Yield why a run failed, and where its work is if that is not in the user's folder."""
+        yield from filter(None, [self._against])
+        if event.tree:
+            ways = f"cao diff {run} shows it, cao discard {run} removes it"
+            yield f"Its work is not committed: {ways}"
+            yield f"It is in {event.tree}"
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""
@@ -256,6 +278,16 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
+    """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
+    who = step.gate if isinstance(step, CheckEnded) else step.role
+    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
+    found = re.fullmatch(FAIL_PATTERN, step.detail)
+    words = " ".join(filter(None, [found[1] if found else step.detail, quoted]))
+    shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
+    return f"{who}: {shown or 'FAIL'}"
 
 
 def _proof_words(proof: str) -> tuple[str, str]:
@@ -300,6 +332,8 @@ def _step_line(event: Step | Personal) -> Line:
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
             return Line("The run goes on", Tone.QUIET)
+        case Warned():
+            return Line(f"Warning: {event.text}", Tone.ALERT)
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case FilesChanged():
