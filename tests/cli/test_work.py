@@ -149,7 +149,7 @@ def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.Monkey
 
 def test_restore_needs_to_know_where_to(project: Path) -> None:
     for words in ((), ("k3f9",), ("1..3",)):
-        with pytest.raises(UsageError, match=r"by its number: 0 \(start\), 1 \(programmer\)"):
+        with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
             invoke(restore, *words)
     assert (project / "a.txt").read_text() == "3\n"
 
