@@ -294,7 +294,8 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
     assert project.git("--git-dir", str(other), "branch", "--list") == ""
     done = machine.cao("pr", "--draft")
     assert done.returncode == 0, done.stderr
-    assert f"Pushed {branch} to origin." in done.stdout
+    assert f"Pushed {branch} to origin: git push origin {branch}" in done.stdout
+    assert "a new draft request" in done.stdout
     assert branch in project.git("--git-dir", str(other), "branch", "--list")
 
 
