@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_runs import ASKS, answer
@@ -53,8 +54,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     said = run_to_pass(machine, "--gate", GATE)
     assert "what is not committed is not in the work tree: 'a.txt', 'task.md'" in said
     run = record_of(machine)["id"]
-    ways = f"cao apply {run} | cao pr {run} | cao discard {run}"
-    assert f"The work is on branch cao/{run}: {ways}" in said
+    assert f" after 1 round, on branch cao/{run}\n" in said
+    assert f"Next: cao report, apply, pr, discard {short_name(run)}" in said
     assert project.state() == before
     assert f"branch cao/{run}" in machine.cao("runs").stdout
     assert f"branch cao/{run}: cao apply {run}" in machine.cao("report").stdout
@@ -296,7 +297,8 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
     assert project.git("--git-dir", str(other), "branch", "--list") == ""
     done = machine.cao("pr", "--draft")
     assert done.returncode == 0, done.stderr
-    assert f"Pushed {branch} to origin." in done.stdout
+    assert f"Pushed {branch} to origin: git push origin {branch}" in done.stdout
+    assert "a new draft request" in done.stdout
     assert branch in project.git("--git-dir", str(other), "branch", "--list")
 
 

@@ -784,7 +784,15 @@ class TestGates:
 
     def test_a_command_that_is_not_there_stops_the_run_before_any_turn(self, solo: Rig) -> None:
         state = solo.begin(GATES="tests=no-such-command-at-all")
-        with pytest.raises(RunError, match=r"the gate tests can not be run \(there is no such"):
+        with pytest.raises(RunError, match=r"the gate tests cannot be run .* no such command"):
+            solo.run(state)
+        assert solo.server.asked == []
+
+    def test_a_gate_that_is_too_slow_on_the_base_stops_the_run_before_any_turn(
+        self, solo: Rig
+    ) -> None:
+        state = solo.begin(GATES='{"name": "tests", "run": "sleep 1000", "seconds": 0.1}')
+        with pytest.raises(RunError, match=r"the gate tests cannot be run .* within 0\.1 s"):
             solo.run(state)
         assert solo.server.asked == []
 

@@ -304,6 +304,9 @@ class Conductor:
             branch=self._tree.worktree.branch
             if self._tree is not None and self._tree.saved.has_work
             else "",
+            tree=str(self._tree.wd)
+            if self._tree is not None and self.is_saved and not self._tree.saved.has_work
+            else "",
         )
         self._tell(ended)
 

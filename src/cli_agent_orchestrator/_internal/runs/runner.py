@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Reply, Rep
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import PROMPT_LABEL
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip, Stop
-from cli_agent_orchestrator._internal.pipeline.check import NOT_FOUND, page_of
+from cli_agent_orchestrator._internal.pipeline.check import page_of, refusal_on_base
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
@@ -441,11 +441,8 @@ class Runner:
         log_name = f"{sequence:03d}-{gate.name}"
         place = self._telling(place, began)
         result = self._checker.run(gate, place, self._plan.work, log_name, base)
-        if check.when is When.BASE and result.exit_code in NOT_FOUND and result.counts is None:
-            raise RunError(
-                f"the gate {gate.name} can not be run ({NOT_FOUND[result.exit_code]}): "
-                f"`{gate.run}`; no agent could mend that. Resume with another --gate"
-            )
+        if check.when is When.BASE and (refusal := refusal_on_base(gate, result)):
+            raise RunError(refusal)
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)
