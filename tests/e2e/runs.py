@@ -73,7 +73,8 @@ class Run:
             cwd=machine.work,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            # So that nothing has been read ahead when `communicate` reads on.
+            bufsize=0,
         )
         self.events: list[Event] = []
         self.errors = ""
@@ -91,13 +92,14 @@ class Run:
         """Read standard error on to a line with a text in it."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            if text in line:
+            if text in line.decode():
                 return
         raise AssertionError(f"the run ended without saying {text!r}")
 
     def end(self) -> int:
         """Read on to the end and return the exit code."""
-        output, self.errors = self.process.communicate(timeout=120)
+        output, errors = self.process.communicate(timeout=120)
+        self.errors = errors.decode()
         self.events += [json.loads(line) for line in output.splitlines()]
         return self.process.returncode
 
