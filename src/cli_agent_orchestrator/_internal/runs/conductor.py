@@ -54,12 +54,13 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_flow,
     check_folder,
     check_remedy,
+    check_repository,
     logging_refusals,
     objections_to,
     with_saved_api,
 )
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
 from cli_agent_orchestrator._internal.runs.run_index import VARIABLE as RUN_INDEX
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
@@ -343,6 +344,9 @@ class Conductor:
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
         check_remedy(saved, self._config)
         archive = saved.progress.archive or new_run_id(self._clock)
+        if is_run_id(archive):
+            record = read_record(run_folder(self._given.state_folder, archive))
+            check_repository(record, self._config.wd)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         self._open(Prepared(archive, task, saved.flow), resumed=True)
         with (

@@ -89,7 +89,6 @@ from cli_agent_orchestrator.events import (
     tell_nobody,
 )
 
-GONE = "the repository is gone: its .git was removed while {} was at work; look before you go on"
 PROOF_WORDS = "new tests on the base, the base's tests on the result"
 
 
@@ -162,7 +161,6 @@ class Runner:
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._stall = ""
-        self._is_repository_gone = False
         self._unreviewed: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
@@ -265,9 +263,6 @@ class Runner:
     def _look(self, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
         """Keep the work folder after a turn or a gate, and tell what that did to it."""
         seen = self._plan.work.look(sequence, who, self.state.progress.approved_tree)
-        if self._plan.work.is_repository_gone and not self._is_repository_gone:
-            self._is_repository_gone = True
-            self._tell(Warned(self._clock.now(), GONE.format(who)))
         if not seen.touched:
             return seen.work
         told = files_changed(self._clock.now(), who, number, sequence, seen)

@@ -27,6 +27,11 @@ CACHE_PATTERN = (
     r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
     r"|\.pyc$|(^|/)\.coverage$"
 )
+GONE = (
+    "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
+    "run; the files as they were are kept: cao diff, cao restore, cao undo"
+)
+"""What is said when a repository was removed: which one, and when that was seen."""
 MOST_COPIED = 20_000
 """Files of a repository whose contents are copied at the start, which takes a second or two."""
 MOST_NAMED = 10
@@ -82,11 +87,6 @@ class WorkFolder:
     def head(self) -> str:
         """The commit that was checked out when the run began or was resumed; empty if none."""
         return "" if self._repository is None else self._repository.head
-
-    @property
-    def is_repository_gone(self) -> bool:
-        """Was there a repository, and is it not there any more?"""
-        return self._repository is not None and self._repository.is_gone
 
     @property
     def now(self) -> Snapshot | None:
@@ -156,8 +156,18 @@ class WorkFolder:
         return sequence, []
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
-        """Keep the folder as it is after a turn or a gate, and return what that did to it."""
+        """Keep the folder as it is after a turn or a gate, and return what that did to it.
+
+        Raise `RunError` if it cannot be kept, or if its repository was removed.
+        """
         self._tend()
+        seen = self._keep(sequence, label, approved_tree)
+        repository = self._repository
+        if repository is not None and repository.is_gone:
+            raise RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+        return seen
+
+    def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
         if self._snapshots is None or self._last is None:
             return Seen()
         try:
@@ -216,7 +226,7 @@ def open_work_folder(
     """Return the work folder of a run; raise `UsageError` if it is none to work in."""
     repository = repository_of(wd)
     if run_folder is None:
-        return WorkFolder(None)
+        return WorkFolder(None, repository)
     store = run_folder.path / SNAPSHOTS_FOLDER
     checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
     return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts, tend)
