@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.cli import work
 from cli_agent_orchestrator._internal.cli.work import diff, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import git, make_repository, write
 
@@ -149,3 +149,17 @@ def test_restore_needs_to_know_where_to(project: Path) -> None:
         with pytest.raises(UsageError, match=r"by its number: 0 \(start\), 1 \(programmer\)"):
             invoke(restore, *words)
     assert (project / "a.txt").read_text() == "3\n"
+
+
+@pytest.mark.parametrize("command", [diff, undo])
+def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click.Command) -> None:
+    """It was killed before its first turn, say."""
+    make_run(state_folder(os.environ), project, OTHER)
+    assert "new.txt" in invoke(command, *(("--yes",) if command is undo else ())).stdout
+    with pytest.raises(RunError, match=f"the run {OTHER} has no snapshots"):
+        invoke(command, OTHER)
+
+
+def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
+    make_run(state_folder(os.environ), project, OTHER)
+    assert "back to 1 (programmer)" in invoke(restore, "1", "--yes").stdout

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -89,10 +90,12 @@ class Stage:
             "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
             **options,
         }
-        given = Surroundings(
+        return Conductor(build_request(asked, {}), self.given(interrupts))
+
+    def given(self, interrupts: Interrupts | None = None) -> Surroundings:
+        return Surroundings(
             self.view, interrupts or Interrupts(), self.connect, str, self.state, environ=os.environ
         )
-        return Conductor(build_request(asked, {}), given)
 
 
 @pytest.fixture
@@ -209,3 +212,24 @@ class TestRepositoryGone:
             pytest.raises(RunError, match=r"was removed while sly was at work"),
         ):
             conductor.run()
+
+
+def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage: Stage) -> None:
+    make_repository_here(stage)
+    stage.down = True
+    with stage.conductor(WORKSPACE="worktree") as conductor:
+        # Killed: nothing is removed.
+        conductor.is_saved = True
+        with pytest.raises(ApiUnreachable):
+            conductor.run()
+    (run,) = (path.name for path in (stage.state / "worktrees").iterdir())
+    (entry,) = (stage.project / ".git/worktrees").iterdir()
+    (entry / "index.lock").touch()
+    (entry / "locked").write_text("added with --lock")
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT, "RESUME": "1"}
+    request = replace(build_request(asked, {}), run=run)
+    with (
+        Conductor(request, stage.given()) as conductor,
+        pytest.raises(ResumeError, match=rf"before its first turn.*cao discard {run}"),
+    ):
+        conductor.run()

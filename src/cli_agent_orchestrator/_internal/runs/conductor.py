@@ -218,6 +218,11 @@ class Conductor:
             raise UsageError(f"{run} is no run with a work tree")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
         self._move_into(tree)
+        if not os.path.lexists(tree.state_file):
+            raise ResumeError(
+                f"the run {run} was ended before its first turn, and nothing of it is saved: start "
+                f"a new one, and remove what is left of this with `cao discard {run}`"
+            )
         self._mend(run)
         with self._holding_folder():
             saved = self._state_file.load_state()
