@@ -234,6 +234,10 @@ class TestWords:
                 "PASS, proven: it is; 2 rounds",
             ),
             (
+                RunEnded(NOON, FinalStatus.PASS, 1, 0, repository=("x was changed", "y")),
+                "PASS after 1 round. Look first: x was changed; y",
+            ),
+            (
                 FilesChanged(NOON, "tester", 1, 3, ("a", "b"), 3, 1, 2, allowed=False),
                 "tester changed 3 files, which is not its task: a, b and 1 more",
             ),

@@ -214,6 +214,33 @@ class TestRepositoryGone:
             conductor.run()
 
 
+@pytest.mark.parametrize("workspace", ["folder", "worktree"])
+def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
+    stage: Stage, workspace: str
+) -> None:
+    make_repository_here(stage)
+
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            git(stage.project, "config", "core.fsmonitor", "evil")
+            write(stage.project, {".git/hooks/post-checkout": "evil"})
+        return agree(asked)
+
+    stage.server.answer = answer
+    with stage.conductor(WORKSPACE=workspace, PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+        conductor.end(0)
+    told = [text for text in stage.view.warnings if "repository" in text]
+    at = "" if workspace == "folder" else f"{stage.project}/"
+    assert told == [
+        "the repository was changed while programmer was at work: "
+        f"{at}.git/config (core.fsmonitor), {at}.git/hooks/post-checkout (new)"
+    ]
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.repository == tuple(told)
+
+
 def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage: Stage) -> None:
     make_repository_here(stage)
     stage.down = True

@@ -222,6 +222,9 @@ class Narration:
         if event.proof:
             verdict = f"{event.final_status}, {event.proof}; {rounds}"
             tone = Tone.ALERT if event.proof.startswith(NOT_PROVEN) else tone
+        if event.repository:
+            more = f". Look first: {'; '.join(event.repository)}{more}"
+            tone = Tone.ALERT if event.final_status == PASS else tone
         return Line(f"{dry}{verdict}{more}{left}", tone)
 
     def _agents_left(self, session: str) -> str:

@@ -37,6 +37,7 @@ from cli_agent_orchestrator._internal.runs.agents import (
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.lock import run_lock
@@ -80,6 +81,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     began_at,
     leave_alone,
     open_work_folder,
+    said_of_repository,
 )
 from cli_agent_orchestrator.errors import (
     ApiRefused,
@@ -291,8 +293,13 @@ class Conductor:
             branch=self._tree.worktree.branch
             if self._tree is not None and self._tree.saved.has_work
             else "",
+            repository=self._said_of_repository(),
         )
         self._tell(ended)
+
+    def _said_of_repository(self) -> tuple[str, ...]:
+        folder = self._recorder.folder
+        return () if folder is None else said_of_repository(read_events(folder))
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""

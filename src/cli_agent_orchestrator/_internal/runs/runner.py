@@ -67,7 +67,7 @@ from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, named
+from cli_agent_orchestrator._internal.runs.work_folder import REPOSITORY_CHANGED, WorkFolder, named
 from cli_agent_orchestrator.errors import (
     OrchestratorError,
     RunError,
@@ -263,6 +263,9 @@ class Runner:
     def _look(self, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
         """Keep the work folder after a turn or a gate, and tell what that did to it."""
         seen = self._plan.work.look(sequence, who, self.state.progress.approved_tree)
+        if seen.repository:
+            text = f"{REPOSITORY_CHANGED} {who} was at work: {named(seen.repository)}"
+            self._tell(Warned(self._clock.now(), text))
         if not seen.touched:
             return seen.work
         told = files_changed(self._clock.now(), who, number, sequence, seen)
