@@ -8,7 +8,7 @@ SAMPLE ?= 12
 # More than there are cores: most of the time a test waits for the programs it has started.
 WORKERS := -n 6 --dist worksteal
 
-# What pytest makes of a test file is kept: to make it anew takes each worker ten seconds.
+# What pytest makes of a test file is kept: to make it anew takes ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -20,6 +20,7 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without 
 	@$(BIN)/cao demo
 
 test: $(READY) tmux bubblewrap ## Run all tests
+	@$(BIN)/python -m tests.prepare
 	$(BIN)/python -m pytest -m "not agents" $(WORKERS)
 
 # Only what is named on the command line: inside of tmux there is a TMUX in the environment, too.

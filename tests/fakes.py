@@ -48,6 +48,8 @@ class FakeService:
     created: list[NewTerminal] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    is_answered: bool = True
+    """Does an agent cease to ask when a key is pressed?"""
     listeners: int = 0
 
     def __post_init__(self) -> None:
@@ -119,6 +121,10 @@ class FakeService:
         if key not in ("Enter", "Escape"):
             raise UnknownName("key", key, ("Enter", "Escape"))
         self.pressed.append((terminal_id, key))
+
+    async def answer(self, terminal_id: str, key: str) -> bool:
+        await self.press(terminal_id, key)
+        return self.is_answered
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         self.terminal(terminal_id)

@@ -8,6 +8,7 @@ from cli_agent_orchestrator._internal.gates import (
     Gate,
     When,
     gates_text,
+    gates_toml,
     read_gates,
     read_gates_table,
 )
@@ -54,7 +55,7 @@ def test_a_line_is_a_gate(text: str, gates: tuple[Gate, ...]) -> None:
         ("make test\nmake lint", "another name for one of the gates called 'tests'"),
         ("proof=true", "not proof"),
         ('{"name": "A", "run": "x"}', "small letters"),
-        ('{"name": "a", "run": "x", "often": true}', "often of GATES is True, expected one of"),
+        ('{"name": "a", "run": "x", "often": true}', "a key of GATES is 'often', expected one of"),
         ('{"name": "a", "run": "x", "clean": 1}', "clean of GATES is 1, expected true or false"),
         ('{"name": "a", "run": "x", "seconds": true}', "expected a number"),
         ('{"name": "a", "run": "x", "seconds": -1}', "expected a number of seconds"),
@@ -85,10 +86,24 @@ def test_a_table_names_them() -> None:
     )
     with pytest.raises(ConfigError, match=r"gates\.tests in cao\.toml is 7, expected a command"):
         read_gates_table({"tests": 7}, " in cao.toml")
-    with pytest.raises(ConfigError, match=r"clen of gates\.tests in cao\.toml"):
+    with pytest.raises(
+        ConfigError, match=r"a key of gates\.tests in cao\.toml is 'clen', expected clean \("
+    ):
         read_gates_table({"tests": {"run": "x", "clen": True}}, " in cao.toml")
 
 
 @given(st.lists(GATES, max_size=4, unique_by=lambda gate: gate.name))
 def test_the_text_of_gates_is_those_gates(gates: list[Gate]) -> None:
     assert read_gates(gates_text(tuple(gates))) == tuple(gates)
+
+
+def test_gates_are_shown_with_what_is_set_and_nothing_else() -> None:
+    e2e = Gate("e2e", 'say "x"', when=(When.BASE,), seconds=60.0, clean=True)
+    assert [*gates_toml((Gate("tests", "make test"), e2e))] == [
+        'tests = "make test"',
+        "[gates.e2e]",
+        '  run = "say \\"x\\""',
+        '  when = ["base"]',
+        "  seconds = 60.0",
+        "  clean = true",
+    ]

@@ -41,6 +41,13 @@ def test_what_is_kept_has_number_role_and_label() -> None:
     assert layout.kept_name(7, "analyst", layout.PROMPT_LABEL) == "007-analyst-prompt.md"
 
 
+def test_screens_are_in_the_folder_of_the_run() -> None:
+    run = layout.run_folder(HERE, "20261115-084037-k3f9")
+    folder = layout.screens_folder(run)
+    assert (folder.path, folder.private) == (run.path / "screens", True)
+    assert layout.screen_name(7, "analyst") == "007-analyst.txt"
+
+
 @pytest.mark.parametrize(
     ("name", "number"), [("007-analyst.md", "007"), ("1000-a-stale.md", "1000")]
 )

@@ -34,7 +34,7 @@ SPECIFIED = {
     "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
     "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
     "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
-    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "",
+    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "", "HELD_BACK": "",
 }  # fmt: skip
 
 
@@ -214,13 +214,48 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     settings = commented_toml().partition("# [gates]")[0]
     lines = [line[2:] for line in settings.split("\n") if " = " in line]
     table = tomllib.loads("\n".join(lines))
-    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int}
+    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int, Kind.PATHS: list}
     for key, value in table.items():
         assert type(value) is kinds.get(BY_KEY[key].kind, str)
     values = flatten_settings(table, tmp_path / "cao.toml")
     folder = {"WD": str(tmp_path)}
     shown = RunConfig.from_env(merge_settings({}, folder, values))
     assert shown == RunConfig.from_env(folder)
+
+
+def test_paths_are_a_list_or_a_text_and_become_the_same() -> None:
+    table = {"held_back": ["tests/acceptance/", "./scenario.md"]}
+    file = flatten_settings(table, Path("/p/cao.toml"))
+    for given in (file, {"HELD_BACK": "tests/acceptance , scenario.md\n"}):
+        config = RunConfig.from_env(given)
+        assert config.held_back == ("tests/acceptance", "scenario.md")
+        assert config.settings["HELD_BACK"] == "tests/acceptance\nscenario.md"
+    assert RunConfig.from_env(flatten_settings({"held_back": []}, Path("/p/x"))).held_back == ()
+
+
+ODD_PATHS = [
+    *("/etc/passwd", "../x", "a/../b", ".", "./", "/", ".git", "a/.GIT/config", ".tmp/x"),
+    *("a\x1bb", "a\u202eb", "a\udcffb"),
+]
+
+
+@pytest.mark.parametrize("path", ODD_PATHS)
+def test_a_path_that_is_none_of_the_projects_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="HELD_BACK"):
+        RunConfig.from_env({"HELD_BACK": f"tests,{path}"})
+    with pytest.raises(ConfigError, match="held_back in cao"):
+        flatten_settings({"held_back": [path]}, Path("/p/cao.toml"))
+
+
+@pytest.mark.parametrize("value", [["a", 7], ["a,b"], [""], [["a"]], {"a": "b"}])
+def test_what_is_no_list_of_paths_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="held_back"):
+        RunConfig.from_env(flatten_settings({"held_back": value}, Path("/p/cao.toml")))
+
+
+def test_there_are_not_any_number_of_paths() -> None:
+    with pytest.raises(ConfigError, match="at most 100"):
+        RunConfig.from_env({"HELD_BACK": "\n".join(map(str, range(101)))})
 
 
 def test_the_setup_of_a_work_tree_has_a_table_of_its_own() -> None:

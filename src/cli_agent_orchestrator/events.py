@@ -400,6 +400,8 @@ class RunEnded(Event):
     """The branch with the work of a run in a work tree; empty if nothing was committed."""
     proof: str = ""
     """Of a PASS: `proven: …` or `not proven: …`; empty if that was not looked into."""
+    tree: str = ""
+    """The work tree with what is not committed; empty if there is none."""
     repository: tuple[str, ...] = ()
     """What was said of changes to the repository itself: its settings, hooks and branches."""
 

@@ -43,6 +43,7 @@ ROUTES = [
     "GET /runs/{run}/turns/{sequence}",
     "GET /runs/{run}/events",
     "POST /runs/{run}/hint",
+    "POST /runs/{run}/answer",
     "POST /runs/{run}/set",
     "POST /runs/{run}/{do}",
 ]

@@ -64,6 +64,19 @@ def test_a_role_travels_with_the_request(api: RunningApi, http: httpx.Client, pa
     assert [new.role for new in api.service.created] == ["analyst_review"]
 
 
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
+def test_the_number_of_a_run_travels_with_the_request(
+    api: RunningApi, http: httpx.Client, path: str
+) -> None:
+    api.service.add(session_name="cao-shop")
+    params = {"provider": "codex", "agent_profile": "tester"}
+    for number in ("0", "999"):
+        assert http.post(path, params={**params, "run_index": number}).status_code == 201
+    for odd in ("-1", "1000", "x", ""):
+        assert http.post(path, params={**params, "run_index": odd}).status_code == 422
+    assert [new.run_index for new in api.service.created] == [0, 999]
+
+
 @pytest.mark.parametrize("role", ["", "a b", "x:y", "a.b", "é", "x" * 65, "a\n"])
 def test_a_role_that_could_not_name_a_window_is_refused(
     api: RunningApi, http: httpx.Client, role: str

@@ -26,8 +26,9 @@ from cli_agent_orchestrator._internal.layout import (
     SNAPSHOTS_FOLDER,
     archive_folder,
     run_folder,
+    screens_folder,
 )
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT
+from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
     Heard,
@@ -52,6 +53,7 @@ from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
+    AgentStarted,
     AskDeclined,
     HintTaken,
     OnRunEvent,
@@ -60,6 +62,7 @@ from cli_agent_orchestrator.events import (
     RunBegan,
     RunEnded,
     RunEvent,
+    ServerChosen,
     SettingChanged,
     StopAsked,
     TurnBegan,
@@ -108,6 +111,7 @@ class Rig:
         self.project = folder / "project"
         self.project.mkdir()
         self.launcher = FakeLauncher()
+        self.terminals = FakeService()
         self.folder = run_folder(self.state, RUN)
         self.record = RunRecord(
             id=RUN,
@@ -133,7 +137,7 @@ class Rig:
     @contextmanager
     def client(self, patience: float = WAIT_SECONDS) -> Iterator[httpx.Client]:
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
-            app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
+            app = create_app(self.terminals, token=TOKEN, heartbeat=0.05)
             serve_runs(app, RunService(self.state, self.launcher, patience))
             await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
 
@@ -188,6 +192,15 @@ def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> No
     assert (turn["reply"], turn["prompt"], turn["outcome"]) == ("the reply ✓", None, "delivered")
     assert http.get(f"/runs/{RUN}/turns/2").status_code == 404
     assert http.get(f"/runs/{RUN}/turns/x").status_code == 422
+
+
+def test_a_turn_has_what_its_agent_showed_at_the_end(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    assert http.get(f"/runs/{RUN}/turns/1").json()["screen"] is None
+    screens_folder(rig.folder).create("001-analyst.txt", "› done ✓".encode())
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert turn["screen"] == "› done ✓"
 
 
 def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:
@@ -424,7 +437,7 @@ class TestSteer:
             told = http.post(f"/runs/{RUN}/pause")
         assert (told.status_code, told.json()["heard"]) == (202, False)
 
-    @pytest.mark.parametrize("do", ["pause", "stop", "skip", "resume", "hint", "set"])
+    @pytest.mark.parametrize("do", ["pause", "stop", "skip", "resume", "hint", "set", "answer"])
     def test_an_ended_run_says_how_it_ended(self, rig: Rig, http: httpx.Client, do: str) -> None:
         rig.happen(*EVENTS)
         body = {"text": "x", "name": "max_rounds", "value": "3"}
@@ -476,6 +489,119 @@ class TestSteer:
     def test_a_token_is_needed(self, http: httpx.Client) -> None:
         told = http.post(f"/runs/{RUN}/stop", headers={"Authorization": ""})
         assert told.status_code == 401
+
+
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+AGENTS = {"analyst": "a1", "programmer": "b2", "tester": "c3"}
+STARTED = RunBegan(NOON, "cao-1", AGENTS, dict.fromkeys(AGENTS, "codex"), "/a")
+
+
+class TestAnswer:
+    """A question of an agent is answered in its own terminal."""
+
+    @pytest.fixture
+    def live(self, rig: Rig) -> Iterator[Rig]:
+        """A run under way; its agents are here, and nobody asks anything."""
+        rig.happen(ServerChosen(NOON, "http://127.0.0.1:9", "named", True), STARTED)
+        for terminal_id in AGENTS.values():
+            rig.terminals.add(terminal_id, "cao-1")
+        with rig.folder.locked():
+            yield rig
+
+    def test_the_one_who_asks_is_answered(self, live: Rig, http: httpx.Client) -> None:
+        live.terminals.change("b2", WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 200, told.text
+        msgspec.convert(told.json(), AskedBody)
+        assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
+        assert live.terminals.pressed == [("b2", "Enter")]
+        assert live.folder.status(CONTROL_FILE) is None
+
+    def test_who_asks_on_is_said_to(self, live: Rig, http: httpx.Client) -> None:
+        live.terminals.change("b2", WAITING)
+        live.terminals.is_answered = False
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert (told.status_code, told.json()["heard"]) == (202, False)
+        assert "programmer asks still" in told.json()["text"]
+
+    def test_of_several_who_ask_one_must_be_named(self, live: Rig, http: httpx.Client) -> None:
+        for terminal_id in ("b2", "c3"):
+            live.terminals.change(terminal_id, WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 409
+        assert told.json()["detail"].endswith("which role is meant: programmer, tester")
+        assert live.terminals.pressed == []
+        body = {"text": "Escape", "role": "tester"}
+        assert http.post(f"/runs/{RUN}/answer", json=body).status_code == 200
+        assert live.terminals.pressed == [("c3", "Escape")]
+
+    @pytest.mark.parametrize(
+        ("role", "states"),
+        [
+            (None, "analyst is processing, programmer is idle, tester is not there"),
+            ("programmer", "programmer is idle"),
+        ],
+    )
+    def test_if_nobody_asks_it_is_said_who_does_what(
+        self, live: Rig, http: httpx.Client, role: str | None, states: str
+    ) -> None:
+        live.terminals.change("a1", TerminalStatus.PROCESSING)
+        del live.terminals.known["c3"]
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "role": role})
+        assert told.status_code == 409
+        assert told.json()["detail"] == f"nobody asks anything in the run {RUN}: {states}"
+
+    def test_agents_of_another_server_are_answered_there(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.known.clear()
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 409
+        assert "the server at http://127.0.0.1:9 has them" in told.json()["detail"]
+
+    def test_a_terminal_of_another_session_is_none_of_them(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.add("b2", "cao-of-somebody-else")
+        live.terminals.change("b2", WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert "programmer is not there" in told.json()["detail"]
+        assert live.terminals.pressed == []
+
+    def test_a_run_may_have_no_agents_yet(self, rig: Rig, http: httpx.Client) -> None:
+        with rig.folder.locked():
+            told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert (told.status_code, "no agents yet" in told.json()["detail"]) == (409, True)
+
+    def test_an_agent_that_is_started_before_the_others_may_ask(
+        self, rig: Rig, http: httpx.Client
+    ) -> None:
+        rig.happen(AgentStarted(NOON, "analyst", "a1"))
+        rig.terminals.add("a1", "cao-1")
+        rig.terminals.change("a1", WAITING)
+        with rig.folder.locked():
+            assert http.post(f"/runs/{RUN}/answer", json={"text": "Enter"}).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            ({}, 422),
+            ({"text": 1}, 422),
+            ({"text": "x" * 51}, 422),
+            ({"text": "x" * 70_000}, 413),
+            ({"text": "yes, do it"}, 400),
+            ({"text": "Enter", "role": "cook"}, 400),
+        ],
+    )
+    def test_what_cannot_be_is_refused(
+        self, live: Rig, http: httpx.Client, body: object, code: int
+    ) -> None:
+        live.terminals.change("b2", WAITING)
+        assert http.post(f"/runs/{RUN}/answer", json=body).status_code == code
+        assert live.terminals.pressed == []
+
+    def test_there_is_no_other_run(self, http: httpx.Client) -> None:
+        assert http.post("/runs/zzzz/answer", json={"text": "Enter"}).status_code == 404
 
 
 def test_folders_of_runs_are_private(rig: Rig) -> None:

@@ -128,6 +128,21 @@ def test_marks_that_are_links_are_not_followed(tmp_path: Path) -> None:
     assert read_marks(tmp_path) == {"Makefile": "test:\n\ufffd"}
 
 
+def test_tests_are_looked_at_here_and_in_the_usual_folder(tmp_path: Path) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for path in (tmp_path / "test_a.py", tests / "test_b.py", tests / "helper.py"):
+        path.write_text("import unittest", encoding="utf-8")
+    (tests / "__init__.py").write_text("import os", encoding="utf-8")
+    (tests / "test_link.py").symlink_to(tests / "test_b.py")
+    (tmp_path / "test").symlink_to(tests)
+    assert read_marks(tmp_path) == {
+        "test_a.py": "import unittest",
+        "tests/__init__.py": "",
+        "tests/test_b.py": "import unittest",
+    }
+
+
 def test_it_writes_a_task_and_settings(tmp_path: Path, programs: Path) -> None:
     install(programs, "codex", "echo codex-cli 0.154.0")
     done = CliRunner().invoke(init, [str(tmp_path / "new" / "folder")])

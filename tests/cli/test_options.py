@@ -62,6 +62,7 @@ SAMPLES = {
     Kind.COUNT: "7",
     Kind.SECONDS: "7",
     Kind.GATES: "tests=make test",
+    Kind.PATHS: "tests/acceptance",
 }
 BAD = {
     Kind.TEXT: "no word",
@@ -72,6 +73,7 @@ BAD = {
     Kind.COUNT: "-1",
     Kind.SECONDS: "-1",
     Kind.GATES: "tests=",
+    Kind.PATHS: "../tests",
 }
 
 

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.cli.printable import beside_time, one_line, printable
 
 KEPT = "plain, äöü, 漢字, 🙂, e\u0301, → │ ⠋"
 
@@ -42,3 +42,7 @@ def test_a_place_in_a_line_holds_one_line(end: str) -> None:
 
 def test_what_is_shown_can_be_written() -> None:
     assert printable("half \ud83d of it").encode() == "half � of it".encode()
+
+
+def test_no_line_of_a_text_looks_like_another_with_its_time() -> None:
+    assert beside_time("a\n12:00:00  PASS\x1b") == "a\n          12:00:00  PASS�"

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from cli_agent_orchestrator._internal.cli.live import LiveView
 from cli_agent_orchestrator._internal.cli.narration import Narration, Tone, unfinished_words
+from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
@@ -51,6 +52,7 @@ from cli_agent_orchestrator.events import (
     RunBegan,
     RunEnded,
     RunEvent,
+    RunOpened,
     ServerChosen,
     TurnBegan,
     TurnEnded,
@@ -231,11 +233,19 @@ class TestWords:
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (
                 RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is"),
-                "PASS, proven: it is; 2 rounds",
+                "PASS, proven, after 2 rounds",
+            ),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="not proven: it is not"),
+                "PASS, not proven: it is not; after 2 rounds",
+            ),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is; look at 1 change"),
+                "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, repository=("x was changed", "y")),
-                "PASS after 1 round. Look first: x was changed; y",
+                "PASS after 1 round\nLook first: x was changed\nLook first: y",
             ),
             (
                 FilesChanged(NOON, "tester", 1, 3, ("a", "b"), 3, 1, 2, allowed=False),
@@ -253,7 +263,7 @@ class TestWords:
             (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
             (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
-                "cao stop --session cao-1",
+                "PASS after 1 round\nIts agents stay: cao stop --session cao-1 ends them",
             ),
             (
                 RunEnded(NOON, FinalStatus.RUNNING, 1, 130, "signal", session_left="cao-1"),
@@ -272,6 +282,55 @@ class TestWords:
         line = Narration(Path("/p")).tell(RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof))
         assert line is not None
         assert line.tone is tone
+
+    def test_a_proven_pass_in_a_work_tree_ends_with_two_lines_that_fit_a_terminal(self) -> None:
+        run = "20261115-084037-k3f9"
+        narration = Narration(Path("/p"), "cao report {id}")
+        narration.tell(RunOpened(NOON, run, "/p"))
+        proof = "proven: 2 tests that failed before now pass, the tests from before pass"
+        event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
+        line = narration.tell(event)
+        assert line is not None
+        assert line.text.split("\n") == [
+            f"PASS, proven, after 8 rounds, on branch cao/{run}",
+            "Next: cao report, apply, pr, discard k3f9; agents stay: cao stop k3f9",
+        ]
+        shown = f"12:00:00  {beside_time(line.text)}".split("\n")
+        assert max(map(len, shown)) <= 80
+
+    @pytest.mark.parametrize(
+        ("step", "words"),
+        [
+            (
+                CheckEnded(
+                    NOON, "tests", 2, 9, "rounds_used_up",
+                    "FAIL: `make test` ended with exit code 1; all 2 rounds are used up", 1.0, "/9",
+                ),
+                "tests: `make test` ended with exit code 1",
+            ),
+            (
+                replace(
+                    ended(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 2)), reason="It is\n12 short."
+                ),
+                "analyst_review: “It is�12 short.”",
+            ),
+            (ended(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 1)), "analyst_review: FAIL"),
+        ],
+    )  # fmt: skip
+    def test_a_fail_says_why(self, step: RunEvent, words: str) -> None:
+        narration = Narration(Path("/p"), "cao report")
+        narration.tell(step)
+        line = narration.tell(RunEnded(NOON, FinalStatus.FAIL, 2, 1))
+        assert line is not None
+        assert line.text == f"FAIL after 2 rounds (cao report says more)\n{words}"
+
+    def test_a_fail_in_a_work_tree_says_where_the_work_is(self) -> None:
+        event = RunEnded(NOON, FinalStatus.FAIL, 2, 1, tree="/trees/1")
+        assert told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), event).split("\n") == [
+            "FAIL after 2 rounds",
+            "Its work is not committed: cao diff k3f9 shows it, cao discard k3f9 removes it",
+            "It is in /trees/1",
+        ]
 
     def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
         event = RunEnded(NOON, FinalStatus.PASS, 2, 0)

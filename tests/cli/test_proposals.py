@@ -67,6 +67,39 @@ def test_the_test_command_follows_from_the_files(files: dict[str, str], command:
     assert {name for name, text in files.items() if text} <= set(READ_FILES)
 
 
+UNITTEST, PYTEST = "import os\nimport unittest\n", "from pytest import raises\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"test_a.py": UNITTEST}, "python3 -m unittest"),
+        ({"test_a.py": "from unittest import TestCase"}, "python3 -m unittest"),
+        ({"tests/test_a.py": UNITTEST}, "python3 -m unittest discover -s tests"),
+        ({"setup.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest discover -s tests"),
+        ({"tests/__init__.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest"),
+        (
+            {"tests/__init__.py": "", "tests/test_a.py": UNITTEST, "test_b.py": UNITTEST},
+            "python3 -m unittest",
+        ),
+        (
+            {"test_a.py": UNITTEST, "test/test_b.py": UNITTEST},
+            "python3 -m unittest && python3 -m unittest discover -s test",
+        ),
+        ({"test_a.py": UNITTEST, "test_b.py": PYTEST}, "python3 -m pytest"),
+        ({"test_a.py": UNITTEST, "conftest.py": ""}, "python3 -m pytest"),
+        ({"test_a.py": UNITTEST, "tox.ini": "pytest"}, "python3 -m pytest"),
+        ({"test_a.py": "# import unittest"}, ""),
+        ({"test_a.py": "import unittests"}, ""),
+        ({"tests/helper.py": UNITTEST}, ""),
+        ({"conftest.py": ""}, ""),
+        ({"tests/__init__.py": ""}, ""),
+    ],
+)
+def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str) -> None:
+    assert proposed(files) == command
+
+
 def test_the_flow_is_one_that_needs_no_gate() -> None:
     assert proposed({}, "FLOW") == "loop"
 
@@ -107,6 +140,11 @@ def test_what_is_proposed_stands_in_the_file_as_it_is(
         ({"pytest.ini": "", "uv.lock": ""}, "pytest.ini is there, and uv.lock is there"),
         ({"setup.py": ""}, "setup.py is there, and nothing speaks of pytest"),
         ({"build.gradle.kts": ""}, "build.gradle.kts is there"),
+        (
+            {"test_a.py": UNITTEST},
+            "test_a.py imports unittest, and nothing speaks of pytest",
+        ),
+        ({"test_a.py": PYTEST}, "test_a.py imports pytest"),
     ],
 )
 def test_what_speaks_for_a_command_is_said(files: dict[str, str], reason: str) -> None:

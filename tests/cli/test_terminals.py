@@ -285,6 +285,17 @@ def test_a_role_of_two_runs_is_to_be_named_by_its_id(ours: RunningApi, shell: Sh
     assert "11111111 (tester of 20261115-084037-k3f9)" in str(done.exception)
 
 
+def test_the_agents_that_a_run_has_left_are_ended_by_its_last_letters(
+    ours: RunningApi, shell: Shell, tmp_path: Path
+) -> None:
+    write_run(tmp_path, "k3f9", tester="11111111")
+    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+    add(ours.service, "22222222", "/home/ada/shop", "cao-20261115-084037-zzzz")
+    done = shell.run("stop", "k3f9")
+    assert done.exit_code == 0, done.output
+    assert ours.service.ended == ["11111111"]
+
+
 def test_the_agents_of_a_run_are_ended_by_its_id(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
     assert shell.run("stop", "--session", "20261115-084037-k3f9").exit_code == 0

@@ -1,6 +1,8 @@
 """The commands about what a run did to the files, on real folders."""
 
 import os
+import re
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -8,10 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator._internal.cli import work
-from cli_agent_orchestrator._internal.cli.work import diff, restore, undo
+from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
+from cli_agent_orchestrator.errors import RunError, UsageError
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import git, make_repository, write
 
@@ -69,7 +72,7 @@ def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
     assert "b.txt" in invoke(diff, "c7").stdout
     assert "b.txt" in invoke(diff, "7").stdout
     assert "b.txt" not in invoke(diff, "1").stdout
-    with pytest.raises(NotFound, match="no snapshot for '99'"):
+    with pytest.raises(UsageError, match="no snapshot for '99'"):
         invoke(diff, "99")
     with pytest.raises(UsageError, match="at most"):
         invoke(diff, "a", "b", "c")
@@ -146,7 +149,7 @@ def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.Monkey
 
 def test_restore_needs_to_know_where_to(project: Path) -> None:
     for words in ((), ("k3f9",), ("1..3",)):
-        with pytest.raises(UsageError, match=r"by its number: 0 \(start\), 1 \(programmer\)"):
+        with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
             invoke(restore, *words)
     assert (project / "a.txt").read_text() == "3\n"
 
@@ -163,3 +166,37 @@ def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click
 def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
     make_run(state_folder(os.environ), project, OTHER)
     assert "back to 1 (programmer)" in invoke(restore, "1", "--yes").stdout
+
+
+def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before(
+    project: Path,
+) -> None:
+    said = invoke(diff, "programmer").stderr
+    head, *_ = said.split("\n")
+    assert re.fullmatch(
+        r"This is turn \d+, the last of 2 of programmer; for the one before: cao diff k3f9 1", head
+    )
+    assert invoke(diff, "1").stderr == ""
+    assert invoke(diff, "start").stderr == ""
+
+
+def test_snapshots_are_listed_a_line_each() -> None:
+    noon = datetime(2026, 11, 17, 12).timestamp()
+    taken = [
+        Snapshot("c", "t", 0, "start", noon, ()),
+        Snapshot("c", "t", 12, "programmer", noon + 61, ()),
+    ]
+    assert [*moment_lines(taken, {12: "3 files"})] == [
+        "  0  start       12:00:00",
+        " 12  programmer  12:01:01  changed 3 files",
+    ]
+
+
+@pytest.mark.parametrize("words", [(diff, "bogus"), (diff, "1..bogus"), (restore, "bogus")])
+def test_a_word_that_means_no_snapshot_is_answered_with_those_there_are(
+    project: Path, words: tuple[click.Command, str]
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"there is no snapshot for 'bogus'; there are:\n +0  start"
+    ):
+        invoke(*words)

@@ -55,6 +55,14 @@ def test_a_terminal_is_told_the_role_of_its_agent(server: RunningApi, client: Ap
     assert [new.role for new in server.service.created] == ["analyst", "analyst_review"]
 
 
+def test_terminals_are_told_the_number_of_their_run(server: RunningApi, client: ApiClient) -> None:
+    session = client.create_session("tester")["session_name"]
+    client.run_index = 0
+    client.create_terminal(session, "tester")
+    client.create_session("tester")
+    assert [new.run_index for new in server.service.created] == [None, 0, 0]
+
+
 def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     message = "é\n" * (MESSAGE_LIMIT // 3)

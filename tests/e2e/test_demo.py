@@ -37,7 +37,9 @@ def tmux_answers(machine: Machine) -> bool:
     return asked.returncode == 0
 
 
-def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_changed(visitor: Machine) -> None:
+def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_to_type_next(
+    visitor: Machine,
+) -> None:
     visitor.env |= {
         "API": "http://127.0.0.1:1",
         "MAX_ROUNDS": "1",
@@ -45,34 +47,63 @@ def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_changed(visitor:
     }
     done = visitor.cao("demo")
     assert done.returncode == 0, done.stdout + done.stderr
+    it_tells_what_happened(done.stdout)
+    it_leaves_the_project_and_nothing_else(visitor, done.stdout)
+    for name in ("API", "MAX_ROUNDS", "CAO_SCRIPTED_ARGS"):
+        del visitor.env[name]
+    its_report_can_be_read(visitor, done.stdout)
+    what_it_says_to_type_next_works_as_it_is_printed(visitor, done.stdout)
+
+
+def it_tells_what_happened(said: str) -> None:
     for text in (
         "Round 1, tester: PASS; the gate tests follows",
         "1 of 5 tests failed, as before the run (test_ten_pieces_are_cheaper); round 2 follows",
         "Round 2, proof: PASS, proven: 2 tests that failed before now pass",
-        "DRY RUN: PASS, proven: 2 tests that failed before now pass",
+        "DRY RUN: PASS, proven, after 2 rounds",
         "+    if quantity >= DISCOUNT_FROM:",
         "Timeline",
         "020-tester.md",
         "run task.md",
     ):
-        assert text in done.stdout
-    assert "Not converging" not in done.stdout
-    proven = done.stdout.partition("What was proven")[2].partition("The project stays")[0]
+        assert text in said
+    assert "Not converging" not in said
+    proven = said.partition("What was proven")[2].partition("The project stays")[0]
     assert "In round 1 the tester said PASS without running a test. cao ran them: FAIL" in proven
     assert "Proven: 2 tests that failed before now pass" in " ".join(proven.split())
+
+
+def it_leaves_the_project_and_nothing_else(visitor: Machine, said: str) -> None:
     project = demo_folder(visitor) / "shopping-basket"
-    assert str(project) in done.stdout
+    assert str(project) in said
     tests = subprocess.run(
         [sys.executable, "-m", "unittest"], cwd=project, capture_output=True, check=False
     )
     assert tests.returncode == 0
-
-
-def test_the_demo_cleans_up_and_leaves_the_users_own_server_alone(visitor: Machine) -> None:
-    assert visitor.cao("demo").returncode == 0
     assert not tmux_answers(visitor)
     assert [path.name for path in demo_folder(visitor).iterdir()] == ["shopping-basket"]
     assert not (visitor.home / "state").exists()
+
+
+def its_report_can_be_read(visitor: Machine, said: str) -> None:
+    lines = said.splitlines()
+    (command,) = [line for line in lines if "report" in line]
+    assert lines.index("The run on one page:") == lines.index(command) - 1
+    page = type_in(visitor, command)
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
+
+
+def what_it_says_to_type_next_works_as_it_is_printed(visitor: Machine, said: str) -> None:
+    after = said.partition("What to type next")[2]
+    doctor, init, run = [line for line in after.splitlines() if line.startswith("  ")]
+    visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0"}
+    assert type_in(visitor, doctor).returncode in (0, 1)
+    assert type_in(visitor, init).returncode == 0
+    (visitor.work / "task.md").write_text(TASK, encoding="utf-8")
+    finished = type_in(visitor, run)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "PASS" in finished.stdout
 
 
 def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
@@ -104,31 +135,6 @@ def test_without_tmux_the_demo_says_what_is_missing(visitor: Machine) -> None:
     assert done.returncode == 2
     assert "tmux" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_what_the_demo_says_to_type_next_works_as_it_is_printed(visitor: Machine) -> None:
-    done = visitor.cao("demo")
-    assert done.returncode == 0, done.stdout + done.stderr
-    after = done.stdout.partition("What to type next")[2]
-    doctor, init, run = [line for line in after.splitlines() if line.startswith("  ")]
-    visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0"}
-    assert type_in(visitor, doctor).returncode in (0, 1)
-    assert type_in(visitor, init).returncode == 0
-    (visitor.work / "task.md").write_text(TASK, encoding="utf-8")
-    finished = type_in(visitor, run)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "PASS" in finished.stdout
-
-
-def test_the_demo_tells_a_command_that_reports_on_its_run(visitor: Machine) -> None:
-    done = visitor.cao("demo")
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    (command,) = [line for line in lines if "report" in line]
-    assert lines.index("The run on one page:") == lines.index(command) - 1
-    page = type_in(visitor, command)
-    assert page.returncode == 0, page.stderr
-    assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
 
 
 def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:
@@ -165,6 +171,6 @@ def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
 def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
     done = visitor.cao("demo", "--flow", flow)
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("Round 1, tests: FAIL", "; 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
+    for text in ("Round 1, tests: FAIL", "after 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
         assert text in done.stdout
     assert "Proven: 2 tests" in done.stdout

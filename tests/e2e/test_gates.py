@@ -185,7 +185,7 @@ class TestConsent:
         assert "Allowed." in ready.cao("trust", "--yes").stdout
         listed = ready.cao("trust", "--list").stdout
         assert str(ready.work) in listed
-        assert "tests=touch ran" in listed
+        assert 'tests = "touch ran"' in listed
         toml(ready, self.GATES.replace("touch ran", "touch ran; rm -r x"))
         assert "tests=touch ran; rm -r x" in self.refused(ready)
         toml(ready, self.GATES)

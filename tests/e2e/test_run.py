@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from cli_agent_orchestrator._internal.client import ApiClient
@@ -239,6 +240,28 @@ class TestPeopleAndServers:
             with ApiClient(server.url, token=token) as client:
                 client.press_key(asks["terminal_id"], "1")
             assert run.end() == 0, run.errors
+        assert_five_turns_once(machine)
+
+    def test_a_question_is_answered_by_a_command_and_the_screen_after_it_is_kept(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("programmer", misbehave='{ ask = "Run: make clean" }')))
+        with machine.server() as server, running(machine, "task.md") as run:
+            run.until(at("waiting_for_person", "programmer"))
+            wrong = machine.cao("answer", "--role", "tester", "1")
+            assert (wrong.returncode, "tester is idle" in wrong.stderr) == (2, True), wrong
+            assert machine.cao("answer", "1").returncode in (0, 3)  # 3: not seen in time
+            assert run.end() == 0, run.errors
+            late = machine.cao("answer", run.events[0]["run"], "1")
+            assert (late.returncode, "has ended with PASS" in late.stderr) == (2, True), late
+            token = next(known_tokens(machine.env))
+            turn = httpx.get(
+                f"{server.url}/runs/{run.events[0]['run']}/turns/3",
+                headers={"Authorization": f"Bearer {token}"},
+                trust_env=False,
+            ).json()
+            assert turn["role"] == "programmer"
+            assert "scripted" in turn["screen"]
         assert_five_turns_once(machine)
 
     def test_a_server_that_was_named_and_is_not_there_is_an_error(self, machine: Machine) -> None:

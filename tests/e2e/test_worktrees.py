@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_runs import ASKS, answer
@@ -53,8 +54,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     said = run_to_pass(machine, "--gate", GATE)
     assert "what is not committed is not in the work tree: 'a.txt', 'task.md'" in said
     run = record_of(machine)["id"]
-    ways = f"cao apply {run} | cao pr {run} | cao discard {run}"
-    assert f"The work is on branch cao/{run}: {ways}" in said
+    assert f" after 1 round, on branch cao/{run}\n" in said
+    assert f"Next: cao report, apply, pr, discard {short_name(run)}" in said
     assert project.state() == before
     assert f"branch cao/{run}" in machine.cao("runs").stdout
     assert f"branch cao/{run}: cao apply {run}" in machine.cao("report").stdout
@@ -79,7 +80,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
 
 
 def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project: Project) -> None:
-    prepare(machine, script(ASKS, WRITES))
+    tells = json.dumps(["sh", "-c", 'echo "$CAO_RUN_INDEX" > "../$CAO_RUN_INDEX.told"'])
+    prepare(machine, script(rule("analyst", run=f"[{tells}]"), ASKS, WRITES))
     show = 'seen=echo "number $CAO_RUN_INDEX in $PWD"'
     words = ("task.md", "--worktree", "--gate", show)
     with running(machine, *words) as first, running(machine, *words) as second:
@@ -91,6 +93,8 @@ def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project:
         logs = [path.read_text() for path in (machine.home / "state").glob("runs/*/gates/*.log")]
         numbers = sorted(text.split()[1] for text in logs)
         assert numbers == ["0", "1"]
+        told = (machine.home / "state/worktrees").glob("*.told")
+        assert sorted(path.name for path in told) == ["0.told", "1.told"]
         panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
         for one in listed:
             refused = machine.cao("apply", one["id"])
@@ -293,7 +297,8 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
     assert project.git("--git-dir", str(other), "branch", "--list") == ""
     done = machine.cao("pr", "--draft")
     assert done.returncode == 0, done.stderr
-    assert f"Pushed {branch} to origin." in done.stdout
+    assert f"Pushed {branch} to origin: git push origin {branch}" in done.stdout
+    assert "a new draft request" in done.stdout
     assert branch in project.git("--git-dir", str(other), "branch", "--list")
 
 

@@ -1,12 +1,14 @@
 """What the command of a gate came to."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.config import Condensation
+from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.check import (
     NO_OUTPUT,
     BaseResult,
@@ -16,6 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     judge_check,
     last_line,
     page_of,
+    refusal_on_base,
 )
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt
@@ -36,6 +39,37 @@ def test_a_result_can_be_shown(code: int | None, words: str) -> None:
     result = replace(FAILED, exit_code=code)
     assert str(result) == words
     assert result.passed == (code == 0)
+
+
+SLOW = "Resume with more time (--gate-timeout, or its `seconds` in cao.toml), or leave `base`"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why", "advice"),
+    [
+        ({"exit_code": 127}, "there is no such command", "--gate NAME='COMMAND'"),
+        ({"exit_code": 126}, "it cannot be executed", "--gate NAME='COMMAND'"),
+        ({"exit_code": None}, "it did not end within 60 s", SLOW),
+        ({"exit_code": None, "fault": "no bwrap"}, "no bwrap", "--gate NAME='COMMAND'"),
+    ],
+)
+def test_a_gate_that_cannot_be_run_on_the_base_is_refused(
+    changed: dict[str, Any], why: str, advice: str
+) -> None:
+    refusal = refusal_on_base(Gate("tests", "make test"), replace(FAILED, **changed))
+    start = "the gate tests cannot be run before the first turn: `make test`: "
+    assert refusal.startswith(f"{start}{why}; no agent could mend that.")
+    assert advice in refusal
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, -9, 125, 128])
+def test_a_gate_that_only_fails_on_the_base_is_not_refused(code: int) -> None:
+    assert refusal_on_base(Gate("tests", "make test"), replace(FAILED, exit_code=code)) == ""
+
+
+def test_a_gate_that_counted_tests_was_run_whatever_its_code() -> None:
+    result = replace(FAILED, exit_code=127, counts=counts(5))
+    assert refusal_on_base(Gate("tests", "make test"), result) == ""
 
 
 def counts(passed: int, *failures: str, unnamed: int = 0) -> TestCounts:

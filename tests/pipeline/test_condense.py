@@ -214,7 +214,7 @@ def test_an_excerpt_is_made_of_lines_of_the_text_and_keeps_the_limit(text: str, 
 
 @pytest.mark.parametrize("filler", ["x", "\n", "# ", "Risks: ", "Risks:\n", "**", "1. ", "- a:\n"])
 def test_a_huge_reply_is_condensed(filler: str) -> None:
-    text = filler * (300_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
+    text = filler * (100_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
     for extract in EXTRACTS:
         assert len(split_lines(extract(text, 30))) <= 30
 

@@ -53,7 +53,7 @@ def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
     forbidden = {
         *("GATES", "PROJECT_TEST_CMD", "AGENT_PERMISSIONS", "WD", "STATE_FILE", "API"),
         *("PROMPT", "PROMPT_FILE", "RESUME", "MISSING", "WORKSPACE", "WORKTREE_SETUP"),
-        *("PROOF", "READONLY_ROLES", "REVIEW_BOUND", "STALL"),
+        *("HELD_BACK", "PROOF", "READONLY_ROLES", "REVIEW_BOUND", "STALL"),
     }
     assert set(IN_TASK) == set(BY_NAME) - forbidden
     if name in forbidden:

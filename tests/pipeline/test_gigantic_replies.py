@@ -36,7 +36,7 @@ def test_the_verdict_of_a_gigantic_reply_is_that_of_the_whole() -> None:
 def test_a_run_of_gigantic_replies_can_be_sent_saved_and_read_again() -> None:
     state = new_state()
     briefing = Briefing(parse_task(TASK_TEXT), PurePosixPath("/responses"), Condensation())
-    for _ in range(6):
+    for _ in range(3):
         state = reply(state, "\x7fé" * 3_000_000 + f"\n{REVISE}", SHORT)
         prompt = build_prompt(due(state), state, briefing)
         assert len(prompt.encode()) < MESSAGE_LIMIT

@@ -460,7 +460,7 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
     ],
 )  # fmt: skip
 def test_a_huge_reply_is_judged(filler: str) -> None:
-    size = 300_000 if "\n" in filler else 2_000_000
+    size = 100_000 if "\n" in filler else 500_000
     text = f"REVIEW_RESULT: {filler * (size // len(filler))}\nREVIEW_RESULT: REVISE"
     assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
     text = f"REVIEW_RESULT: APPROVED, {filler * (size // len(filler))}"

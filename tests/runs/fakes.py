@@ -12,16 +12,23 @@ from typing import Any
 from cli_agent_orchestrator._internal.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator._internal.handoff.handoff import World
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.models import Delivery, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator._internal.models import (
+    Delivery,
+    OutputMode,
+    TerminalEvent,
+    TerminalStatus,
+)
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
 from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
@@ -82,6 +89,8 @@ class FakeServer:
     """Raised by every request while it is set."""
     sessions: list[str] = field(default_factory=list)
     last_output: str = "what the screen says"
+    unseen: ApiError | None = None
+    """Raised when a screen is asked for."""
 
     def create_session(
         self,
@@ -159,6 +168,12 @@ class FakeServer:
         self.get_terminal(terminal_id)
         return self.last_output
 
+    def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
+        assert mode is OutputMode.SCREEN
+        if self.unseen is not None:
+            raise self.unseen
+        return f"{self.get_terminal(terminal_id)['id']} after {len(self.asked)} messages"
+
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None
     ) -> Iterator[TerminalEvent]:
@@ -226,6 +241,7 @@ class Rig:
         self.test_command = ""
         self.flow = LOOP
         self.gate = ""
+        self.run_folder = Folder(folder, ("state", "run"), private=True)
 
     def config(self, **values: str) -> RunConfig:
         if self.gate:
@@ -254,7 +270,8 @@ class Rig:
             self.handoff_rules,
             GatePlace(self.folder, 60, os.environ),
         )
-        records = Records(self.state_file, files, Journal(files.kept))
+        screens = Screens(self.server, self.run_folder)
+        records = Records(self.state_file, files, Journal(files.kept), screens)
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, records, on_event or self.events.append, world)
 

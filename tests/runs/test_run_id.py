@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id, short_name
 from tests.handoff.fakes import FakeClock
 
 
@@ -28,3 +28,18 @@ def test_archives_of_earlier_versions_can_be_ids(text: str) -> None:
 )  # fmt: skip
 def test_nothing_else_is_an_id(text: str) -> None:
     assert not is_run_id(text)
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ("20261115-084037-k3f9", "k3f9"),
+        ("20261115-084037-2026", "20261115-084037-2026"),
+        ("20261115-084037-beef", "20261115-084037-beef"),
+        ("20250131-120000-2", "20250131-120000-2"),
+        ("20250131-120000", "20250131-120000"),
+        ("", ""),
+    ],
+)
+def test_people_call_a_run_by_its_last_letters_if_these_are_clear(run: str, name: str) -> None:
+    assert short_name(run) == name

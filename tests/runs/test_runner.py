@@ -31,6 +31,7 @@ from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatu
 from cli_agent_orchestrator._internal.runs.agents import replace_terminals
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.runner import StoppedByPerson
+from cli_agent_orchestrator._internal.runs.screens import read_screen
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
@@ -657,6 +658,35 @@ class TestTime:
         assert 25 <= self.first_turn(rig, state).worked <= 40
 
 
+class TestScreens:
+    def test_what_an_agent_shows_is_kept_before_the_end_of_its_turn_is_told(self, rig: Rig) -> None:
+        rig.rules = SHORT
+        seen = []
+
+        def look(event: RunEvent) -> None:
+            if isinstance(event, TurnEnded):
+                seen.append(read_screen(rig.run_folder, event.sequence, event.role))
+
+        state = rig.begin()
+        rig.run(state, look)
+        agents = [state.terminal_of(role) for role in FIVE_TURNS]
+        assert seen == [f"{agent} after {n} messages" for n, agent in enumerate(agents, 1)]
+
+    def test_what_cannot_be_seen_is_no_trouble(self, rig: Rig) -> None:
+        rig.server.unseen = ApiUnreachable("http://x", "gone", maybe_received=True)
+        assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+        assert read_screen(rig.run_folder, 1, "analyst") is None
+
+    def test_a_reply_of_an_earlier_day_has_no_screen_of_today(self, rig: Rig) -> None:
+        state = rig.begin()
+        with pytest.raises(Killed):
+            rig.run(state, kill_at(lambda event: is_kind(event, EventKind.ACCEPTED)))
+        with rig.runner(state) as runner:
+            recorded = runner.record_archived_reply(rig.saved())
+        assert recorded.has_output("analyst")
+        assert read_screen(rig.run_folder, 1, "analyst") is None
+
+
 class TestGates:
     """Flows in which a command decides."""
 
@@ -754,7 +784,15 @@ class TestGates:
 
     def test_a_command_that_is_not_there_stops_the_run_before_any_turn(self, solo: Rig) -> None:
         state = solo.begin(GATES="tests=no-such-command-at-all")
-        with pytest.raises(RunError, match=r"the gate tests can not be run \(there is no such"):
+        with pytest.raises(RunError, match=r"the gate tests cannot be run .* no such command"):
+            solo.run(state)
+        assert solo.server.asked == []
+
+    def test_a_gate_that_is_too_slow_on_the_base_stops_the_run_before_any_turn(
+        self, solo: Rig
+    ) -> None:
+        state = solo.begin(GATES='{"name": "tests", "run": "sleep 1000", "seconds": 0.1}')
+        with pytest.raises(RunError, match=r"the gate tests cannot be run .* within 0\.1 s"):
             solo.run(state)
         assert solo.server.asked == []
 

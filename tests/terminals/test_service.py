@@ -233,6 +233,21 @@ async def test_nothing_is_typed_into_a_question_and_a_key_answers_it(
         await reached(service, terminal, COMPLETED)
 
 
+async def test_a_question_is_answered_only_where_one_is_asked(ground: Ground) -> None:
+    ground.script('[[rule]]\nmisbehave = { ask = "delete everything" }')
+    async with ground.service() as service:
+        terminal = await service.create_session(new(ground))
+        with pytest.raises(InputRefused, match="it asks nothing now"):
+            await service.answer(terminal.id, "1")
+        assert (await service.send(terminal.id, "work")).confirmed
+        await reached(service, terminal, WAITING)
+        with pytest.raises(UnknownName):
+            await service.answer(terminal.id, "yes")
+        assert not await service.answer(terminal.id, "Down", within=0)
+        assert await service.answer(terminal.id, "1", within=60)
+        await reached(service, terminal, COMPLETED)
+
+
 @pytest.mark.parametrize("signals", ["", SCREEN_ONLY])
 async def test_an_enter_that_got_lost_is_pressed_again(ground: Ground, signals: str) -> None:
     ground.script(signals + "[[rule]]\nmisbehave = { swallow_enter = 1 }")
@@ -513,6 +528,24 @@ async def test_an_agent_gets_the_permissions_of_the_request_that_creates_it(
         with pytest.raises(StartError):
             await service.create_session(wanted)
     assert flag in (ground.work / "args").read_text()
+
+
+async def test_an_agent_finds_the_number_of_its_run_and_of_no_other(ground: Ground) -> None:
+    codex = ground.work.parent / "codex"
+    codex.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] || echo "number <$CAO_RUN_INDEX>" >>seen\nexit 1\n'
+    )
+    codex.chmod(0o700)
+    # The server may have been started by a run's own agent.
+    ours = {"CAO_CODEX_COMMAND": str(codex), "CAO_RUN_INDEX": "7"}
+    ground.config = replace(ground.config, environ={**ground.config.environ, **ours})
+    wanted = NewTerminal("codex", "tester", str(ground.work))
+    async with ground.service() as service:
+        for new in (replace(wanted, run_index=0), wanted):
+            with pytest.raises(StartError):
+                await service.create_session(new)
+    seen = (ground.work / "seen").read_text().splitlines()
+    assert set(seen) == {"number <0>", "number <>"}
 
 
 async def test_permissions_are_told_and_remembered(ground: Ground) -> None:

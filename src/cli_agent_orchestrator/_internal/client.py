@@ -94,6 +94,8 @@ class ApiClient:
         self._working_directory = working_directory
         self.permissions = ""
         """What new terminals may do without asking; empty: what the server says."""
+        self.run_index: int | None = None
+        """The number of the run that new terminals belong to, if they belong to one."""
         self._features: frozenset[str] | None = None
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._http = httpx.Client(
@@ -184,6 +186,11 @@ class ApiClient:
     def press_key(self, terminal_id: str, key: str) -> None:
         self._ask("POST", f"/terminals/{_segment(terminal_id)}/key", params={"key": key})
 
+    def answer_question(self, run: str, key: str, role: str | None = None) -> Answer:
+        """Answer what an agent of a run asks; the answer has `heard` and `text`."""
+        path = f"/runs/{_segment(run)}/answer"
+        return self._object("POST", path, json={"text": key, "role": role})
+
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{_segment(terminal_id)}/output"
         return str(self._object("GET", path, params={"mode": str(mode)}).get("output") or "")
@@ -240,6 +247,8 @@ class ApiClient:
             params["working_directory"] = self._working_directory
         if self.permissions:
             params["permissions"] = self.permissions
+        if self.run_index is not None:
+            params["run_index"] = str(self.run_index)
         if role and Feature.ROLES in self.features():
             params["role"] = role
         return params

@@ -24,8 +24,9 @@ In a settings file each is a text or a table:
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -92,6 +93,17 @@ def read_gates(text: str) -> tuple[Gate, ...]:
     return gates
 
 
+def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
+    """Yield gates as a settings file would have them, without what is usual: for people."""
+    for gate in gates:
+        unusual = _unusual(gate)
+        if set(unusual) == {"name", "run"}:
+            yield f"{gate.name} = {_toml(gate.run)}"
+            continue
+        yield f"[gates.{gate.name}]"
+        yield from (f"  {key} = {_toml(unusual[key])}" for key in unusual if key != "name")
+
+
 def gates_text(gates: tuple[Gate, ...]) -> str:
     """Return gates in the one form in which they are compared and saved."""
     return "\n".join(_line_of(gate) for gate in gates)
@@ -127,7 +139,9 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     known = [one.name for one in fields(Gate)]
     for key in data:
         if key not in known:
-            raise ConfigError(f"{key} of {where}", data[key], f"one of: {', '.join(known)}")
+            close = get_close_matches(key, known, 1)
+            meant = f"{close[0]} (did you mean that?), or " if close else ""
+            raise ConfigError(f"a key of {where}", key, f"{meant}one of: {', '.join(known)}")
     for key, value in data.items():
         usual = getattr(USUAL, key)
         if not _is_like(value, usual):
@@ -195,11 +209,21 @@ def _kind(usual: object) -> str:
 
 
 def _line_of(gate: Gate) -> str:
-    unusual = {
+    unusual = _unusual(gate)
+    if set(unusual) == {"name", "run"}:
+        return f"{gate.name}={gate.run}"
+    return json.dumps(unusual, ensure_ascii=False)
+
+
+# Any: what a gate has, each of its own type
+def _unusual(gate: Gate) -> dict[str, Any]:
+    return {
         one.name: value
         for one in fields(Gate)
         if (value := getattr(gate, one.name)) != getattr(USUAL, one.name)
     }
-    if set(unusual) == {"name", "run"}:
-        return f"{gate.name}={gate.run}"
-    return json.dumps(unusual, ensure_ascii=False)
+
+
+def _toml(value: object) -> str:
+    """Return a value of a gate as TOML has it, which is as JSON has it."""
+    return json.dumps(value, ensure_ascii=False)

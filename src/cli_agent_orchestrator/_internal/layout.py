@@ -22,7 +22,9 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/run.log          what was logged
     <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
     <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
+    <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
+    <state folder>/runs/<run>/held_back        files that gates have and agents do not
 
     <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
     <state folder>/indexes/<number>            locked by the run that has this number
@@ -56,7 +58,9 @@ CONTROL_FILE = "control.jsonl"
 REJECTED_FILE = "control.rejected"
 SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
+SCREENS_FOLDER = "screens"
 CHECKOUTS_FOLDER = "checkouts"
+HELD_BACK_FOLDER = "held_back"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
 INDEXES_FOLDER = "indexes"
@@ -99,6 +103,16 @@ def runs_folder(state_folder: Path) -> Folder:
 def run_folder(state_folder: Path, name: str) -> Folder:
     """Return the folder of one run; `name` is its id, or that of a draft."""
     return Folder(state_folder, (RUNS_FOLDER, name), private=True)
+
+
+def screens_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which the screens of its agents are kept."""
+    return Folder(run.root, (*run.parts, SCREENS_FOLDER), run.private)
+
+
+def screen_name(sequence: int, role: str) -> str:
+    """Return what the screen at the end of a turn is called."""
+    return f"{sequence:03d}-{role}.txt"
 
 
 def worktree_folder(state_folder: Path, run: str) -> Path:

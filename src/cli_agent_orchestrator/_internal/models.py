@@ -1,10 +1,15 @@
 """The words both halves share: statuses, terminals, sessions, deliveries, explanations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """Bytes of UTF-8 in one message."""
+RUN_INDEX = "CAO_RUN_INDEX"
+"""The variable in which what belongs to a run finds the run's number."""
+MOST_RUNS = 1000
+"""How many numbers there are."""
 
 
 class TerminalStatus(StrEnum):
@@ -72,6 +77,8 @@ class NewTerminal:
     """Is it to end with the one step that it is for?"""
     role: str | None = None
     """What the agent is for in a run; None: its profile says enough."""
+    run_index: int | None = None
+    """The number of that run; None: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,19 @@ class Session:
 
     name: str
     terminals: tuple[Terminal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgents:
+    """Where the agents of a run are."""
+
+    run: str
+    """Its id."""
+    api: str
+    """The server that it said to use, if it is known."""
+    session_name: str
+    terminals: Mapping[str, str]
+    """Ids by role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from cli_agent_orchestrator._internal.settings import (
     canonical,
     expand_path,
     given,
+    read_paths,
     read_role_providers,
     read_word,
 )
@@ -60,6 +61,8 @@ class RunConfig:
     """Do the agents work in a work tree of their own? (WORKSPACE)"""
     worktree_setup: str = ""
     """Prepares a new work tree (WORKTREE_SETUP)."""
+    held_back: tuple[str, ...] = ()
+    """What gates have of the project's files and agents do not (HELD_BACK)."""
     readonly_roles: str = "warn"
     """What is done when a reviewer or tester changes files (READONLY_ROLES)."""
     gate_timeout: float = 1800
@@ -103,6 +106,7 @@ class RunConfig:
             gates=read_gates(texts.get("GATES", "")),
             in_worktree=_read_choice(texts, "WORKSPACE") == "worktree",
             worktree_setup=texts.get("WORKTREE_SETUP", "").strip(),
+            held_back=read_paths("HELD_BACK", texts.get("HELD_BACK", "")),
             readonly_roles=_read_choice(texts, "READONLY_ROLES"),
             gate_timeout=read_gate_timeout(texts),
             permissions=_read_choice(texts, "AGENT_PERMISSIONS"),

@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.config import (
     read_seconds,
 )
 from cli_agent_orchestrator._internal.gates import gates_text, read_gates, read_gates_table
-from cli_agent_orchestrator._internal.layout import STATE_FILE
+from cli_agent_orchestrator._internal.layout import STATE_FILE, TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.plain_files import Folder, read_named
 from cli_agent_orchestrator._internal.toml_text import read_toml
 from cli_agent_orchestrator.errors import ConfigError, UsageError
@@ -36,6 +36,8 @@ PREFIX = "CAO_"
 NEVER_BARE = ("WORKSPACE",)
 """Names that other programs give to something else: Jenkins to a folder."""
 LARGEST_SETTINGS = 1024 * 1024
+MOST_PATHS = 100
+PLAIN_PATHS = "paths in the project, without .., .git, commas and control characters"
 
 AGENTS = (
     *("codex", "claude_code", "kiro_cli", "q_cli", "gemini_cli", "copilot_cli", "opencode"),
@@ -59,6 +61,8 @@ class Kind(Enum):
     SECONDS = auto()
     GATES = auto()
     """Commands with names; the option can be given several times."""
+    PATHS = auto()
+    """Paths in the project; the option can be given several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,13 @@ SETTINGS = (
         "",
         "A command that prepares a new work tree, such as npm ci; setup below [worktree] in "
         "cao.toml.",
+    ),
+    Setting(
+        "HELD_BACK",
+        Kind.PATHS,
+        "",
+        "Files and folders of the project that agents do not have in their work tree: gates do. "
+        "Separated by commas; several may be given.",
     ),
     Setting(
         "PROOF",
@@ -304,7 +315,7 @@ KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SET
 
 UNCHANGEABLE = (
     *("GATES", "WORKSPACE", "WORKTREE_SETUP", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"),
-    "CLEANUP_ON_EXIT",
+    *("CLEANUP_ON_EXIT", "HELD_BACK"),
 )
 CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
 """What may change while a run goes on; the others have been told to agents, or may do harm."""
@@ -437,6 +448,24 @@ def is_word(text: str) -> bool:
     return text.replace("_", "").replace("-", "").isalnum()
 
 
+def read_paths(name: str, text: str) -> tuple[str, ...]:
+    """Return the paths that a text names, separated by commas or line breaks.
+
+    `"tests/acceptance/, ./scenario.md"` becomes `("tests/acceptance", "scenario.md")`.
+    """
+    found = []
+    for path in filter(None, map(str.strip, re.split("[,\n]", text))):
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        own = parts[:1] not in ([], [TEMPORARY_FOLDER])
+        plain = path.isprintable() and {"..", ".git"}.isdisjoint(map(str.lower, parts))
+        if path.startswith("/") or not own or not plain:
+            raise ConfigError(name, path, PLAIN_PATHS)
+        found.append("/".join(parts))
+    if len(found) > MOST_PATHS:
+        raise ConfigError(name, f"{len(found)} paths", f"at most {MOST_PATHS}")
+    return tuple(dict.fromkeys(found))
+
+
 def check_path(name: str, text: str) -> None:
     """Refuse a path that would be more than a path wherever it is written."""
     if re.search(CONTROL_PATTERN, text):
@@ -520,12 +549,21 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
             return setting.name, str(value)
         case dict() if setting.kind is Kind.GATES:
             return setting.name, read_gates_table(value, f" in {path.name}")
+        case list() if setting.kind is Kind.PATHS:
+            return setting.name, _paths_text(value, where)
         case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
             return setting.name, str(path.parent / value)
         case str():
             return setting.name, value
         case _:
             raise ConfigError(where, _shown(value), "text, a number, true or false")
+
+
+def _paths_text(items: list[object], where: str) -> str:
+    for item in items:
+        if not isinstance(item, str) or len(read_paths(where, item)) != 1:
+            raise ConfigError(where, _shown(item), PLAIN_PATHS)
+    return "\n".join(map(str, items))
 
 
 def _shown(value: object) -> object:
@@ -566,6 +604,8 @@ def canonical(name: str, text: str) -> str | None:
                 return f"{read_seconds(values, name, float(setting.default)):.15g}"
             case Kind.GATES:
                 return gates_text(read_gates(text))
+            case Kind.PATHS:
+                return "\n".join(read_paths(name, text))
     except ConfigError:
         return None
     return values[name]
@@ -643,5 +683,7 @@ def _toml_value(setting: Setting) -> str:
             return setting.default
         case Kind.FLAG:
             return "false" if setting.default in ("", "0") else "true"
+        case Kind.PATHS:
+            return "[]"
         case _:
             return f'"{setting.default}"'

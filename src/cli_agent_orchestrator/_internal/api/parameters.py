@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from cli_agent_orchestrator._internal.api.schemas import Name, Path
 from cli_agent_orchestrator._internal.identity import CHALLENGE_PATTERN
-from cli_agent_orchestrator._internal.models import OutputMode
+from cli_agent_orchestrator._internal.models import MOST_RUNS, RUN_INDEX, OutputMode
 from cli_agent_orchestrator._internal.providers.base import Permissions
 
 RunId = Annotated[
@@ -83,6 +83,10 @@ class NewTerminalQuery(Struct):
             description="What the agent is for; its terminal is named after it.",
             examples=["analyst_review"],
         ),
+    ] = None
+    run_index: Annotated[
+        Annotated[int, Meta(ge=0, lt=MOST_RUNS)] | None,
+        Meta(description=f"The number of its run; the agent finds it in `{RUN_INDEX}`."),
     ] = None
 
 

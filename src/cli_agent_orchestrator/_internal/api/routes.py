@@ -294,6 +294,7 @@ def new_terminal(query: NewTerminalQuery) -> NewTerminal:
         query.working_directory,
         query.permissions,
         role=query.role,
+        run_index=query.run_index,
     )
 
 

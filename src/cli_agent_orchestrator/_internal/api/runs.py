@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
-from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs
+from cli_agent_orchestrator._internal.api.answering import find_asking
+from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs, Terminals
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
 from cli_agent_orchestrator._internal.api.messages import check_size
 from cli_agent_orchestrator._internal.api.operations import Answer, operation
@@ -17,6 +18,7 @@ from cli_agent_orchestrator._internal.api.parameters import (
     TurnPath,
 )
 from cli_agent_orchestrator._internal.api.schemas import (
+    AnswerBody,
     AskedBody,
     ChangeBody,
     HintBody,
@@ -35,6 +37,9 @@ STEERED = (
     Answer(AskedBody),
     Answer(AskedBody, 202, "Written down; the run has not heard of it yet."),
 )
+
+ANSWERED = "The question of {} is answered."
+STILL_ASKS = "The key was pressed; {} asks still, or again."
 
 
 @operation("GET", "/runs", "List the runs, the newest first", Answer(list[RunBody]))
@@ -87,6 +92,24 @@ async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
 
 @operation(
     "POST",
+    "/runs/{run}/answer",
+    "Answer what an agent of a run asks",
+    Answer(AskedBody),
+    Answer(AskedBody, 202, "The key was pressed, and the agent asks still, or again."),
+    errors=(404, 409, 413, 415, 422, 503),
+    description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
+    "dialog, a letter of it might answer what nobody wanted to be answered like that.",
+)
+async def answer(terminals: Terminals, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
+    agents = await asyncio.to_thread(runs.agents, path.run, body.role)
+    role, terminal_id = find_asking(terminals, agents)
+    is_answered = await terminals.answer(terminal_id, body.text)
+    text = ANSWERED if is_answered else STILL_ASKS
+    return Json({"heard": is_answered, "text": text.format(role)}, 200 if is_answered else 202)
+
+
+@operation(
+    "POST",
     "/runs/{run}/set",
     "Let a run go on by another value of a setting",
     *STEERED,
@@ -118,7 +141,7 @@ async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
 @operation(
     "GET",
     "/runs/{run}/turns/{sequence}",
-    "Show a turn with its prompt, its reply and what it changed in the files",
+    "Show a turn: its prompt, its reply, the agent's last screen, what it changed in the files",
     Answer(RunTurnTextBody),
     errors=(404, 422),
 )
@@ -185,6 +208,7 @@ OPERATIONS = (
     start_run,
     get_run,
     hint,
+    answer,
     change_setting,
     steer,
     get_turn,

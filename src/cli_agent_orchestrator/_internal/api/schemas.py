@@ -300,6 +300,13 @@ class ChangedFileBody(Body):
 class RunTurnTextBody(RunTurnBody):
     prompt: str | None
     reply: str | None
+    screen: Annotated[
+        str | None,
+        Meta(
+            description="What the agent showed when the turn had ended, up to 64 KB; null if that "
+            "is not known. A gate has none."
+        ),
+    ]
     diff: Annotated[
         str | None, Meta(description="What it changed, up to 1 MB; null if that is not known.")
     ]
@@ -360,6 +367,22 @@ class HintBody(AskBody):
     role: Annotated[
         str | None,
         Meta(description="Whose next prompt; else the next one.", examples=["programmer"]),
+    ] = None
+
+
+class AnswerBody(AskBody):
+    """What answers the question of an agent."""
+
+    text: Annotated[
+        str,
+        Meta(
+            max_length=50,
+            description="A key, of those that `POST /terminals/{id}/key` takes.",
+            examples=["1"],
+        ),
+    ]
+    role: Annotated[
+        str | None, Meta(description="Who asks, if several do.", examples=["programmer"])
     ] = None
 
 

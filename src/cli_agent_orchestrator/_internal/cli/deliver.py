@@ -4,13 +4,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.delivering import (
+    BODY_FILE,
     Ended,
     apply_run,
     discard_run,
@@ -19,6 +22,7 @@ from cli_agent_orchestrator._internal.runs.delivering import (
 )
 from cli_agent_orchestrator._internal.runs.registry import find_run
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
 
 MOVED = {
@@ -70,14 +74,12 @@ def pr(run: str | None, title: str, draft: bool) -> None:
     """
     with _found(run) as ended:
         done = request_run(ended, title, draft=draft)
-    click.echo(printable(f"Pushed {ended.saved.branch} to {done.remote}."))
-    if done.url:
-        click.echo(printable(done.url))
-        return
-    if done.said:
-        click.echo(printable(done.said))
-    if done.to_type:
-        click.echo(printable(f"Open the request with:\n  {done.to_type}"))
+        folder = run_folder(ended.state_folder, ended.record.id)
+        body = folder.read(BODY_FILE).decode(errors="replace")
+    saved = ended.saved
+    asked = Asked(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
+    for line in request_words(done, asked):
+        click.echo(printable(line))
 
 
 @click.command()
@@ -100,6 +102,38 @@ def discard(run: str | None, yes: bool) -> None:
         is_kept = discard_run(ended)
     snapshot = f" The record of the run has a snapshot of it: {ended.record.id}"
     click.echo(f"Removed.{snapshot if is_kept else ''}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request was to be."""
+
+    branch: str
+    onto: str
+    title: str
+    body: str
+    draft: bool
+
+
+def request_words(done: PullRequest, asked: Asked) -> Iterator[str]:
+    """Yield what was done for a request, and all that is needed to open one that is not yet."""
+    yield f"Pushed {asked.branch} to {done.remote}: git push {done.remote} {asked.branch}"
+    if done.url:
+        yield done.url
+        return
+    if done.said:
+        yield done.said
+    draft = " draft" if asked.draft else ""
+    if done.to_type:
+        yield f"No{draft} request is open yet. Open it with:\n  {done.to_type}"
+        yield f"Or on the page of {done.remote}: a new{draft} request"
+    else:
+        yield f"No{draft} request is open yet: neither gh nor glab is there for {done.remote}."
+        yield f"Open it on the page of {done.remote}: a new{draft} request"
+    yield f"  from {asked.branch} into {asked.onto}"
+    yield f"  title: {one_line(asked.title)}"
+    yield "  text:"
+    yield from (f"    {line}".rstrip() for line in asked.body.rstrip("\n").split("\n"))
 
 
 @contextmanager

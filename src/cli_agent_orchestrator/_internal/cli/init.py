@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.proposals import (
     MARK_FILES,
+    PACKAGE_MARK,
     READ_FILES,
+    TEST_FOLDERS,
     Agent,
     Proposal,
+    is_test_file,
     propose,
 )
 from cli_agent_orchestrator._internal.cli.trust import own_folder
@@ -33,6 +37,8 @@ GATES = "GATES"
 PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
 """What the top folder of a project has."""
 LARGEST_MARK = 1024 * 1024
+MOST_TESTS = 20
+"""Files of tests that are looked at, of each folder."""
 QUESTION = f"Set this in {SETTINGS_FILE}?"
 TASK_TEMPLATE = f"""\
 Write the task below the two headings, then start it with: cao run {TASK_FILE}
@@ -133,7 +139,22 @@ def read_marks(folder: Path) -> dict[str, str]:
             if project.status(name) is not None:
                 data = project.read(name, LARGEST_MARK) if name in READ_FILES else b""
                 found[name] = data.decode("utf-8", "replace")
-    return found
+    return found | dict(_read_tests(folder))
+
+
+def _read_tests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield files of Python's tests, those of folders behind the folder's name."""
+    for place in ("", *TEST_FOLDERS):
+        tests = Folder(folder, (place,) if place else ())
+        before = f"{place}/" if place else ""
+        with suppress(OSError):
+            names = sorted(tests.names())
+            if place and tests.status(PACKAGE_MARK) is not None:
+                yield f"{before}{PACKAGE_MARK}", ""
+            for name in list(filter(is_test_file, names))[:MOST_TESTS]:
+                with suppress(OSError):
+                    data = tests.read(name, LARGEST_MARK)
+                    yield f"{before}{name}", data.decode("utf-8", "replace")
 
 
 def project_above(folder: Path) -> str:

@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.keys import Keys, press
 from cli_agent_orchestrator._internal.cli.narration import Narration, Tone
 from cli_agent_orchestrator._internal.cli.picture import Picture, fold, rings
-from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.printable import beside_time, printable
 from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import (
@@ -122,7 +122,7 @@ class LiveView:
             self._wakes.put(Wake.NEWS)
             return
         when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
-        self._show(Text.assemble((when, "dim"), (printable(line.text), STYLES[line.tone])))
+        self._show(Text.assemble((when, "dim"), (beside_time(line.text), STYLES[line.tone])))
 
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether more may belong to it."""

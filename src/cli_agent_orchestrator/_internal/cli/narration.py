@@ -1,13 +1,16 @@
 """A run in words: each event as a line for people."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -38,6 +41,8 @@ from cli_agent_orchestrator.events import (
 
 PASS, RUNNING = "PASS", "RUNNING"
 NOT_PROVEN = "not proven"
+DOUBTS = "; look at "
+"""Between what was proven and what is to be looked at."""
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
@@ -45,7 +50,16 @@ POINTS: Mapping[str, str] = {
     "after_tester": "",
 }
 
-Step = TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused
+LONGEST_REASON = 300
+# FAIL: `make test` ended with exit code 1; all 2 rounds are used up
+FAIL_PATTERN = (
+    r"(?s)(?:FAIL(?:: )?)?(.*?)"
+    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
+)
+
+Step = (
+    TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
+)
 Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
 """What people ask for."""
 
@@ -62,7 +76,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line for people."""
+    """One line for people, or the few with which a run ends."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -127,6 +141,7 @@ class Narration:
         self._started: list[str] = []
         self._dry = False
         self._run = ""
+        self._against = ""
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -147,8 +162,8 @@ class Narration:
                 return self._handoff(event)
             case CheckOutput():
                 return None
-            case Warned():
-                return Line(f"Warning: {event.text}", Tone.ALERT)
+            case TurnEnded() | CheckEnded():
+                self._against = reason_of_fail(event)
             case RunEnded():
                 return self._ended(event)
         return _step_line(event)
@@ -212,29 +227,50 @@ class Narration:
         if event.final_status == RUNNING:
             saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
-        more = f" ({self._named(self._report)} says more)" if self._report else ""
-        more += f". {delivery_words(event.branch, self._run)}" if event.branch else ""
-        stop = f"{self._attach_prefix}cao stop --session {event.session_left}"
-        left = f"; its agents are still there: {stop}" if event.session_left else ""
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        dry = f"{DRY_RUN}: " if self._dry else ""
-        verdict = f"{event.final_status} after {rounds}"
-        if event.proof:
-            verdict = f"{event.final_status}, {event.proof}; {rounds}"
-            tone = Tone.ALERT if event.proof.startswith(NOT_PROVEN) else tone
-        if event.repository:
-            more = f". Look first: {'; '.join(event.repository)}{more}"
-            tone = Tone.ALERT if event.final_status == PASS else tone
-        return Line(f"{dry}{verdict}{more}{left}", tone)
+        if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
+            tone = Tone.ALERT
+        return Line("\n".join(self._verdict(event, rounds)), tone)
+
+    def _verdict(self, event: RunEnded, rounds: str) -> Iterator[str]:
+        """Yield the last lines of a run: short ones, which are read where they end."""
+        run = short_name(self._run)
+        verdict = f"{DRY_RUN}: " if self._dry else ""
+        proof, doubts = _proof_words(event.proof)
+        verdict += f"{event.final_status}{proof} after {rounds}"
+        stop = self._stop(event.session_left)
+        if event.branch:
+            yield f"{verdict}, on branch {event.branch}"
+            yield from filter(None, [doubts, *_look_first(event)])
+            left = f"; agents stay: {stop}" if event.session_left else ""
+            yield f"Next: cao report, apply, pr, discard {run}{left}"
+            return
+        yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
+        yield from filter(None, [doubts, *_look_first(event)])
+        if event.final_status != PASS:
+            yield from self._after_fail(event, run)
+        if event.session_left:
+            yield f"Its agents stay: {stop} ends them"
+
+    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
+        """Yield why a run failed, and where its work is if that is not in the user's folder."""
+        yield from filter(None, [self._against])
+        if event.tree:
+            ways = f"cao diff {run} shows it, cao discard {run} removes it"
+            yield f"Its work is not committed: {ways}"
+            yield f"It is in {event.tree}"
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""
         if not session:
             return ""
         cao = f"{self._attach_prefix}cao"
-        return (
-            f". Its agents stay: `{cao} ls` lists them, `{cao} stop --session {session}` ends them"
-        )
+        return f". Its agents stay: `{cao} ls` lists them, `{self._stop(session)}` ends them"
+
+    def _stop(self, session: str) -> str:
+        """Return the command that ends the agents of the run."""
+        what = short_name(self._run) or f"--session {session}"
+        return f"{self._attach_prefix}cao stop {what}"
 
     def _named(self, text: str) -> str:
         return text.replace("{id}", self._run)
@@ -244,10 +280,38 @@ class Narration:
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
 
 
+def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
+    """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
+    who = step.gate if isinstance(step, CheckEnded) else step.role
+    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
+    found = re.fullmatch(FAIL_PATTERN, step.detail)
+    words = " ".join(filter(None, [found[1] if found else step.detail, quoted]))
+    shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
+    return f"{who}: {shown or 'FAIL'}"
+
+
+def _proof_words(proof: str) -> tuple[str, str]:
+    """Return what the last lines say of a proof, and what is to be looked at.
+
+    What was proven was told by the proof itself; why something was not is said again.
+    """
+    words, _, doubts = proof.partition(DOUBTS)
+    if proof and not proof.startswith(NOT_PROVEN):
+        words = f"{words.partition(':')[0]},"
+    elif proof:
+        words += ";"
+    return words and f", {words}", doubts and f"{DOUBTS.removeprefix('; ')}{doubts}".capitalize()
+
+
 def delivery_words(branch: str, run: str) -> str:
     """Say where the work of a run is, and how it comes to the user."""
     ways = " | ".join(f"cao {word} {run}" for word in ("apply", "pr", "discard"))
     return f"The work is on branch {branch}: {ways}"
+
+
+def _look_first(event: RunEnded) -> Iterator[str]:
+    """Yield what was changed that the user's next git command would go by."""
+    yield from (f"Look first: {text}" for text in event.repository)
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:
@@ -273,6 +337,8 @@ def _step_line(event: Step | Personal) -> Line:
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
             return Line("The run goes on", Tone.QUIET)
+        case Warned():
+            return Line(f"Warning: {event.text}", Tone.ALERT)
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case FilesChanged():

@@ -24,3 +24,8 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text for a place in a line: it cannot pretend to be a line of its own."""
     return re.sub(f"[{BREAKS}]", "�", printable(text))
+
+
+def beside_time(text: str) -> str:
+    """Return a text to be shown behind the time: lines after its first cannot look like another."""
+    return printable(text).replace("\n", "\n" + " " * len("00:00:00  "))

@@ -10,7 +10,7 @@ from typing import Self
 import click
 
 from cli_agent_orchestrator._internal.cli.narration import UNFINISHED, Narration
-from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.runs.asking import pass_on
 from cli_agent_orchestrator._internal.runs.view import View
 from cli_agent_orchestrator.events import RunEvent, to_line
@@ -31,7 +31,7 @@ class PlainView:
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if line is not None:
-            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {printable(line.text)}")
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {beside_time(line.text)}")
 
 
 class JsonView:

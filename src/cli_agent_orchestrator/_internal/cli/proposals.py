@@ -19,6 +19,12 @@ READ_FILES = (
     *("requirements.txt", "requirements-dev.txt", "package.json"),
 )
 """Those whose text matters."""
+TEST_FOLDERS = ("tests", "test")
+"""Folders in which tests are looked for, besides the project's own."""
+PACKAGE_MARK = "__init__.py"
+# what unittest looks for
+TEST_FILE_PATTERN = r"test\w*\.py"
+IMPORT_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+{}\b"
 # "test: build", and not "test := x"
 MAKE_TARGET_PATTERN = r"(?m)^test[ \t]*:(?!=)"
 NPM_PLACEHOLDER = "no test specified"
@@ -64,8 +70,7 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if re.search(MAKE_TARGET_PATTERN, files.get("Makefile", "")):
         yield "make test", "the Makefile has a target test"
         return
-    if any(name in files for name in PYTHON_MARKS):
-        yield _python(files)
+    yield from _python(files)
     if has_npm_test(files.get("package.json", "")):
         runner = next((word for name, word in RUNNERS.items() if name in files), "npm")
         command = f"{runner} run test" if runner == "bun" else f"{runner} test"
@@ -80,18 +85,54 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield ("./gradlew test" if "gradlew" in files else "gradle test"), f"{gradle} is there"
 
 
-def _python(files: Mapping[str, str]) -> tuple[str, str]:
+def _python(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if reason := _pytest_reason(files):
+        if "uv.lock" in files:
+            yield "uv run pytest", f"{reason}, and uv.lock is there"
+        elif "poetry.lock" in files:
+            yield "poetry run pytest", f"{reason}, and poetry.lock is there"
+        else:
+            yield "python3 -m pytest", reason
+        return
+    found = dict(_unittest_commands(files))
+    mark = next((name for name in PYTHON_MARKS if name in files), "")
+    if not found and mark:
+        found = {"python3 -m unittest": f"{mark} is there"}
+    for command, reason in found.items():
+        yield command, f"{reason}, and nothing speaks of pytest"
+
+
+def _pytest_reason(files: Mapping[str, str]) -> str:
+    """Say what speaks for pytest in a project that has a mark of Python, or tests."""
+    used = next((name for name in files if _imports(files, name, "pytest")), "")
+    if used:
+        return f"{used} imports pytest"
+    if not any(name in files for name in PYTHON_MARKS) and not any(map(is_test_file, files)):
+        return ""
     named = next((name for name in READ_FILES if "pytest" in files.get(name, "")), "")
     own = next((name for name in ("pytest.ini", "conftest.py") if name in files), "")
-    if not named and not own:
-        mark = next(name for name in PYTHON_MARKS if name in files)
-        return "python3 -m unittest", f"{mark} is there, and nothing speaks of pytest"
-    reason = f"{named} speaks of pytest" if named else f"{own} is there"
-    if "uv.lock" in files:
-        return "uv run pytest", f"{reason}, and uv.lock is there"
-    if "poetry.lock" in files:
-        return "poetry run pytest", f"{reason}, and poetry.lock is there"
-    return "python3 -m pytest", reason
+    return f"{named} speaks of pytest" if named else own and f"{own} is there"
+
+
+def _unittest_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield commands that find all tests; one by itself looks only into packages."""
+    for name in files:
+        if not _imports(files, name, "unittest"):
+            continue
+        folder = name.rpartition("/")[0]
+        apart = folder and f"{folder}/{PACKAGE_MARK}" not in files
+        command = f"python3 -m unittest{f' discover -s {folder}' if apart else ''}"
+        yield command, f"{name} imports unittest"
+
+
+def is_test_file(name: str) -> bool:
+    """Would unittest look into a file of that name?"""
+    return re.fullmatch(TEST_FILE_PATTERN, name.rpartition("/")[2]) is not None
+
+
+def _imports(files: Mapping[str, str], name: str, module: str) -> bool:
+    pattern = IMPORT_PATTERN.format(module)
+    return is_test_file(name) and re.search(pattern, files[name]) is not None
 
 
 def has_npm_test(text: str) -> bool:

@@ -39,6 +39,7 @@ METAVARS = {
     Kind.COUNT: "NUMBER",
     Kind.SECONDS: "SECONDS",
     Kind.GATES: "NAME=COMMAND",
+    Kind.PATHS: "PATH",
 }
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
@@ -59,7 +60,7 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
     if setting.kind is Kind.FLAG:
         names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
         return click.option(names, setting.name, default=None, help=text)
-    several = setting.kind is Kind.GATES
+    several = setting.kind in (Kind.GATES, Kind.PATHS)
     metavar = METAVARS[setting.kind]
     return click.option(setting.option, setting.name, metavar=metavar, multiple=several, help=text)
 

@@ -38,6 +38,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
     runs_that_fit,
 )
+from cli_agent_orchestrator._internal.runs.run_id import session_name_of
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3
@@ -165,8 +166,9 @@ def stop(
     """End a run or terminals: ask each agent to quit, and remove its window.
 
     NAMES are runs (the ID that `cao runs` lists, the beginning of it, or its last letters), which
-    are ended as Ctrl-C would, but with their agents; or terminals, by id or role. Without any name
-    it is the run of this folder, or the only one that is running.
+    are ended as Ctrl-C would, but with their agents (of one that has ended: the agents it left); or
+    terminals, by id or role. Without any name it is the run of this folder, or the only one that is
+    running.
 
     \b
     cao stop                  # the run of this folder, with its agents
@@ -178,7 +180,11 @@ def stop(
     others = [name for name in names if not is_surely_run(runs, name)]
     for name in names:
         if name not in others:
-            stop_run(choose_run(runs, name, _here()))
+            run = choose_run(runs, name, _here())
+            if run.is_live or not run.has_agents:
+                stop_run(run)
+            else:
+                sessions = (*sessions, session_name_of(run.id))
     if not (names or sessions or any(which.values())):
         _stop_the_run(runs)
     if others or sessions or any(which.values()):

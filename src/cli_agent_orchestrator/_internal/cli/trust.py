@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import check_state_folder, state_folder
+from cli_agent_orchestrator._internal.gates import gates_toml, read_gates
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
-from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
-from cli_agent_orchestrator.errors import NotAllowed, UsageError
+from cli_agent_orchestrator._internal.runs.trust import SETUP_WORDS, Trust, commands_text
+from cli_agent_orchestrator.errors import ConfigError, NotAllowed, UsageError
 
 ASKED = "Allow them, here and as they are now?"
 
@@ -65,6 +67,8 @@ def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
         _show(folder, commands)
         _ask()
     known.allow(folder, commands, time.time())
+    words = f"Allowed from now on in {one_line(str(folder))}; `cao trust --revoke` takes it back"
+    click.echo(words, err=True)
 
 
 def _ask() -> None:
@@ -91,13 +95,25 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
     if not yes:
         _ask()
     known.allow(folder, commands, time.time())
-    click.echo("Allowed.")
+    click.echo("Allowed. `cao trust --revoke` takes it back.")
 
 
 def _show(folder: Path, commands: str) -> None:
     click.echo(f"cao.toml in {one_line(str(folder))} wants these commands to be run:", err=True)
-    for line in commands.split("\n"):
+    for line in command_lines(commands):
         click.echo(f"  {printable(line)}", err=True)
+
+
+def command_lines(commands: str) -> Iterator[str]:
+    """Yield the commands of a project's own file as it has them itself; what is no gate as it is.
+
+    All that is set of a gate is shown: the user allows just that.
+    """
+    for line in commands.split("\n"):
+        try:
+            yield from [line] if line.startswith(SETUP_WORDS) else gates_toml(read_gates(line))
+        except ConfigError:
+            yield line
 
 
 def _list(known: Trust) -> None:
@@ -106,5 +122,5 @@ def _list(known: Trust) -> None:
         click.echo("No commands of any project are allowed.")
     for entry in entries:
         click.echo(f"{one_line(entry.folder)}  (since {datetime.fromtimestamp(entry.at):%Y-%m-%d})")
-        for line in entry.commands.split("\n"):
+        for line in command_lines(entry.commands):
             click.echo(f"  {printable(line)}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.settings import AGENTS, PREFIX, SETTINGS
 
 KNOWN = frozenset(
@@ -12,8 +13,8 @@ KNOWN = frozenset(
         *(f"{PREFIX}{name.upper()}_{word}" for name in AGENTS for word in ("ARGS", "COMMAND")),
         *("CAO_HOST", "CAO_PORT", "CAO_START_SECONDS", "CAO_STATE_DIR", "CAO_CONFIG_DIR"),
         *("CAO_TOKEN", "CAO_DEBUG"),
-        # What gates inherit that are run for a run.
-        "CAO_RUN_INDEX",
+        # In what belongs to a run: its agents, its gates.
+        RUN_INDEX,
         # In the terminals of some agents, from which `cao` may be started as well.
         *("CAO_EVENT_FILE", "CAO_SESSION_CONTEXT"),
         # In the gates of a run.

@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -20,12 +21,15 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
     opened_to_go_back,
     read_kept,
 )
+from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.moments import (
     BETWEEN,
+    Span,
     find_moment,
     find_span,
     has_moment,
     name_of,
+    others_of,
 )
 from cli_agent_orchestrator._internal.runs.registry import (
     RunSummary,
@@ -33,8 +37,11 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
     runs_that_fit,
 )
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
-from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
+from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.events import FilesChanged
 
 MOST_NAMED = 20
 MOST_WORDS = 2
@@ -69,7 +76,9 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     cao diff --raw | git apply -R
     """
     kept, word = _choose(words)
-    old, new = find_span(kept.taken, word)
+    old, new = _span(kept, word)
+    if earlier := others_of(kept.taken, word, new):
+        click.echo(_head(new, earlier, kept.record.id), err=True)
     patch = kept.snapshots.diff(old.commit, new.commit, stat=stat)
     if not patch:
         click.echo(f"No file is different between {name_of(old)} and {name_of(new)}.", err=True)
@@ -97,8 +106,9 @@ def restore(words: tuple[str, ...], yes: bool) -> None:
     """
     kept, word = _choose(words)
     if not word or BETWEEN in word:
-        known = ", ".join(map(name_of, kept.taken))
-        raise UsageError(f"say which state of the files you want back, by its number: {known}")
+        raise UsageError(_listed("say which state of the files you want back, by its number", kept))
+    if not has_moment(kept.taken, word):
+        raise UsageError(_listed(f"there is no snapshot for {word!r}", kept))
     _go_back(kept, word, yes)
 
 
@@ -118,6 +128,42 @@ def undo(run: str | None, yes: bool) -> None:
     runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
     found = choose_run(runs, run, here) if run else _usual(runs, here)
     _go_back(_kept(found), START_LABEL, yes)
+
+
+def _span(kept: Kept, word: str) -> Span:
+    try:
+        return find_span(kept.taken, word)
+    except NotFound as error:
+        raise UsageError(_listed(f"there is no snapshot for {error.name!r}", kept)) from None
+
+
+def _head(new: Snapshot, earlier: Sequence[Snapshot], run: str) -> str:
+    """Say which of several turns is shown, and how the one before is seen."""
+    turns = len(earlier) + 1
+    older = f"cao diff {short_name(run)} {earlier[-1].sequence}"
+    return (
+        f"This is turn {new.sequence}, the last of {turns} of {one_line(new.label)}; "
+        f"for the one before: {older}"
+    )
+
+
+def _listed(problem: str, kept: Kept) -> str:
+    """Return a problem with all snapshots below it."""
+    changed = {
+        event.sequence: _files(event.count)
+        for event in read_events(kept.folder)
+        if isinstance(event, FilesChanged)
+    }
+    return "\n  ".join([f"{problem}; there are:", *moment_lines(kept.taken, changed)])
+
+
+def moment_lines(taken: Sequence[Snapshot], changed: Mapping[int, str]) -> Iterator[str]:
+    """Yield a line for each snapshot: its number, who, when, and what was changed in that turn."""
+    width = max(len(one_line(one.label)) for one in taken)
+    for one in taken:
+        when = f"{datetime.fromtimestamp(one.at):%H:%M:%S}"
+        files = f"  changed {changed[one.sequence]}" if one.sequence in changed else ""
+        yield f"{one.sequence:>3}  {one_line(one.label):<{width}}  {when}{files}".rstrip()
 
 
 def _choose(words: Sequence[str]) -> tuple[Kept, str]:
@@ -174,13 +220,13 @@ def _go_back(kept: Kept, word: str, yes: bool) -> None:
 def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
     yield f"{one_line(kept.record.wd)}, back to {name_of(way.target)} of {kept.record.id}:"
     if way.restored:
-        yield f"  brings back {_files(way.restored)}:"
+        yield f"  brings back {_files(len(way.restored))}:"
         yield from _named(way.restored)
     if way.removed:
-        yield f"  removes {_files(way.removed)}, made since then:"
+        yield f"  removes {_files(len(way.removed))}, made since then:"
         yield from _named(way.removed)
     if way.changed_since:
-        yield f"  ! undoes {_files(way.changed_since)} that changed after the run's last turn:"
+        yield f"  ! undoes {_files(len(way.changed_since))} that changed after the run's last turn:"
         yield from _named(way.changed_since)
 
 
@@ -188,7 +234,7 @@ def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
     if done.left_alone:
         yield "Left alone, since no snapshot has it:"
         yield from _named([f"{one.path} ({one.reason})" for one in done.left_alone])
-    yield f"Done: {_files(done.paths)}. To undo this: cao restore {kept.record.id} {done.kept}"
+    yield f"Done: {_files(len(done.paths))}. To undo this: cao restore {kept.record.id} {done.kept}"
 
 
 def _agrees() -> bool:
@@ -203,8 +249,8 @@ def _named(paths: Sequence[str]) -> Iterator[str]:
         yield f"    and {len(paths) - MOST_NAMED} more"
 
 
-def _files(paths: Sequence[str]) -> str:
-    return f"{len(paths)} file{'' if len(paths) == 1 else 's'}"
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
 
 
 def _colored(line: str) -> str:

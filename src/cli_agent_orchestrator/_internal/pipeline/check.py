@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.config import Condensation
+from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, split_lines
 
@@ -70,6 +71,15 @@ class CheckResult:
         found = self.counts.failures if self.counts else ()
         return tuple(name for name in found if name not in self.old_failures)
 
+    @property
+    def obstacle(self) -> str:
+        """Why the command itself, not the work, is at fault; empty if it is not."""
+        if self.fault:
+            return self.fault
+        if self.exit_code is None:
+            return f"it did not end within {self.limit:g} s"
+        return NOT_FOUND.get(self.exit_code, "") if self.counts is None else ""
+
     def __str__(self) -> str:
         if self.passed:
             tests = f" ({_number(self.counts.run, 'test')})" if self.counts else ""
@@ -135,6 +145,22 @@ def judge_check(
         many = f"{counts.failed} of {_number(counts.run, 'test')} failed"
         objections.append(f"ended with exit code 0, but {many}")
     return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
+
+
+def refusal_on_base(gate: Gate, result: CheckResult) -> str:
+    """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can."""
+    if not result.obstacle:
+        return ""
+    advice = "Resume with another one: --gate NAME='COMMAND'"
+    if result.exit_code is None and not result.fault:
+        advice = (
+            "Resume with more time (--gate-timeout, or its `seconds` in cao.toml), or leave `base` "
+            "out of its `when`"
+        )
+    return (
+        f"the gate {gate.name} cannot be run before the first turn: `{result.command}`: "
+        f"{result.obstacle}; no agent could mend that. {advice}"
+    )
 
 
 def base_of(result: CheckResult) -> BaseResult:

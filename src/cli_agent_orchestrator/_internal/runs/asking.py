@@ -53,10 +53,15 @@ class Asked:
     """What the run does now, as a sentence."""
 
 
-def check_wish(run: RunSummary, wish: Wish) -> None:
-    """Raise why something cannot be asked of a run."""
+def check_live(run: RunSummary) -> None:
+    """Raise how a run ended, if it has."""
     if not run.is_live:
         raise NotSteerable(end_of(run))
+
+
+def check_wish(run: RunSummary, wish: Wish) -> None:
+    """Raise why something cannot be asked of a run."""
+    check_live(run)
     match wish:
         case Set(name, value):
             read_change(name, value)

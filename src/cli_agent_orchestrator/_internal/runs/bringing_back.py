@@ -115,7 +115,9 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
         )
     with keeping_runs_out(temporary_folder(wd)):
         store = kept.folder.path / SNAPSHOTS_FOLDER
-        yield GoingBack(kept, Snapshots(store, wd, repository, clock))
+        tree = kept.record.tree
+        held_back = () if tree is None else tree.held_back
+        yield GoingBack(kept, Snapshots(store, wd, repository, clock, held_back))
 
 
 @dataclass(frozen=True, slots=True)

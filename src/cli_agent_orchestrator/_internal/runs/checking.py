@@ -55,10 +55,11 @@ class Checker:
         base: BaseResult | None = None,
     ) -> CheckResult:
         """Return what a gate says of the work folder as it is; raise `Stopped` at a stop."""
-        if not gate.clean or work.now is None:
+        is_fresh = work.holds_back or (gate.clean and work.now is not None)
+        if not is_fresh:
             result = self.run_in(gate, place, log_name)
         else:
-            with work.laid_out(work.now.commit) as folder:
+            with work.laid_out(work.now.commit if work.now else "") as folder:
                 result = self.run_fresh(gate, replace(place, folder=folder), log_name)
         return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
 

@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import unpause
@@ -42,7 +43,6 @@ from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator._internal.runs.own_tree import (
-    NOTE,
     OwnTree,
     plan_tree,
     reopen_tree,
@@ -54,6 +54,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_commands,
     check_flow,
     check_folder,
+    check_held_back,
     check_remedy,
     check_repository,
     logging_refusals,
@@ -62,7 +63,6 @@ from cli_agent_orchestrator._internal.runs.refusals import (
 )
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
-from cli_agent_orchestrator._internal.runs.run_index import VARIABLE as RUN_INDEX
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -73,16 +73,20 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     without_secrets,
 )
 from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner, StoppedByPerson
+from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.starting import Onlooker
 from cli_agent_orchestrator._internal.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.work_folder import (
     began_at,
+    held_back_of,
     leave_alone,
+    named,
     open_work_folder,
     said_of_repository,
 )
+from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     GitError,
@@ -142,7 +146,10 @@ class Conductor:
         self._agents_ended = False
         self._held = ExitStack()
         self._environ = given.environ
+        self._number: int | None = None
         self._tree: OwnTree | None = None
+        self._noticed: set[str] = set()
+        """Files in the place of those that are held back, which were named."""
         self._task_line = ""
         self._early: list[str] = []
         """What is to be said as soon as the run has an id."""
@@ -191,13 +198,18 @@ class Conductor:
             raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
         prepared = self._prepare()
         wd, run = self._config.wd, prepared.run_id
-        tree, warnings = plan_tree(wd, self._given.state_folder, run, self._given.environ)
+        tree, warnings = plan_tree(
+            wd, self._given.state_folder, run, self._given.environ, self._config.held_back
+        )
         for warning in warnings:
             self._warn(warning)
         self._move_into(tree)
         self._open(prepared, resumed=False)
         if self._recorder.folder is None:
             raise UsageError("without a folder for the run there is no place for a work tree")
+        held_back_of(self._recorder.folder, tree.worktree.held_back).take(
+            tree.worktree.repository.top
+        )
         tree, remarks = tree.make()
         try:
             self._move_into(tree)
@@ -243,6 +255,13 @@ class Conductor:
         assert self._tree is not None, "the run has one"
         for fault in self._tree.mend(store_of(self._given.state_folder, run)):
             self._warn(f"the work tree was broken, and is mended: {fault}")
+        made = in_their_place(self._tree.worktree.folder, self._tree.worktree.held_back)
+        if new := [path for path in made if path not in self._noticed]:
+            self._noticed.update(new)
+            self._warn(
+                f"{named(new)} was made where your own is held back: gates use yours, and no "
+                "commit has the other"
+            )
 
     def _set_up(self, tree: OwnTree) -> None:
         """Run the command that prepares a new work tree."""
@@ -292,6 +311,9 @@ class Conductor:
             else self._state.session_name,
             branch=self._tree.worktree.branch
             if self._tree is not None and self._tree.saved.has_work
+            else "",
+            tree=str(self._tree.wd)
+            if self._tree is not None and self.is_saved and not self._tree.saved.has_work
             else "",
             repository=self._said_of_repository(),
         )
@@ -347,6 +369,8 @@ class Conductor:
         check_folder(saved, self._config)
         # Whoever resumes it wants it to go on.
         saved = unpause(self._with_its_settings(saved))
+        if self._tree is not None:
+            self._tree.check_held_back(self._config.held_back)
         self._check_flow(saved.flow)
         check_commands(self._request, self._config, self._given.state_folder)
         config = with_saved_api(self._config, saved, own=self._state_file.own)
@@ -404,6 +428,7 @@ class Conductor:
         with self._given.connect(config, self._warn) as link:
             self._interrupts.check()
             client = link.client
+            client.run_index = self._number
             # Without API our own commands look in the state folder, and find the same server.
             named = config.api_given
             self._tell(ServerChosen(self._clock.now(), link.url, link.how, named))
@@ -422,11 +447,12 @@ class Conductor:
             files.folder,
             config.rules.condensation,
             config.project_test_cmd,
-            note="" if self._tree is None else NOTE,
+            note="" if self._tree is None else self._tree.note,
         )
         place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
         tend = leave_alone if self._tree is None else partial(self._mend, state.progress.archive)
-        work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend)
+        held_back = () if self._tree is None else self._tree.worktree.held_back
+        work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend, held_back)
         plan = Plan(
             briefing,
             config.rules,
@@ -436,7 +462,9 @@ class Conductor:
             config.readonly_roles,
             since=self._opened,
         )
-        records = Records(self._state_file, files, Journal(files.kept))
+        folder = self._recorder.folder
+        screens = None if folder is None else Screens(client, folder)
+        records = Records(self._state_file, files, Journal(files.kept), screens)
         return Runner(client, plan, records, self._tell)
 
     def _with_its_settings(self, saved: RunState) -> RunState:
@@ -458,6 +486,8 @@ class Conductor:
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""
         check_flow(flow, self._config)
+        in_tree = self._tree is not None or self._config.in_worktree
+        check_held_back(self._config, in_tree=in_tree)
         for warning in self._config.warnings(flow.least_evidence):
             self._warn(warning)
 
@@ -548,8 +578,8 @@ class Conductor:
         self._opened = record.started
         self._task_line = record.task_line
         if self._recorder.folder is not None:
-            number = self._held.enter_context(run_index(self._given.state_folder))
-            self._environ = {**self._given.environ, RUN_INDEX: str(number)}
+            self._number = self._held.enter_context(run_index(self._given.state_folder))
+            self._environ = {**self._given.environ, RUN_INDEX: str(self._number)}
         self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
         self._tell_early()
 

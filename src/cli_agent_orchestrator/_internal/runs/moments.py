@@ -52,6 +52,13 @@ def has_moment(taken: Sequence[Snapshot], word: str) -> bool:
     return any(word in (str(one.sequence), one.label) for one in taken)
 
 
+def others_of(taken: Sequence[Snapshot], word: str, meant: Snapshot) -> tuple[Snapshot, ...]:
+    """Return the earlier turns of a role or gate that a word names; none if it is a number."""
+    if word != meant.label or word == START_LABEL:
+        return ()
+    return tuple(one for one in taken[: taken.index(meant)] if one.label == word)
+
+
 def before(taken: Sequence[Snapshot], snapshot: Snapshot) -> Snapshot:
     """Return the snapshot before one; the first has itself."""
     return taken[max(taken.index(snapshot) - 1, 0)]

@@ -6,7 +6,7 @@ those of the last snapshot.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.workspace.commit_message import (
     commit_message,
 )
 from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.held_back import find, is_held
 from cli_agent_orchestrator._internal.workspace.repository import (
     Repository,
     find_repository,
@@ -45,6 +46,9 @@ You work in a work tree of your own, on a branch of its own. Do not commit, stas
 or change the history: what passes is committed for you. Files that git ignores (dependencies, what
 was built) may be missing here."""
 """What agents are told."""
+HELD_BACK_NOTE = """
+Some files of the project are held back and missing here. Tests are run with them all the same."""
+"""What they are told besides, if that is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,11 @@ class OwnTree:
         )
 
     @property
+    def note(self) -> str:
+        """What agents are told about where they work."""
+        return NOTE + HELD_BACK_NOTE if self.worktree.held_back else NOTE
+
+    @property
     def saved(self) -> SavedTree:
         """What the record of the run has to know."""
         tree = self.worktree
@@ -89,13 +98,23 @@ class OwnTree:
             name=tree.name,
             included=tree.included,
             common_dir=str(tree.repository.common_dir),
+            held_back=tree.held_back,
         )
 
     def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
         """Make it; return it as it is now, and what the user should know."""
         plan = self.worktree
-        made, remarks = Worktree.make(plan.repository, plan.folder, plan.branch, self.base)
+        made, remarks = Worktree.make(
+            plan.repository, plan.folder, plan.branch, self.base, plan.held_back
+        )
         return replace(self, worktree=replace(made, environ=plan.environ)), remarks
+
+    def check_held_back(self, paths: Sequence[str]) -> None:
+        """Refuse to go on with other files held back: agents have seen them, or gates lack them."""
+        before = self.worktree.held_back
+        if before != _from_top(self.worktree.repository, paths):
+            began = f"holding back {', '.join(before)}" if before else "without any"
+            raise UsageError(f"held_back is settled when a run begins, and this one began {began}")
 
     def remove(self) -> None:
         """Remove it again, with its branch; nobody has worked there."""
@@ -128,7 +147,8 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        return Snapshots(store, self.wd, self.repository)
+        held_back = self.worktree.held_back
+        return Snapshots(store, self.wd, self.repository, held_back=held_back)
 
     def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
         """Commit what has passed, in the user's name; return the tree with its new tip."""
@@ -148,7 +168,11 @@ class OwnTree:
 
 
 def plan_tree(
-    project: Path, state_folder: Path, run: str, environ: Mapping[str, str]
+    project: Path,
+    state_folder: Path,
+    run: str,
+    environ: Mapping[str, str],
+    held_back: Sequence[str] = (),
 ) -> tuple[OwnTree, tuple[str, ...]]:
     """Return the tree that a run is to have, and what to warn of; raise why there can be none."""
     repository = _repository(project)
@@ -166,7 +190,9 @@ def plan_tree(
         f"{BRANCH_PREFIX}{run}",
         repository.head,
         environ=environ,
+        held_back=_from_top(repository, held_back),
     )
+    find(repository.top, tree.held_back)
     planned = OwnTree(
         project=project,
         wd=tree.folder / repository.prefix,
@@ -187,7 +213,14 @@ def reopen_tree(
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
     tree = Worktree(
-        repository, Path(saved.folder), saved.branch, saved.tip, saved.included, saved.name, environ
+        repository,
+        Path(saved.folder),
+        saved.branch,
+        saved.tip,
+        saved.included,
+        saved.name,
+        saved.held_back,
+        environ,
     )
     return OwnTree(
         project=project,
@@ -227,6 +260,11 @@ def work_of(run: str, state: RunState) -> Work:
     )
 
 
+def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return paths of the user's folder as they are from the top of its repository."""
+    return tuple(f"{repository.prefix}/{path}" if repository.prefix else path for path in paths)
+
+
 def _repository(project: Path) -> Repository:
     try:
         found = find_repository(project)
@@ -244,9 +282,10 @@ def _repository(project: Path) -> Repository:
 
 def _warnings(repository: Repository, tree: Worktree, environ: Mapping[str, str]) -> list[str]:
     said = []
-    dirty = uncommitted(repository, environ)
+    found = uncommitted(repository, environ)
+    dirty = [path for path in found if not is_held(path, tree.held_back)]
     if dirty:
-        said.append(f"what is not committed is not in the work tree: {first_of(list(dirty))}")
+        said.append(f"what is not committed is not in the work tree: {first_of(dirty)}")
     if tree.folder.is_relative_to(OPEN_TO_ALL):
         said.append(
             f"the work tree is below {OPEN_TO_ALL}, where every agent may write; set "

@@ -96,6 +96,23 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             raise UsageError(f"the gate {gate.name} could not be run: {problem}")
 
 
+def check_held_back(config: RunConfig, *, in_tree: bool) -> None:
+    """Refuse to hold files back where agents would see them all the same, or for nobody."""
+    if not config.held_back:
+        return
+    named = ", ".join(config.held_back)
+    if not in_tree:
+        raise UsageError(
+            f"held_back ({named}) needs a work tree: in your own folder agents would see the "
+            "files. --worktree keeps them out"
+        )
+    if not config.gates:
+        raise UsageError(
+            f"held_back ({named}) is for gates, and none is given: nobody would use the files. Say "
+            "--gate tests='make test', for example, or set CAO_GATES"
+        )
+
+
 def check_commands(request: RunRequest, config: RunConfig, state_folder: Path) -> None:
     """Refuse commands of the project's own file that the user has not allowed."""
     commands = request.project_commands

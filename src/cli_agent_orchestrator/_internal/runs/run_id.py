@@ -29,6 +29,19 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(RUN_ID_PATTERN, text, re.ASCII) is not None
 
 
+def short_name(run_id: str) -> str:
+    """Return what people can call a run by: its last letters.
+
+    Not if they could be taken for a date, or for the id of a terminal.
+
+    >>> short_name("20261115-084037-k3f9"), short_name("20261115-084037-2026")
+    ('k3f9', '20261115-084037-2026')
+    """
+    tail = run_id.rpartition("-")[2]
+    is_clear = len(tail) == RANDOM_LETTERS and re.fullmatch(r"[0-9a-f]*", tail) is None
+    return tail if is_clear else run_id
+
+
 def session_name_of(run_id: str) -> str:
     """Return the name of a run's session, as the server calls it too: it can be ended by that."""
     return f"{SESSION_PREFIX}{run_id}"

@@ -9,9 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import index_folder
-
-VARIABLE = "CAO_RUN_INDEX"
-MOST_RUNS = 1000
+from cli_agent_orchestrator._internal.models import MOST_RUNS
 
 
 @contextmanager

@@ -83,6 +83,8 @@ class SavedTree:
     """Files of the user's that were copied into it."""
     common_dir: str = ""
     """The repository that it belongs to."""
+    held_back: tuple[str, ...] = ()
+    """Paths that are left out of it."""
     delivered: Delivered = Delivered.NOT_YET
 
     @property
@@ -254,11 +256,14 @@ def _texts(data: Mapping[str, Any], name: str) -> Mapping[str, str]:
     return {key: text for key, text in found if isinstance(text, str)}
 
 
+def _list(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    listed = data.get(name)
+    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+
+
 def _tree(table: object) -> SavedTree | None:
     if not isinstance(table, dict) or not _text(table, "folder"):
         return None
-    listed = table.get("included")
-    included = listed if isinstance(listed, list) else []
     said = _text(table, "delivered")
     return SavedTree(
         folder=_text(table, "folder"),
@@ -267,8 +272,9 @@ def _tree(table: object) -> SavedTree | None:
         tip=_text(table, "tip"),
         onto=_text(table, "onto"),
         name=_text(table, "name"),
-        included=tuple(name for name in included if isinstance(name, str)),
+        included=_list(table, "included"),
         common_dir=_text(table, "common_dir"),
+        held_back=_list(table, "held_back"),
         delivered=next((one for one in Delivered if one == said), Delivered.NOT_YET),
     )
 

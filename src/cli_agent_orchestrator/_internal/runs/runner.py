@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Reply, Rep
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import PROMPT_LABEL
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip, Stop
-from cli_agent_orchestrator._internal.pipeline.check import NOT_FOUND, page_of
+from cli_agent_orchestrator._internal.pipeline.check import page_of, refusal_on_base
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
@@ -66,6 +66,7 @@ from cli_agent_orchestrator._internal.runs.events import (
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import COMMAND, PERSON, Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.work_folder import REPOSITORY_CHANGED, WorkFolder, named
 from cli_agent_orchestrator.errors import (
@@ -135,6 +136,8 @@ class Records:
     state_file: StateFile
     files: ResponseFiles
     journal: Journal
+    screens: Screens | None = None
+    """What its agents show at the end of their turns; None if the run has no folder for that."""
 
 
 class Runner:
@@ -407,10 +410,18 @@ class Runner:
         )
         self._records.journal.write(record)
         self._save(state)
+        self._keep_screen(dispatch, reply.source)
         archive = str(reply.archive)
         told = turn_ended(ended, dispatch, outcome, worked, archive)
         self._tell(replace(told, reason=reason_against(outcome, reply.text)))
         self._heed_stall()
+
+    def _keep_screen(self, dispatch: Dispatch, source: ReplySource) -> None:
+        """Keep what the agent shows now, if its turn has ended now."""
+        screens = self._records.screens
+        if screens is not None and source is not ReplySource.ARCHIVE:
+            role = dispatch.turn.role
+            screens.keep(self.state.terminal_of(role), dispatch.sequence, role)
 
     def _run_gate(self, check: Check) -> None:
         """Run the command of a gate; one that was interrupted is simply run again."""
@@ -428,11 +439,8 @@ class Runner:
         log_name = f"{sequence:03d}-{gate.name}"
         place = self._telling(place, began)
         result = self._checker.run(gate, place, self._plan.work, log_name, base)
-        if check.when is When.BASE and result.exit_code in NOT_FOUND and result.counts is None:
-            raise RunError(
-                f"the gate {gate.name} can not be run ({NOT_FOUND[result.exit_code]}): "
-                f"`{gate.run}`; no agent could mend that. Resume with another --gate"
-            )
+        if check.when is When.BASE and (refusal := refusal_on_base(gate, result)):
+            raise RunError(refusal)
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator._internal.models import RunAgents
 from cli_agent_orchestrator._internal.pipeline.asks import Unpause, demand_wish
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.asking import (
     ANSWER_SECONDS,
     Asked,
     ask_run,
+    check_live,
     check_wish,
     options_to_resume,
 )
@@ -20,6 +22,7 @@ from cli_agent_orchestrator._internal.runs.event_log import Follower, read_event
 from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.screens import read_screen
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_turn, turns_of
 from cli_agent_orchestrator._internal.settings import BY_NAME
 from cli_agent_orchestrator.errors import (
@@ -68,12 +71,14 @@ class RunService:
         }
 
     def turn(self, name: str, sequence: int) -> Answer:
-        """Return a turn with its prompt, its reply and what it changed in the files."""
+        """Return a turn: prompt, reply, the screen at its end, and what it changed in the files."""
         folder, record = self._find(name)
         turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
         if sequence not in turns:
             raise NotFound("turn", str(sequence), map(str, turns))
-        return {**_turn(record, turns[sequence]), **_changes(folder, sequence)}
+        turn = turns[sequence]
+        screen = read_screen(folder, sequence, turn.role)
+        return {**_turn(record, turn), "screen": screen, **_changes(folder, sequence)}
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
@@ -97,6 +102,17 @@ class RunService:
         request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    def agents(self, name: str, role: str | None = None) -> RunAgents:
+        """Return where the agents of a run under way are, or the one of a role."""
+        folder, record = self._find(name)
+        check_live(summary_of(folder))
+        terminals = dict(record.terminals)
+        if role is not None:
+            if role not in terminals:
+                raise UnknownName(f"role of the run {record.id}", role, terminals)
+            terminals = {role: terminals[role]}
+        return RunAgents(record.id, record.api, record.session_name, terminals)
 
     # Any: JSON
     def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:

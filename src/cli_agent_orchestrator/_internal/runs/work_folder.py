@@ -9,10 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import Clock
-from cli_agent_orchestrator._internal.layout import CHECKOUTS_FOLDER, SNAPSHOTS_FOLDER
+from cli_agent_orchestrator._internal.layout import (
+    CHECKOUTS_FOLDER,
+    HELD_BACK_FOLDER,
+    SNAPSHOTS_FOLDER,
+)
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.held_back import HeldBack
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
 from cli_agent_orchestrator._internal.workspace.watch import Watch
@@ -75,8 +80,13 @@ class WorkFolder:
         repository: Repository | None = None,
         checkouts: Folder | None = None,
         tend: Callable[[], None] = leave_alone,
+        held_back: HeldBack | None = None,
     ) -> None:
-        """Take where snapshots and checkouts go; `tend` mends the folder before it is looked at."""
+        """Take where snapshots and checkouts go; `tend` mends the folder before it is looked at.
+
+        What is held back is in every checkout, and in no snapshot.
+        """
+        self._held_back = held_back
         self._tend = tend
         self._snapshots = snapshots
         self._repository = repository
@@ -89,6 +99,11 @@ class WorkFolder:
     def snapshots(self) -> Snapshots | None:
         """The snapshots of the run, if any can be taken."""
         return self._snapshots
+
+    @property
+    def holds_back(self) -> bool:
+        """Are there files that only checkouts have?"""
+        return self._held_back is not None
 
     @property
     def head(self) -> str:
@@ -123,6 +138,8 @@ class WorkFolder:
             for path, text in (texts or {}).items():
                 *above, name = path.split("/")
                 Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
+            if self._held_back is not None:
+                self._held_back.lay_over(folder)
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
@@ -230,15 +247,32 @@ class WorkFolder:
 
 
 def open_work_folder(
-    wd: Path, run_folder: Folder | None, clock: Clock, tend: Callable[[], None] = leave_alone
+    wd: Path,
+    run_folder: Folder | None,
+    clock: Clock,
+    tend: Callable[[], None] = leave_alone,
+    held_back: tuple[str, ...] = (),
 ) -> WorkFolder:
-    """Return the work folder of a run; raise `UsageError` if it is none to work in."""
+    """Return the work folder of a run; raise `UsageError` if it is none to work in.
+
+    What is held back lies in the folder of the run: `held_back_of`.
+    """
     repository = repository_of(wd)
     if run_folder is None:
+        if held_back:
+            raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
     store = run_folder.path / SNAPSHOTS_FOLDER
     checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
-    return WorkFolder(Snapshots(store, wd, repository, clock), repository, checkouts, tend)
+    snapshots = Snapshots(store, wd, repository, clock, held_back)
+    held = held_back_of(run_folder, held_back) if held_back else None
+    return WorkFolder(snapshots, repository, checkouts, tend, held)
+
+
+def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
+    """Return what a run holds back, as its folder has it."""
+    kept = Folder(run_folder.root, (*run_folder.parts, HELD_BACK_FOLDER), private=True)
+    return HeldBack(kept, paths)
 
 
 def repository_of(wd: Path) -> Repository | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.models import RUN_INDEX, TerminalStatus
 from cli_agent_orchestrator._internal.providers.base import (
     Dialog,
     LaunchRequest,
@@ -42,12 +42,18 @@ NOT_INHERITED_PATTERN = (
 the server was started in: the agent's own terminal is another one, and tmux describes it."""
 
 
-def agent_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of an agent: inherited, less what is not its business."""
+def agent_environment(
+    environ: Mapping[str, str], own: Mapping[str, str], run_index: int | None = None
+) -> dict[str, str]:
+    """Return the whole environment of an agent: inherited, less what is not its business.
+
+    The number of its run is, if it has one.
+    """
     kept = {
         name: value for name, value in environ.items() if not re.match(NOT_INHERITED_PATTERN, name)
     }
-    return {**kept, **own}
+    number = {} if run_index is None else {RUN_INDEX: str(run_index)}
+    return {**kept, **own, **number}
 
 
 def check_folder(folder: str | None) -> str:
@@ -110,11 +116,16 @@ class Launcher:
         return find_profile(name, folders)
 
     async def prepare(
-        self, provider: Provider, profile: Profile, row: TerminalRow, event_file: Path
+        self,
+        provider: Provider,
+        profile: Profile,
+        row: TerminalRow,
+        event_file: Path,
+        run_index: int | None = None,
     ) -> Prepared:
         """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
-        env = agent_environment(self.config.environ, settings.env)
+        env = agent_environment(self.config.environ, settings.env, run_index)
         program = self._program(provider, settings.command, env)
         launch = provider.launch(
             LaunchRequest(

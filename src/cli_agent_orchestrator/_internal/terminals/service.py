@@ -63,6 +63,8 @@ logger = logging.getLogger(__name__)
 START_ATTEMPTS = 2
 QUIT_SECONDS = 5.0
 """How long an agent may take to quit when it is asked to."""
+ANSWER_SECONDS = 4.0
+"""How long it may take to be seen that an agent does not ask any more."""
 HANG_UP_SECONDS = 2.0
 """How long it and what it runs may take to end when its terminal is closed."""
 TEARDOWN_SECONDS = 5.0
@@ -247,6 +249,22 @@ class TerminalService:
             # It ended in this very moment.
             raise InputRefused(terminal_id, error.stderr) from error
 
+    async def answer(self, terminal_id: str, key: str, within: float = ANSWER_SECONDS) -> bool:
+        """Press a key that answers what an agent asks; say whether it ceases to ask in time."""
+        live = self._board.get(terminal_id)
+        # Never into the middle of a message.
+        async with live.typing:
+            if live.status is not TerminalStatus.WAITING_USER_ANSWER:
+                raise InputRefused(terminal_id, "it asks nothing now")
+            await self.press(terminal_id, key)
+            deadline = self._clock.monotonic() + within
+            while live.status is TerminalStatus.WAITING_USER_ANSWER:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    return False
+                await wait_for_change(live.changed, left)
+            return True
+
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         """Return the whole scrollback, the last answer or the visible screen."""
         live = self._board.get(terminal_id)
@@ -333,7 +351,7 @@ class TerminalService:
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
-            launch = await self._launcher.prepare(provider, profile, row, events)
+            launch = await self._launcher.prepare(provider, profile, row, events, new.run_index)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow_events(live, events)

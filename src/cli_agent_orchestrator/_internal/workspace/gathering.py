@@ -53,6 +53,8 @@ class Gathering:
     store: Store
     top: Path
     prefix: str
+    held_back: tuple[str, ...] = ()
+    """What is never looked at, and in no snapshot, whoever has it."""
     _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths of repositories of their own, by tree."""
 
@@ -136,6 +138,7 @@ class Gathering:
 
     def _update(self, found: Sorted) -> None:
         """Bring the index up to date; what cannot be read is noted in `found`."""
+        self._forget_held_back()
         if found.to_forget:
             words = ("update-index", "-z", "--force-remove", "--stdin")
             self.store.git.run(*words, given=listed(found.to_forget))
@@ -157,6 +160,14 @@ class Gathering:
             found.left_out.append(LeftOut(path, NO_COMMIT if is_repository else UNREADABLE))
         raise GitError("the files of the work folder change too quickly to be kept")
 
+    def _forget_held_back(self) -> None:
+        """Take out of the index what came into it with a commit, or from the user's own."""
+        if self.held_back:
+            words = ("ls-files", "-z", "--", *map(_literally, self.held_back))
+            known = self.store.git.names(*words)
+            words = ("update-index", "-z", "--force-remove", "--stdin")
+            self.store.git.run(*words, given=listed(known))
+
     def _is_plain(self, path: str) -> bool:
         """Could a file be read, so that not it but the store is at fault?"""
         *parts, name = path.split("/")
@@ -177,7 +188,10 @@ class Gathering:
     def within(self, paths: Iterable[str] = ()) -> list[str]:
         """Return the words that limit a command to paths, or to the work folder."""
         chosen = list(paths) or [self.prefix] * bool(self.prefix)
-        return [f":(top,literal){path}" for path in chosen]
+        if not self.held_back:
+            return [_literally(path) for path in chosen]
+        without = (f":(top,exclude,literal){path}" for path in self.held_back)
+        return [*(map(_literally, chosen) if chosen else [":(top)"]), *without]
 
     def is_ours(self, path: str, is_known: bool = True) -> bool:
         """Is a path never looked at? Some only if no snapshot has them."""
@@ -207,6 +221,10 @@ class Gathering:
         """Return patterns of what git need not look at."""
         folder = re.sub(r"([\\*?\[\]#! ])", r"\\\1", f"{self.prefix}/" if self.prefix else "")
         return () if "\n" in folder else tuple(f"/{folder}{name}/" for name in OURS)
+
+
+def _literally(path: str) -> str:
+    return f":(top,literal){path}"
 
 
 def _refused(complaint: str, paths: Iterable[str]) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, sort_out
 
 OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
@@ -27,6 +28,31 @@ OPTIONS = {
     "core.splitIndex": "false",
     "core.untrackedCache": "false",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Paths that stay as a commit has them, with all that is below, whatever the work tree has."""
+
+    commit: str
+    paths: tuple[str, ...]
+
+    def restore(self, git: Git) -> None:
+        """Let the index have just that there."""
+        if not self.paths:
+            return
+        words = [f":(top,literal){path}" for path in self.paths]
+        known = git.names("ls-files", "-z", "--", *words)
+        git.run("update-index", "-z", "--force-remove", "--stdin", given=_listed(known))
+        entries = git.run("ls-tree", "-r", "-z", self.commit, "--", *words)
+        git.run("update-index", "-z", "--index-info", given=entries)
+
+    def hide(self, git: Git) -> None:
+        """Let git not miss them in the work tree, nor bring them back there."""
+        if self.paths:
+            words = [f":(top,literal){path}" for path in self.paths]
+            known = git.run("ls-files", "-z", "--", *words)
+            git.run("update-index", "-z", "--skip-worktree", "--stdin", given=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +75,16 @@ class Difference:
     is_gone: bool
 
 
-def stage(git: Git, commit: str, private: Collection[str] = (), prefix: str = "") -> Staged:
+def stage(
+    git: Git, commit: str, fixed: Fixed, private: Collection[str] = (), prefix: str = ""
+) -> Staged:
     """Take all of a work tree into the index that `git` has, and write it as a tree.
 
     Files that are private are never taken, nor what lies in `OURS` below the work folder.
     """
     git.run("read-tree", commit)
     found = [one for one in differences(git) if not is_ours(one.path, prefix, git.work_tree)]
+    found = [one for one in found if not is_held(one.path, fixed.paths)]
     hidden = [one.path for one in found if one.path in private]
     found = [one for one in found if one.path not in private]
     gone = [one.path for one in found if one.is_gone]
@@ -64,6 +93,7 @@ def stage(git: Git, commit: str, private: Collection[str] = (), prefix: str = ""
     git.run("update-index", "-z", "--force-remove", "--stdin", given=_listed(gone))
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
     git.run(*words, given=_listed(there.to_store))
+    fixed.restore(git)
     left_out = (
         *there.left_out,
         *(LeftOut(path, PRIVATE) for path in hidden),

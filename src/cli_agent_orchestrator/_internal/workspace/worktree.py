@@ -21,10 +21,11 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import inclusion, staging
 from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.link import LONGEST_POINTER, Link
 from cli_agent_orchestrator._internal.workspace.repository import Repository
-from cli_agent_orchestrator._internal.workspace.staging import Staged
+from cli_agent_orchestrator._internal.workspace.staging import Fixed, Staged
 from cli_agent_orchestrator.errors import GitError
 
 SHOWN_NAMES = 5
@@ -62,18 +63,27 @@ class Worktree:
     """Files of the user's that were copied into it; no commit gets them."""
     name: str = ""
     """What git calls it, if not by the name of its folder."""
+    held_back: tuple[str, ...] = ()
+    """Paths that are left out of it; commits have there what `tip` has."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     @classmethod
     def make(
-        cls, repository: Repository, folder: Path, branch: str, base: str
+        cls,
+        repository: Repository,
+        folder: Path,
+        branch: str,
+        base: str,
+        held_back: tuple[str, ...] = (),
     ) -> "tuple[Worktree, tuple[str, ...]]":
         """Make a branch at a commit, and a folder with its files; say what is special about it."""
         if not base:
             raise GitError("the repository has no commit yet, so there is nothing to branch off")
         if os.path.lexists(folder):
             raise GitError(f"there is something at {folder} already; move it away")
-        worktree = cls(repository, Path(os.path.realpath(folder)), branch, base)
+        worktree = cls(
+            repository, Path(os.path.realpath(folder)), branch, base, held_back=held_back
+        )
         if worktree.branch_tip():
             raise GitError(
                 f"the branch {branch} exists already; rename it (git branch -m) or remove it"
@@ -146,7 +156,9 @@ class Worktree:
             self._fill()
             inclusion.include(self._user_git, self.folder, list(self.included))
         else:
-            self._checked_out.run("read-tree", self.ref)
+            git = self._checked_out
+            git.run("read-tree", self.ref)
+            self._fixed.hide(git)
         return faults
 
     def commit(self, message: str, author: tuple[str, str]) -> Commit:
@@ -156,13 +168,15 @@ class Worktree:
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
         with self._own_index(author) as git:
-            staged = staging.stage(git, parent, self.included, self.repository.prefix)
+            prefix = self.repository.prefix
+            staged = staging.stage(git, parent, self._fixed, self.included, prefix)
             is_new = staged.tree != git.text("rev-parse", f"{parent}^{{tree}}")
             commit = parent
             if is_new:
                 words = ("commit-tree", staged.tree, "-p", parent)
                 commit = git.text(*words, given=message.encode(errors="replace"))
                 git.run("update-ref", "--no-deref", "-m", "cao: commit", self.ref, commit, parent)
+            self._fixed.hide(git)
             assert git.index is not None, "it has one of its own"
             # Agents that ask for the status see that all is committed.
             self.link.entry.replace("index", git.index.read_bytes(), lasting=False)
@@ -178,6 +192,7 @@ class Worktree:
                 one.path
                 for one in staging.differences(git)
                 if not staging.is_ours(one.path, self.repository.prefix, self.folder)
+                and not is_held(one.path, self.held_back)
             )
 
     def checked_out_elsewhere(self) -> str:
@@ -215,11 +230,12 @@ class Worktree:
         remarks = list(self._special())
         copied: tuple[str, ...] = ()
         try:
-            names = inclusion.named_files(self._user_git, self.folder.parent)
+            named = inclusion.named_files(self._user_git, self.folder.parent)
         except (GitError, OSError) as error:
             reason = getattr(error, "strerror", error)
             remarks.append(f"{inclusion.FILE} was not followed: {reason}")
         else:
+            names = [name for name in named if not is_held(name, self.held_back)]
             copied, left_out = inclusion.include(self._user_git, self.folder, names)
             remarks += [f"{one.path} was not copied: {one.reason}" for one in left_out]
         return replace(self, included=copied), tuple(remarks)
@@ -248,9 +264,14 @@ class Worktree:
         """Bring the files of the branch into the folder; none that is there is written over."""
         git = self._checked_out
         git.run("read-tree", self.ref)
+        self._fixed.hide(git)
         missing = git.run("ls-files", "-z", "--deleted")
         git.run("checkout-index", "-z", "--stdin", "--index", given=missing)
         self.link.finish()
+
+    @property
+    def _fixed(self) -> Fixed:
+        return Fixed(self.tip, self.held_back)
 
     @property
     def _store(self) -> Git:

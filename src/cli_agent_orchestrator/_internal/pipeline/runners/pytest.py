@@ -146,7 +146,7 @@ def _progress(lines: Sequence[str], headed: bool) -> tuple[str, str]:
         if match:
             marks += match[1]
         elif "::" in line and (verbose := VERBOSE_PATTERN.search(line)):
-            marks += "." if "PASS" in verbose[1] else "F"
+            marks += "." if "PASS" in verbose.group() else "F"
         else:
             continue
         last = percent or last

@@ -164,7 +164,7 @@ def _count(lines: Sequence[str]) -> TestCounts:
         failed.append(("the plan is missing", ""))
     elif document.planned is not None and top > document.planned:
         failed.append(("more tests than planned", ""))
-    missing = max((document.planned or 0) - top, 0)
+    missing = max(document.planned - top, 0) if document.planned else 0
     if missing:
         failed.append((f"{missing} planned tests are missing", ""))
     if document.bail is not None:

@@ -1,0 +1,126 @@
+"""Files that are held back: agents do not have them in their work tree, gates do.
+
+They are taken from the user's folder as they are there, kept where no agent works, and laid over
+every checkout in which a gate is run. Paths begin at the top of the repository; each is a file, or
+a folder with all that is in it. No link is followed: one in such a folder is kept as a link.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.laying import Laying
+from cli_agent_orchestrator.errors import GitError, UsageError
+
+MOST_FILES = 10_000
+MOST_BYTES = 256 * 1024 * 1024
+DEEPEST = 100
+MOST_NOTICED = 100
+"""Files of others in the place of these that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Where the files of a run are kept, and which they are."""
+
+    kept: Folder
+    paths: tuple[str, ...]
+
+    def take(self, top: Path) -> None:
+        """Copy them from the user's work tree; raise `UsageError` as `find` does."""
+        found = find(top, self.paths)
+        try:
+            for path in found:
+                self._copy(top, path)
+        except OSError as error:
+            raise UsageError(f"what is held back cannot be kept: {error}") from error
+
+    def lay_over(self, folder: Path) -> None:
+        """Put them into a checkout, in the place of whatever is there."""
+        files = list(_files(self.kept.path))
+        if not files:
+            raise GitError(f"the files that are held back are gone from {self.kept.path}")
+        laying = Laying(folder, is_ours=True)
+        laying.put(files, self.kept.path)
+        laying.check()
+
+    def _copy(self, top: Path, path: str) -> None:
+        *above, name = path.split("/")
+        of = Folder(top, tuple(above))
+        to = Folder(self.kept.root, (*self.kept.parts, *above), private=True)
+        mode = of.mode(name)
+        if stat.S_ISLNK(mode):
+            # A Path would make `a` of `./a`.
+            to.create_link(name, os.readlink(of.path / name))  # noqa: PTH115
+        else:
+            to.create(name, of.read(name, MOST_BYTES), stat.S_IMODE(mode), lasting=False)
+
+
+def is_held(path: str, held: Iterable[str]) -> bool:
+    """Is a path one that is held back, or below one?"""
+    return any(f"{path.rstrip('/')}/".startswith(f"{one}/") for one in held)
+
+
+def find(top: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the files to be held back; raise `UsageError` with what cannot be."""
+    found: dict[str, None] = {}
+    size = 0
+    for path in paths:
+        try:
+            files = _held_files(top, path)
+        except OSError as error:
+            raise UsageError(f"held_back: {path} cannot be held back: {error.strerror}") from error
+        if not files:
+            raise UsageError(f"held_back: there is no file {path} in {top}, nor one below it")
+        for name in files:
+            if name not in found:
+                size += (top / name).lstat().st_size
+                found[name] = None
+    if len(found) > MOST_FILES or size > MOST_BYTES:
+        raise UsageError(
+            f"held_back: there are {len(found)} files ({size // 1024 // 1024} MB), and no more "
+            f"than {MOST_FILES} ({MOST_BYTES // 1024 // 1024} MB) can be held back"
+        )
+    return tuple(found)
+
+
+def in_their_place(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return files that somebody has made at such paths in a work tree, the first of many."""
+    found: list[str] = []
+    for path in paths:
+        with suppress(OSError):
+            found += islice(_files(folder, path), MOST_NOTICED - len(found))
+    return tuple(found)
+
+
+def _held_files(top: Path, path: str) -> list[str]:
+    files = list(islice(_files(top, path), MOST_FILES + 1))
+    for name in files:
+        *above, last = name.split("/")
+        mode = Folder(top, tuple(above)).mode(last)
+        if ".git" in above or last == ".git":
+            raise OSError(errno.EINVAL, f"{name} belongs to a repository of its own")
+        if not stat.S_ISREG(mode) and not (stat.S_ISLNK(mode) and name != path):
+            raise OSError(errno.EINVAL, f"{name} is no regular file")
+    return files
+
+
+def _files(top: Path, path: str = "") -> Iterator[str]:
+    """Yield what is no folder at a path or below it."""
+    waiting = [tuple(path.split("/")) if path else ()]
+    while waiting:
+        parts = waiting.pop()
+        mode = Folder(top, parts[:-1]).mode(parts[-1]) if parts else stat.S_IFDIR
+        if len(parts) > DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, f"it has more than {DEEPEST} folders in each other")
+        if stat.S_ISDIR(mode):
+            names = sorted(Folder(top, parts).names(), reverse=True)
+            waiting += [(*parts, name) for name in names]
+        elif mode:
+            yield "/".join(parts)

@@ -1,0 +1,87 @@
+"""What an agent showed when its turn had ended."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.screens import LARGEST_SCREEN, Screens, read_screen
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, OrchestratorError
+
+
+@dataclass
+class Showing:
+    """An agent that shows a text, or cannot be asked."""
+
+    text: str = "› all done ✓"
+    failure: OrchestratorError | None = None
+
+    def get_output(self, terminal_id: str, mode: str = "full") -> str:
+        assert (terminal_id, mode) == ("a1", "screen")
+        if self.failure is not None:
+            raise self.failure
+        return self.text
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Folder:
+    folder = run_folder(tmp_path, "20261115-084037-k3f9")
+    folder.make()
+    return folder
+
+
+def kept(run: Folder, agent: Showing) -> str | None:
+    """Return what is kept of what an agent shows."""
+    Screens(agent, run).keep("a1", 7, "tester")
+    return read_screen(run, 7, "tester")
+
+
+def test_a_screen_is_kept_for_the_owner_alone(run: Folder) -> None:
+    assert kept(run, Showing()) == "› all done ✓"
+    path = run.path / "screens/007-tester.txt"
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert read_screen(run, 8, "tester") is None
+
+
+def test_of_much_the_last_is_kept(run: Folder) -> None:
+    text = kept(run, Showing("first" + "é" * LARGEST_SCREEN + "!"))
+    assert text == "é" * (LARGEST_SCREEN // 2 - 1) + "!"
+
+
+def test_half_a_character_is_no_obstacle(run: Folder) -> None:
+    assert kept(run, Showing("a\udc80b")) == "a?b"
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        Showing(""),
+        Showing(failure=ApiRefused("GET", "/terminals/a1/output", 422, "no such mode")),
+        Showing(failure=ApiUnreachable("http://x", "gone", maybe_received=True)),
+    ],
+)
+def test_what_cannot_be_seen_is_not_known(run: Folder, agent: Showing) -> None:
+    assert kept(run, agent) is None
+
+
+def test_what_cannot_be_kept_is_not_known(run: Folder, tmp_path: Path) -> None:
+    (run.path / "screens").symlink_to(tmp_path)
+    assert kept(run, Showing()) is None
+    assert not list(tmp_path.glob("*.txt"))
+
+
+@pytest.mark.parametrize("role", ["../../secret", "a/../secret", "", "x\0", "."])
+def test_no_role_leads_elsewhere(run: Folder, role: str) -> None:
+    (run.path / "screens").mkdir()
+    for folder in (run.path, run.path.parent):
+        (folder / "secret.txt").write_text("secret")
+    assert read_screen(run, 7, role) is None
+
+
+def test_a_pipe_is_not_waited_for(run: Folder) -> None:
+    (run.path / "screens").mkdir()
+    os.mkfifo(run.path / "screens/007-tester.txt")
+    assert read_screen(run, 7, "tester") is None
