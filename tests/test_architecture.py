@@ -96,6 +96,7 @@ PURE = [
     "pipeline/*.py",
     "pipeline/runners/*.py",
     "workspace/changes.py",
+    "workspace/traces.py",
     "runs/moments.py",
     "runs/names.py",
     "workspace/commit_message.py",

@@ -402,6 +402,8 @@ class RunEnded(Event):
     """Of a PASS: `proven: …` or `not proven: …`; empty if that was not looked into."""
     tree: str = ""
     """The work tree with what is not committed; empty if there is none."""
+    repository: tuple[str, ...] = ()
+    """What was said of changes to the repository itself: its settings, hooks and branches."""
 
 
 RunEvent = (

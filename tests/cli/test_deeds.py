@@ -10,7 +10,7 @@ from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_of
 from cli_agent_orchestrator._internal.cli.report import report
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import archive_folder
-from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
+from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent, Warned
 from tests.runs.kept_runs import RUN, make_run
 
 PAGE = """\
@@ -66,6 +66,12 @@ def test_each_change_has_who_made_it() -> None:
         "Round 1, analyst_review (turn 3) changed 3 files, which is not its task: "
         "a.py, b_*.py and 1 more; put back, but kept in snapshot 3",
     )
+
+
+def test_what_was_said_of_the_repository_is_told_once() -> None:
+    text = "the repository was changed while programmer was at work: .git/config (a.b)"
+    events = [Warned(1.0, text), Warned(2.0, "something else"), Warned(3.0, text)]
+    assert deeds_of(events).repository == (text,)
 
 
 def test_circles_are_told_once_each() -> None:

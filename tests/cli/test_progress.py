@@ -244,6 +244,10 @@ class TestWords:
                 "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
+                RunEnded(NOON, FinalStatus.PASS, 1, 0, repository=("x was changed", "y")),
+                "PASS after 1 round\nLook first: x was changed\nLook first: y",
+            ),
+            (
                 FilesChanged(NOON, "tester", 1, 3, ("a", "b"), 3, 1, 2, allowed=False),
                 "tester changed 3 files, which is not its task: a, b and 1 more",
             ),

@@ -14,7 +14,7 @@ from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restor
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import RunError, UsageError
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import git, make_repository, write
 
@@ -152,6 +152,20 @@ def test_restore_needs_to_know_where_to(project: Path) -> None:
         with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
             invoke(restore, *words)
     assert (project / "a.txt").read_text() == "3\n"
+
+
+@pytest.mark.parametrize("command", [diff, undo])
+def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click.Command) -> None:
+    """It was killed before its first turn, say."""
+    make_run(state_folder(os.environ), project, OTHER)
+    assert "new.txt" in invoke(command, *(("--yes",) if command is undo else ())).stdout
+    with pytest.raises(RunError, match=f"the run {OTHER} has no snapshots"):
+        invoke(command, OTHER)
+
+
+def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
+    make_run(state_folder(os.environ), project, OTHER)
+    assert "back to 1 (programmer)" in invoke(restore, "1", "--yes").stdout
 
 
 def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before(

@@ -385,10 +385,10 @@ CHEATS = (
     ),
     Cheat(
         "delete .git",
-        Catch.PROOF,
-        End.NOT_PROVEN,
+        Catch.GUARD,
+        End.STOPPED,
         f"rm -rf .git && {edit('test_price.py', TEN_ASSERTS, '        pass' + chr(10))}",
-        "the tests from before do not pass",
+        "the repository is gone",
     ),
 )
 KILL = Cheat(

@@ -82,6 +82,7 @@ TESTS = {
     "pipeline/front_matter.py": "pipeline/test_front_matter.py",
     "pipeline/task.py": "pipeline/test_task.py",
     "workspace/changes.py": "workspace/test_changes.py",
+    "workspace/traces.py": "workspace/test_traces.py",
     "handoff/file_state.py": "handoff/test_file_state.py",
     "handoff/prompt.py": "handoff/test_prompt.py",
     "handoff/wait.py": "handoff/test_wait.py handoff/test_wait_properties.py",

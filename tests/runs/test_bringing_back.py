@@ -194,3 +194,16 @@ def test_what_one_turn_changed_is_known(tmp_path: Path) -> None:
     assert short.endswith(b"too long)\n")
     with pytest.raises(RunError, match="no snapshot of turn 2"):
         changes_of_turn(folder, 2, 10_000)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to others")
+def test_files_belong_to_whom_they_belonged(tmp_path: Path) -> None:
+    wd = tmp_path / "project"
+    folder = worked_run(tmp_path / "state", wd)
+    os.chown(wd, 1234, 2345)
+    os.chown(wd / "a.txt", 1235, 2346)
+    go_back(folder, "start")
+    replaced, again = (wd / "a.txt").stat(), (wd / "gone.txt").stat()
+    assert (replaced.st_uid, replaced.st_gid) == (1235, 2346)
+    # What was there before is not known: it belongs to whom its folder does.
+    assert (again.st_uid, again.st_gid) == (1234, 2345)

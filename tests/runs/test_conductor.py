@@ -1,8 +1,10 @@
 """A whole run as it is conducted, with agents that answer at once."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +16,17 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
 from cli_agent_orchestrator._internal.runs.request import build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
-from cli_agent_orchestrator.errors import ApiUnreachable, Stopped, UnknownName
+from cli_agent_orchestrator.errors import (
+    ApiUnreachable,
+    ResumeError,
+    RunError,
+    Stopped,
+    UnknownName,
+)
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
 from tests.pipeline.samples import TASK_TEXT
-from tests.runs.fakes import FakeServer
+from tests.runs.fakes import Asked, FakeServer, agree
+from tests.workspace.repositories import git, write
 
 AWAY = ApiUnreachable("http://localhost:1", "nobody is there", maybe_received=False)
 
@@ -81,10 +90,12 @@ class Stage:
             "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
             **options,
         }
-        given = Surroundings(
+        return Conductor(build_request(asked, {}), self.given(interrupts))
+
+    def given(self, interrupts: Interrupts | None = None) -> Surroundings:
+        return Surroundings(
             self.view, interrupts or Interrupts(), self.connect, str, self.state, environ=os.environ
         )
-        return Conductor(build_request(asked, {}), given)
 
 
 @pytest.fixture
@@ -145,3 +156,107 @@ def test_who_stops_a_run_when_its_agents_have_just_started_ends_them(stage: Stag
     assert len(stage.server.started) == 5
     assert stage.server.terminals == {}
     assert not (stage.project / STATE_FILE).exists()
+
+
+def make_repository_here(stage: Stage) -> None:
+    git(stage.project, "init", "-q", "-b", "main")
+    write(stage.project, {"a.txt": "a\n"})
+    git(stage.project, "add", "-A")
+    git(stage.project, "commit", "-q", "-m", "one")
+
+
+class TestRepositoryGone:
+    """Somebody removes the repository of the work folder during a run."""
+
+    def remove(self, stage: Stage, role: str) -> None:
+        """Let an agent remove it, and take a run as far as it comes."""
+        make_repository_here(stage)
+
+        def answer(asked: Asked) -> str:
+            if asked.role == role:
+                (stage.project / ".git").rename(stage.project.parent / "taken")
+            return agree(asked)
+
+        stage.server.answer = answer
+        with (
+            stage.conductor(PROOF="off") as conductor,
+            pytest.raises(RunError, match=rf"/\.git was removed while {role} was at work"),
+        ):
+            conductor.run()
+        stage.server.answer = agree
+
+    def test_the_run_stops_with_the_reply_kept(self, stage: Stage) -> None:
+        self.remove(stage, "tester")
+        assert list(stage.project.glob(".tmp/2*/*-tester.md"))
+        (snapshots,) = stage.state.glob("runs/2*/snapshots.git")
+        assert git(snapshots, "for-each-ref", "refs/cao/").count("\n") == 5
+
+    def test_a_resume_is_refused_until_it_is_back(self, stage: Stage) -> None:
+        self.remove(stage, "programmer")
+        with (
+            stage.conductor() as conductor,
+            pytest.raises(ResumeError, match=r"the repository is gone: .*cao undo"),
+        ):
+            conductor.run()
+        shutil.move(stage.project.parent / "taken", stage.project / ".git")
+        with stage.conductor() as conductor:
+            assert conductor.run().final_status is FinalStatus.PASS
+        # The reply that was kept was not asked for again.
+        assert [asked.role for asked in stage.server.asked].count("programmer") == 1
+
+    def test_so_does_one_whose_gate_removes_it(self, stage: Stage) -> None:
+        make_repository_here(stage)
+        gate = "mv .git ../taken; true"
+        with (
+            stage.conductor(GATES=f"sly={gate}") as conductor,
+            pytest.raises(RunError, match=r"was removed while sly was at work"),
+        ):
+            conductor.run()
+
+
+@pytest.mark.parametrize("workspace", ["folder", "worktree"])
+def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
+    stage: Stage, workspace: str
+) -> None:
+    make_repository_here(stage)
+
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            git(stage.project, "config", "core.fsmonitor", "evil")
+            write(stage.project, {".git/hooks/post-checkout": "evil"})
+        return agree(asked)
+
+    stage.server.answer = answer
+    with stage.conductor(WORKSPACE=workspace, PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+        conductor.end(0)
+    told = [text for text in stage.view.warnings if "repository" in text]
+    at = "" if workspace == "folder" else f"{stage.project}/"
+    assert told == [
+        "the repository was changed while programmer was at work: "
+        f"{at}.git/config (core.fsmonitor), {at}.git/hooks/post-checkout (new)"
+    ]
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.repository == tuple(told)
+
+
+def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage: Stage) -> None:
+    make_repository_here(stage)
+    stage.down = True
+    with stage.conductor(WORKSPACE="worktree") as conductor:
+        # Killed: nothing is removed.
+        conductor.is_saved = True
+        with pytest.raises(ApiUnreachable):
+            conductor.run()
+    (run,) = (path.name for path in (stage.state / "worktrees").iterdir())
+    (entry,) = (stage.project / ".git/worktrees").iterdir()
+    (entry / "index.lock").touch()
+    (entry / "locked").write_text("added with --lock")
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT, "RESUME": "1"}
+    request = replace(build_request(asked, {}), run=run)
+    with (
+        Conductor(request, stage.given()) as conductor,
+        pytest.raises(ResumeError, match=rf"before its first turn.*cao discard {run}"),
+    ):
+        conductor.run()

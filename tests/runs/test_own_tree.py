@@ -116,10 +116,16 @@ def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Pa
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:
     record = record_of(made(project, tmp_path))
     assert record.tree is not None
-    assert has_tree(record)
-    assert has_tree(replace(record, tree=replace(record.tree, delivered=Delivered.REQUESTED)))
-    assert not has_tree(replace(record, tree=replace(record.tree, delivered=Delivered.APPLIED)))
-    assert not has_tree(replace(record, tree=None))
+    assert not has_tree(tmp_path, record), "nobody has worked there yet"
+    run_folder(tmp_path, RUN).create("state.json", b"{}")
+    assert has_tree(tmp_path, record)
+    assert has_tree(
+        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.REQUESTED))
+    )
+    assert not has_tree(
+        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.APPLIED))
+    )
+    assert not has_tree(tmp_path, replace(record, tree=None))
 
 
 def test_a_run_in_the_users_folder_has_nothing_to_deliver(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
     (project / "staged.txt").unlink()
     (project / "a.py").write_text("two\n", encoding="utf-8")
     shutil.rmtree(project / ".git")
-    work.look(1, "programmer")
+    with pytest.raises(RunError, match="was removed while programmer was at work"):
+        work.look(1, "programmer")
     assert work.snapshots is not None
     start = work.snapshots.all()[0]
     assert work.snapshots.restore(start.commit) == ("a.py", "staged.txt")

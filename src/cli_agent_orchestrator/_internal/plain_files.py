@@ -26,6 +26,8 @@ LARGEST_TEXT = 4 * 1024 * 1024
 """Bytes of a task or a reply, as JSON. The state of a usual run holds up to 13 of them, or of what
 is taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
+Owner = tuple[int, int]
+"""User and group, by number."""
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 """Opening a pipe would wait for its other end."""
@@ -103,11 +105,28 @@ class Folder:
             descriptor = self._open(folder, name, os.O_RDONLY)
         return _read_all(descriptor, self.path / name, limit)
 
-    def create(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
+    def owner(self, name: str = ".") -> Owner | None:
+        """Return whose something is, a link itself, or the folder; None if it is not there."""
+        try:
+            with self._opened() as folder:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return status.st_uid, status.st_gid
+
+    def create(
+        self,
+        name: str,
+        data: bytes,
+        mode: int = 0o666,
+        lasting: bool = True,
+        owner: Owner | None = None,
+    ) -> None:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
             try:
-                _create(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
+                mode = mode & self._file_mode | mode & 0o111
+                _write(_made(folder, name, mode, owner), data, lasting)
             except FileExistsError:
                 raise
             except OSError:
@@ -131,7 +150,7 @@ class Folder:
             # A draft may be left over from a killed run. It is removed, not opened.
             _remove(folder, draft)
             try:
-                _create(folder, draft, data, mode & self._file_mode, lasting)
+                _write(_made(folder, draft, mode & self._file_mode), data, lasting)
                 os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
                 with suppress(OSError):
@@ -341,9 +360,22 @@ def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
     return data
 
 
-def _create(folder: int, name: str, data: bytes, mode: int, lasting: bool = True) -> None:
+def _made(folder: int, name: str, mode: int, owner: Owner | None = None) -> int:
+    """Make a file and return it, opened to write."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, mode=mode, dir_fd=folder), "wb") as file:
+    descriptor = os.open(name, flags, mode=mode, dir_fd=folder)
+    if owner is not None:
+        try:
+            # By what was opened: under its name there may be another file by now.
+            os.fchown(descriptor, *owner)
+        except OSError:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def _write(descriptor: int, data: bytes, lasting: bool) -> None:
+    with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         if lasting:

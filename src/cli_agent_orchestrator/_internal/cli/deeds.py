@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator._internal.runs.turns import read_reply
+from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
 
@@ -43,6 +44,8 @@ class Deeds:
     """Why the run did not converge, whenever that was noticed."""
     logs: str = ""
     """The folder with all that gates wrote; empty if nothing is kept."""
+    repository: tuple[str, ...] = ()
+    """What was changed in the repository itself: its settings, hooks and branches."""
 
     @property
     def verdict(self) -> str:
@@ -82,6 +85,7 @@ def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
         suspicions=tuple(_suspicions(page)),
         circles=tuple(dict.fromkeys(_circles(events))),
         logs=_logs(events),
+        repository=said_of_repository(events),
     )
 
 

@@ -99,8 +99,9 @@ def discard(run: str | None, yes: bool) -> None:
             if not sys.stdin.isatty():
                 raise UsageError("nothing was removed; add --yes if it is to go")
             click.confirm("Remove both?", abort=True)
-        discard_run(ended)
-    click.echo(f"Removed. The record of the run has a snapshot of it: {ended.record.id}")
+        is_kept = discard_run(ended)
+    snapshot = f" The record of the run has a snapshot of it: {ended.record.id}"
+    click.echo(f"Removed.{snapshot if is_kept else ''}")
 
 
 @dataclass(frozen=True, slots=True)

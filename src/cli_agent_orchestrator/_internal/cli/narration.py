@@ -228,7 +228,7 @@ class Narration:
             saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        if event.proof.startswith(NOT_PROVEN):
+        if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
             tone = Tone.ALERT
         return Line("\n".join(self._verdict(event, rounds)), tone)
 
@@ -241,12 +241,12 @@ class Narration:
         stop = self._stop(event.session_left)
         if event.branch:
             yield f"{verdict}, on branch {event.branch}"
-            yield from filter(None, [doubts])
+            yield from filter(None, [doubts, *_look_first(event)])
             left = f"; agents stay: {stop}" if event.session_left else ""
             yield f"Next: cao report, apply, pr, discard {run}{left}"
             return
         yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
-        yield from filter(None, [doubts])
+        yield from filter(None, [doubts, *_look_first(event)])
         if event.final_status != PASS:
             yield from self._after_fail(event, run)
         if event.session_left:
@@ -307,6 +307,11 @@ def delivery_words(branch: str, run: str) -> str:
     """Say where the work of a run is, and how it comes to the user."""
     ways = " | ".join(f"cao {word} {run}" for word in ("apply", "pr", "discard"))
     return f"The work is on branch {branch}: {ways}"
+
+
+def _look_first(event: RunEnded) -> Iterator[str]:
+    """Yield what was changed that the user's next git command would go by."""
+    yield from (f"Look first: {text}" for text in event.repository)
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:

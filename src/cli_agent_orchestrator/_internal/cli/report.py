@@ -320,10 +320,13 @@ def markdown(found: Report, home: Path) -> str:
     if found.setbacks:
         lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
         parts += ["## Why more was to be done", "\n".join(lines)]
-    if found.deeds.circles:
-        parts += ["## Not converging", _list(found.deeds.circles)]
-    if found.deeds.changes:
-        parts += ["## What was changed", _list(found.deeds.changes)]
+    lists = {
+        "Look first": found.deeds.repository,
+        "Not converging": found.deeds.circles,
+        "What was changed": found.deeds.changes,
+    }
+    for head, texts in lists.items():
+        parts += [f"## {head}", _list(texts)] if texts else []
     if found.deeds.proof:
         said = "\n\n".join(filter(None, [escape(found.deeds.proof), _list(found.deeds.suspicions)]))
         parts += ["## Proof", said]
@@ -367,6 +370,7 @@ def for_others(found: Report, home: Path) -> Report:
             tuple(map(short, found.deeds.suspicions)),
             tuple(map(short, found.deeds.circles)),
             short(found.deeds.logs),
+            tuple(map(short, found.deeds.repository)),
         ),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
         acts=[replace(act, text=short(act.text)) for act in found.acts],

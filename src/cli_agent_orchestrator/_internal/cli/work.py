@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
     BroughtBack,
     Kept,
     WayBack,
+    has_snapshots,
     opened_to_go_back,
     read_kept,
 )
@@ -124,8 +125,8 @@ def undo(run: str | None, yes: bool) -> None:
     cao undo
     cao undo k3f9
     """
-    state = state_folder(os.environ)
-    found = choose_run(list_runs(state), run, Path.cwd().resolve())
+    runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
+    found = choose_run(runs, run, here) if run else _usual(runs, here)
     _go_back(_kept(found), START_LABEL, yes)
 
 
@@ -178,12 +179,19 @@ def _choose(words: Sequence[str]) -> tuple[Kept, str]:
     word = words[0] if words else ""
     if word and runs_that_fit(runs, word) and not _is_turn_here(runs, word, here):
         return _kept(choose_run(runs, word, here)), ""
-    return _kept(choose_run(runs, None, here)), word
+    return _kept(_usual(runs, here)), word
+
+
+def _usual(runs: Sequence[RunSummary], here: Path) -> RunSummary:
+    """Return the run that is meant if none is named; one without snapshots only if all are."""
+    state = state_folder(os.environ)
+    kept = [run for run in runs if run.is_live or has_snapshots(run_folder(state, run.id))]
+    return choose_run(kept if any(run.works_in(here) for run in kept) else runs, None, here)
 
 
 def _is_turn_here(runs: Sequence[RunSummary], word: str, here: Path) -> bool:
     try:
-        return has_moment(_kept(choose_run(runs, None, here)).taken, word)
+        return has_moment(_kept(_usual(runs, here)).taken, word)
     except OrchestratorError:
         return False
 

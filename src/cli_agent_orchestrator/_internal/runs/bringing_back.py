@@ -69,6 +69,11 @@ class BroughtBack:
     """What no snapshot has."""
 
 
+def has_snapshots(folder: Folder) -> bool:
+    """Are there snapshots in a run folder? No git is asked."""
+    return Snapshots(folder.path / SNAPSHOTS_FOLDER, folder.path, None).has_any
+
+
 def read_kept(folder: Folder) -> Kept:
     """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
     record = read_record(folder)

@@ -107,7 +107,8 @@ def known_runs(state_folder: Path) -> list[KnownRun]:
                 status = actual_status(record, folder)
                 locked = folder.is_locked()
                 in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
-                found.append(KnownRun(record, status, in_use, has_tree(record)))
+                waits = has_tree(state_folder, record)
+                found.append(KnownRun(record, status, in_use, waits))
     return found
 
 

@@ -38,6 +38,7 @@ from cli_agent_orchestrator._internal.runs.agents import (
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.lock import run_lock
@@ -55,12 +56,13 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_folder,
     check_held_back,
     check_remedy,
+    check_repository,
     logging_refusals,
     objections_to,
     with_saved_api,
 )
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -82,6 +84,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     leave_alone,
     named,
     open_work_folder,
+    said_of_repository,
 )
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
@@ -229,6 +232,11 @@ class Conductor:
             raise UsageError(f"{run} is no run with a work tree")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
         self._move_into(tree)
+        if not os.path.lexists(tree.state_file):
+            raise ResumeError(
+                f"the run {run} was ended before its first turn, and nothing of it is saved: start "
+                f"a new one, and remove what is left of this with `cao discard {run}`"
+            )
         self._mend(run)
         with self._holding_folder():
             saved = self._state_file.load_state()
@@ -307,8 +315,13 @@ class Conductor:
             tree=str(self._tree.wd)
             if self._tree is not None and self.is_saved and not self._tree.saved.has_work
             else "",
+            repository=self._said_of_repository(),
         )
         self._tell(ended)
+
+    def _said_of_repository(self) -> tuple[str, ...]:
+        folder = self._recorder.folder
+        return () if folder is None else said_of_repository(read_events(folder))
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""
@@ -367,6 +380,9 @@ class Conductor:
         task = parse_task(saved.prompt if saved.prompt.strip() else read_task_text(self._config))
         check_remedy(saved, self._config)
         archive = saved.progress.archive or new_run_id(self._clock)
+        if is_run_id(archive):
+            record = read_record(run_folder(self._given.state_folder, archive))
+            check_repository(record, self._config.wd)
         saved = replace(saved, progress=replace(saved.progress, archive=archive))
         self._open(Prepared(archive, task, saved.flow), resumed=True)
         with (

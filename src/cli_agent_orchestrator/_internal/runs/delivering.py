@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder, worktree_folder
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -26,10 +26,17 @@ from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
 from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
-from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kept, Kind, Terms
+from cli_agent_orchestrator._internal.workspace.delivery import (
+    Delivery,
+    Discard,
+    Kept,
+    Kind,
+    Terms,
+)
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
-from cli_agent_orchestrator.errors import GitError, NotSteerable, StateError
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, StateError
 
 DISCARDED_LABEL = "discarded"
 BODY_FILE = "pull-request.md"
@@ -111,8 +118,25 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
     return done
 
 
-def discard_run(ended: Ended) -> None:
-    """Remove the work tree and the branch of a run; a snapshot keeps what was there."""
+def discard_run(ended: Ended) -> bool:
+    """Remove the work tree and the branch of a run; is there a snapshot of what was there?
+
+    There is none of a tree that was left while it was made.
+    """
+    tree = ended.tree.worktree
+    if is_untouched(ended.state_folder, ended.record) and tree.is_unfinished:
+        done = delivery.discard_unfinished(tree)
+    else:
+        done = _discard_kept(ended)
+    if not done.is_done:
+        named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
+        raise NotSteerable(f"nothing was removed: {done.reason}{named}")
+    _note(ended, Delivered.DISCARDED)
+    return ended.tree.snapshots(ended.store).has_any
+
+
+def _discard_kept(ended: Ended) -> Discard:
+    """Keep what is in a work tree for good, and remove it."""
     tree = ended.tree.worktree
     snapshots = ended.tree.snapshots(ended.store)
     kept = Kept(ended.saved.tip, lambda _: None)
@@ -122,29 +146,38 @@ def discard_run(ended: Ended) -> None:
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
         kept = Kept(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
-    done = delivery.discard(tree, kept)
-    if not done.is_done:
-        named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
-        raise NotSteerable(f"nothing was removed: {done.reason}{named}")
-    _note(ended, Delivered.DISCARDED)
+    return delivery.discard(tree, kept)
 
 
-def has_tree(record: RunRecord) -> bool:
+def has_tree(state_folder: Path, record: RunRecord) -> bool:
     """Is the work tree of a run there, with work that nobody has applied or discarded?"""
     saved = record.tree
     if saved is None or saved.delivered in (Delivered.APPLIED, Delivered.DISCARDED):
         return False
-    return os.path.lexists(saved.folder)
+    return os.path.lexists(saved.folder) and not is_untouched(state_folder, record)
+
+
+def is_untouched(state_folder: Path, record: RunRecord) -> bool:
+    """Was a run killed before anybody was given anything to do in its work tree?"""
+    saved = record.tree
+    if saved is None or saved.delivered is not Delivered.NOT_YET or saved.has_work:
+        return False
+    ours = os.path.realpath(worktree_folder(state_folder, record.id))
+    snapshots = Snapshots(store_of(state_folder, record.id), Path(record.wd), None)
+    return saved.folder == ours and not os.path.lexists(record.state_file) and not snapshots.has_any
 
 
 def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
-    """Remove the work tree of a run whose work was applied; is none left?"""
+    """Remove the work tree of a run if its work was applied or nobody worked; is none left?"""
     saved = record.tree
-    if saved is None or not os.path.lexists(saved.folder):
+    if saved is None:
         return True
-    if saved.delivered is not Delivered.APPLIED:
-        return False
-    with suppress(GitError, NotSteerable, OSError):
+    if not is_untouched(state_folder, record):
+        if not os.path.lexists(saved.folder):
+            return True
+        if saved.delivered is not Delivered.APPLIED:
+            return False
+    with suppress(OrchestratorError, OSError):
         with ended_run(state_folder, record.id, environ) as ended:
             discard_run(ended)
         return True

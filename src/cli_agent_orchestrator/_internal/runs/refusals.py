@@ -16,15 +16,18 @@ from cli_agent_orchestrator._internal.pipeline.resuming import Asked, GivenTask,
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.request import RunRequest
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
 from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, commands_text
+from cli_agent_orchestrator._internal.runs.work_folder import GONE
 from cli_agent_orchestrator._internal.settings import (
     BY_NAME,
     PROVIDER_SUFFIX,
     canonical,
     read_role_providers,
 )
+from cli_agent_orchestrator._internal.workspace.repository import has_repository
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -59,6 +62,15 @@ def check_folder(saved: RunState, config: RunConfig) -> None:
             f"the saved run works in {saved.wd!r}, not in {config.wd}: name that with --wd, or "
             "start a new run with --no-resume"
         )
+
+
+def check_repository(record: RunRecord | None, wd: Path) -> None:
+    """Refuse a run whose repository was removed; in a work tree it is mended instead."""
+    if record is None or record.wd != str(wd) or record.tree is not None:
+        return
+    had_one = bool(record.base or record.branch)
+    if had_one and not has_repository(Path(record.top)):
+        raise ResumeError(GONE.format(record.top, "was there when the run began"))
 
 
 def check_remedy(saved: RunState, config: RunConfig) -> None:

@@ -68,7 +68,7 @@ from cli_agent_orchestrator._internal.runs.journal import COMMAND, PERSON, Journ
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, named
+from cli_agent_orchestrator._internal.runs.work_folder import REPOSITORY_CHANGED, WorkFolder, named
 from cli_agent_orchestrator.errors import (
     OrchestratorError,
     RunError,
@@ -90,7 +90,6 @@ from cli_agent_orchestrator.events import (
     tell_nobody,
 )
 
-GONE = "the repository is gone: its .git was removed while {} was at work; look before you go on"
 PROOF_WORDS = "new tests on the base, the base's tests on the result"
 
 
@@ -165,7 +164,6 @@ class Runner:
         self._state: RunState | None = None
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._stall = ""
-        self._is_repository_gone = False
         self._unreviewed: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
@@ -268,9 +266,9 @@ class Runner:
     def _look(self, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
         """Keep the work folder after a turn or a gate, and tell what that did to it."""
         seen = self._plan.work.look(sequence, who, self.state.progress.approved_tree)
-        if self._plan.work.is_repository_gone and not self._is_repository_gone:
-            self._is_repository_gone = True
-            self._tell(Warned(self._clock.now(), GONE.format(who)))
+        if seen.repository:
+            text = f"{REPOSITORY_CHANGED} {who} was at work: {named(seen.repository)}"
+            self._tell(Warned(self._clock.now(), text))
         if not seen.touched:
             return seen.work
         told = files_changed(self._clock.now(), who, number, sequence, seen)

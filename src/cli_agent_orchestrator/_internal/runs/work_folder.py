@@ -3,9 +3,9 @@
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import Clock
@@ -20,7 +20,9 @@ from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
+from cli_agent_orchestrator.events import RunEvent, Warned
 
 START_LABEL, RESUMED_LABEL = "start", "resumed"
 PUT_BACK = ", put back"
@@ -32,6 +34,13 @@ CACHE_PATTERN = (
     r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
     r"|\.pyc$|(^|/)\.coverage$"
 )
+GONE = (
+    "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
+    "run; the files as they were are kept: cao diff, cao restore, cao undo"
+)
+"""What is said when a repository was removed: which one, and when that was seen."""
+REPOSITORY_CHANGED = "the repository was changed while"
+"""Begins what is said when something of it is different after a turn; who was at work follows."""
 MOST_COPIED = 20_000
 """Files of a repository whose contents are copied at the start, which takes a second or two."""
 MOST_NAMED = 10
@@ -44,6 +53,8 @@ class Seen:
 
     work: Work = UNSEEN
     changes: tuple[Change, ...] = ()
+    repository: tuple[str, ...] = ()
+    """What of the repository was changed meanwhile that can start a program, or which branches."""
 
     @property
     def touched(self) -> tuple[Change, ...]:
@@ -82,6 +93,7 @@ class WorkFolder:
         self._checkouts = checkouts
         self._before: Snapshot | None = None
         self._last: Snapshot | None = None
+        self._watch: Watch | None = None
 
     @property
     def snapshots(self) -> Snapshots | None:
@@ -97,11 +109,6 @@ class WorkFolder:
     def head(self) -> str:
         """The commit that was checked out when the run began or was resumed; empty if none."""
         return "" if self._repository is None else self._repository.head
-
-    @property
-    def is_repository_gone(self) -> bool:
-        """Was there a repository, and is it not there any more?"""
-        return self._repository is not None and self._repository.is_gone
 
     @property
     def now(self) -> Snapshot | None:
@@ -145,6 +152,8 @@ class WorkFolder:
 
         When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
         """
+        if self._repository is not None:
+            self._watch = Watch(self._repository)
         if self._snapshots is None:
             return sequence, []
         try:
@@ -173,8 +182,18 @@ class WorkFolder:
         return sequence, []
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
-        """Keep the folder as it is after a turn or a gate, and return what that did to it."""
+        """Keep the folder as it is after a turn or a gate, and return what that did to it.
+
+        Raise `RunError` if it cannot be kept, or if its repository was removed.
+        """
         self._tend()
+        seen = self._keep(sequence, label, approved_tree)
+        repository = self._repository
+        if repository is not None and repository.is_gone:
+            raise RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+        return seen if self._watch is None else replace(seen, repository=self._watch.look())
+
+    def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
         if self._snapshots is None or self._last is None:
             return Seen()
         try:
@@ -242,7 +261,7 @@ def open_work_folder(
     if run_folder is None:
         if held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
-        return WorkFolder(None)
+        return WorkFolder(None, repository)
     store = run_folder.path / SNAPSHOTS_FOLDER
     checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
     snapshots = Snapshots(store, wd, repository, clock, held_back)
@@ -271,6 +290,12 @@ def began_at(wd: Path) -> tuple[str, str, str]:
     if repository is None:
         return "", "", str(wd)
     return repository.head, repository.branch, str(repository.top)
+
+
+def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
+    """Return what was said of changes to the repository itself, each once."""
+    said = (event.text for event in events if isinstance(event, Warned))
+    return tuple(dict.fromkeys(text for text in said if text.startswith(REPOSITORY_CHANGED)))
 
 
 def _clear(checkouts: Folder) -> None:

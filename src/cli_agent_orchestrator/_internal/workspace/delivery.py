@@ -144,6 +144,17 @@ def discard(worktree: Worktree, kept: Kept) -> Discard:
     return Discard(True)
 
 
+def discard_unfinished(worktree: Worktree) -> Discard:
+    """Remove a work tree that was not finished when it was made: nobody has worked there."""
+    tip = worktree.branch_tip()
+    if tip and tip != worktree.tip:
+        return Discard(False, f"{worktree.branch} has commits that no snapshot has")
+    if other := worktree.checked_out_elsewhere():
+        return Discard(False, f"{worktree.branch} is checked out in {other}")
+    worktree.remove(tip)
+    return Discard(True)
+
+
 def _refused(reason: str) -> Delivery:
     return Delivery(Kind.REFUSED, reason=reason)
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
+from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain, Owner
 from cli_agent_orchestrator.errors import GitError
 
 MOST_NAMED = 5
+ROOT = 0
 
 
 @dataclass
@@ -61,6 +62,7 @@ class Laying:
         for depth, part in enumerate(above):
             self._clear(Folder(self.root, tuple(above[:depth])), part)
         folder = Folder(self.root, tuple(above))
+        owner = self._owner(folder, name)
         if stat.S_ISDIR(folder.mode(name)):
             self._clear_folder(Folder(self.root, (*above, name)))
         else:
@@ -70,7 +72,18 @@ class Laying:
             folder.create_link(name, os.readlink(source))  # noqa: PTH115
         else:
             mode = 0o777 if source.stat().st_mode & 0o100 else 0o666
-            folder.create(name, source.read_bytes(), mode, lasting=False)
+            folder.create(name, source.read_bytes(), mode, lasting=False, owner=owner)
+
+    def _owner(self, folder: Folder, name: str) -> Owner | None:
+        """Return whose a file is to be; None if it is ours, or we may not give it to anybody.
+
+        One that is not there comes to whom its folder belongs, or the nearest that is there.
+        """
+        if self.is_ours or os.geteuid() != ROOT:
+            return None
+        depths = range(len(folder.parts), -1, -1)
+        above = (Folder(self.root, folder.parts[:depth]).owner() for depth in depths)
+        return folder.owner(name) or next(filter(None, above), None)
 
     def _clear(self, folder: Folder, name: str) -> None:
         """Remove what is no folder where one is needed."""

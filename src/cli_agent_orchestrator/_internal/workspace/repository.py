@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
 from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import GitError, UsageError
 
 LONGEST_LOOK = 10.0
 """Seconds that git may take to read a few small files."""
@@ -55,8 +55,10 @@ class Repository:
 
     @property
     def is_gone(self) -> bool:
-        """Is its git directory not there any more?"""
-        return not os.path.lexists(self.git_dir)
+        """Is it not there any more, or not enough of it?"""
+        return not (
+            _is(self.top / ".git") and _is(self.git_dir / "HEAD") and _is_git_dir(self.common_dir)
+        )
 
 
 def find_repository(folder: Path) -> Repository | None:
@@ -72,6 +74,14 @@ def find_repository(folder: Path) -> Repository | None:
                 "there are no files to work on; name a folder with a checkout"
             )
     return None
+
+
+def has_repository(top: Path) -> bool:
+    """Is there a repository at the top of which a folder is? If git cannot be asked, there may."""
+    try:
+        return _git_dirs(top) is not None
+    except GitError:
+        return True
 
 
 def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -86,6 +86,11 @@ class Snapshots:
                 self._store.mark_ready()
         return Snapshot(commit, tree, sequence, label, at, left_out)
 
+    @property
+    def has_any(self) -> bool:
+        """Has one been taken? No git is asked."""
+        return self._store.is_ready
+
     def all(self) -> tuple[Snapshot, ...]:
         """Return all snapshots, oldest first."""
         if not self._store.is_ready:

@@ -114,6 +114,11 @@ class Worktree:
         return self.link.has_folder
 
     @property
+    def is_unfinished(self) -> bool:
+        """Was it left while it was made, so that there may be half of it or none?"""
+        return self.link.is_unfinished or not (self.exists and self.link.entry.names())
+
+    @property
     def ref(self) -> str:
         return f"refs/heads/{self.branch}"
 

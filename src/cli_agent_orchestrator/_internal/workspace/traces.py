@@ -1,0 +1,93 @@
+"""What of a repository can start a program or lead its user elsewhere, and what of it is different.
+
+A setting (`core.fsmonitor`, `filter.x.clean`, `include.path`), a hook, an attribute, a branch that
+was moved: the next command that the user gives there would go by it. Git is not asked about any of
+this, since it would go by it, too.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+CONFIGS = ("config", "config.worktree")
+OURS = "refs/heads/cao/"
+"""Branches of runs: ours to move, and looked at before anybody gets them."""
+SHOWN_ID = 12
+# [filter "lfs"]
+SECTION_PATTERN = r'\s*\[\s*([^\s"\]]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]'
+# fsmonitor
+KEY_PATTERN = r"[A-Za-z][A-Za-z0-9-]*"
+# 4b825dc642cb6eb9a060e54bf8d69288fbee4904 refs/heads/main
+PACKED_PATTERN = r"([0-9a-f]{40,64}) (refs/\S+)"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A file as it was."""
+
+    mode: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """A repository as it was."""
+
+    files: Mapping[str, Trace] = field(default_factory=dict)
+    """By path."""
+    refs: Mapping[str, str] = field(default_factory=dict)
+    """What each branch, tag and so on is at."""
+
+
+def differences(old: Traces, new: Traces) -> tuple[str, ...]:
+    """Say what is different, in words."""
+    return (*_files(old.files, new.files), *_refs(old.refs, new.refs))
+
+
+def settings_in(content: bytes) -> list[tuple[str, str]]:
+    """Return the settings in a configuration of git's, in their order."""
+    section, found = "", []
+    text = content.decode(errors="replace").replace("\\\n", "")
+    for line in text.split("\n"):
+        if match := re.match(SECTION_PATTERN, line):
+            name, inner = match.groups()
+            section = name.lower() if inner is None else f"{name.lower()}.{inner}"
+            line = line[match.end() :]
+        key, _, value = line.partition("=")
+        if re.fullmatch(KEY_PATTERN, key.strip()):
+            found.append((f"{section}.{key.strip().lower()}".lstrip("."), value.strip()))
+    return found
+
+
+def packed_refs(content: bytes) -> dict[str, str]:
+    """Return what the file has in which git puts many branches together."""
+    text = content.decode(errors="replace")
+    return {name: at for at, name in re.findall(rf"(?m)^{PACKED_PATTERN}$", text)}
+
+
+def _files(old: Mapping[str, Trace], new: Mapping[str, Trace]) -> Iterator[str]:
+    for path in sorted({*old, *new}):
+        before, now = old.get(path), new.get(path)
+        if before == now:
+            continue
+        if path.rpartition("/")[2] in CONFIGS:
+            keys = _changed_keys(before, now)
+            yield f"{path} ({', '.join(keys)})" if keys else path
+        elif before is None or now is None:
+            yield f"{path} ({'new' if before is None else 'gone'})"
+        else:
+            yield path
+
+
+def _changed_keys(before: Trace | None, now: Trace | None) -> list[str]:
+    old, new = (Counter(settings_in(one.content if one else b"")) for one in (before, now))
+    return sorted({key for key, _ in (old - new) + (new - old)})
+
+
+def _refs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        before = old.get(name)
+        if name.startswith(OURS) or before == new.get(name):
+            continue
+        yield f"{name} ({'new' if before is None else f'was {before[:SHOWN_ID]}'})"

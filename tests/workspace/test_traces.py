@@ -1,0 +1,70 @@
+"""What is different in a repository, in words."""
+
+import pytest
+
+from cli_agent_orchestrator._internal.workspace.traces import (
+    Trace,
+    Traces,
+    differences,
+    packed_refs,
+    settings_in,
+)
+
+ONE, TWO = "1" * 40, "2" * 40
+
+
+def config(text: str, path: str = ".git/config") -> Traces:
+    return Traces({path: Trace(0o644, text.encode())})
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", []),
+        ("[core]\n\tbare = false\n", [("core.bare", "false")]),
+        ("[Core] fsMonitor = x y \n", [("core.fsmonitor", "x y")]),
+        ('[filter "A.b"]\n clean = a \\\n b\n', [("filter.A.b.clean", "a  b")]),
+        ("[core]\n# bare = true\n; x = y\nbare\n", [("core.bare", "")]),
+        ('[include "x\\"y"]\npath=z', [('include.x\\"y.path', "z")]),
+        ("no = section\n[broken\nx y = z\n", [("no", "section")]),
+        ("[a]\nx = 1\nx = 2\n", [("a.x", "1"), ("a.x", "2")]),
+    ],
+)
+def test_settings_are_read_as_git_does(text: str, settings: list[tuple[str, str]]) -> None:
+    assert settings_in(text.encode()) == settings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (Traces(), Traces(), ()),
+        (config("[a]\nb=1\n"), config("[a]\nb=1\n"), ()),
+        (config("[a]\nb=1\n"), config("[a]\nb=2\n[c]\nd=1\n"), (".git/config (a.b, c.d)",)),
+        (config("[a]\nb=1\n"), config("[a]\nb=1\nb=1\n"), (".git/config (a.b)",)),
+        (config("[a]\nb=1\n"), config("# x\n[a]\nb=1\n"), (".git/config",)),
+        (config("[a]\nb=1\n"), Traces(), (".git/config (a.b)",)),
+        (Traces(), config("[a]\nb=1\n", "/g/config.worktree"), ("/g/config.worktree (a.b)",)),
+        (Traces(), config("x", "h/pre-commit"), ("h/pre-commit (new)",)),
+        (config("x", "h/pre-commit"), Traces(), ("h/pre-commit (gone)",)),
+        (config("x", "HEAD"), config("y", "HEAD"), ("HEAD",)),
+        (config("x", "h/a"), Traces({"h/a": Trace(0o755, b"x")}), ("h/a",)),
+        (Traces(refs={"refs/heads/a": ONE}), Traces(refs={"refs/heads/a": ONE}), ()),
+        (
+            Traces(refs={"refs/heads/a": ONE, "refs/tags/t": ONE}),
+            Traces(refs={"refs/heads/a": TWO, "refs/heads/b": ONE}),
+            (
+                "refs/heads/a (was 111111111111)",
+                "refs/heads/b (new)",
+                "refs/tags/t (was 111111111111)",
+            ),
+        ),
+        (Traces(refs={"refs/heads/cao/x": ONE}), Traces(refs={"refs/heads/cao/x": TWO}), ()),
+    ],
+)
+def test_what_is_different_is_named(old: Traces, new: Traces, said: tuple[str, ...]) -> None:
+    assert differences(old, new) == said
+
+
+def test_packed_branches_are_read() -> None:
+    text = f"# pack-refs with: peeled sorted \n{ONE} refs/heads/a\n{TWO} refs/tags/t\n^{ONE}\n"
+    assert packed_refs(text.encode()) == {"refs/heads/a": ONE, "refs/tags/t": TWO}

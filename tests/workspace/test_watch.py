@@ -1,0 +1,131 @@
+"""What others change in a real repository is noticed."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.workspace import watch as watch_module
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.watch import Watch
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from tests.workspace.projects import AUTHOR, Project, make_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "project")
+
+
+def plant(name: str) -> Callable[[Path], None]:
+    def act(git_dir: Path) -> None:
+        (git_dir / name).parent.mkdir(exist_ok=True)
+        (git_dir / name).write_text("x\n")
+
+    return act
+
+
+def link_hooks(git_dir: Path) -> None:
+    (git_dir / "hooks").rename(git_dir / "other")
+    (git_dir / "hooks").symlink_to("/etc")
+
+
+def pipe_config(git_dir: Path) -> None:
+    (git_dir / "config").unlink()
+    os.mkfifo(git_dir / "config")
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (plant("hooks/post-checkout"), r"\.git/hooks/post-checkout \(new\)"),
+        (lambda g: (g / "hooks/a.sample").chmod(0o755), r"\.git/hooks/a\.sample"),
+        (lambda g: (g / "hooks/a.sample").write_text("b\n"), r"\.git/hooks/a\.sample"),
+        (plant("info/attributes"), r"\.git/info/attributes \(new\)"),
+        (plant("config.worktree"), r"\.git/config\.worktree \(x\)"),
+        (plant("refs/heads/x"), r"refs/heads/x \(new\)"),
+        (plant("HEAD"), r"\.git/HEAD"),
+        (link_hooks, r"\.git/hooks \(new\)"),
+        (pipe_config, r"\.git/config \(.*user\.name\)"),
+    ],
+)
+def test_what_is_planted_is_named_once(
+    project: Project, act: Callable[[Path], None], said: str
+) -> None:
+    git_dir = project.folder / ".git"
+    plant("hooks/a.sample")(git_dir)
+    watch = Watch(project.repository())
+    assert watch.look() == ()
+    act(git_dir)
+    found = watch.look()
+    assert any(re.fullmatch(said, one) for one in found), found
+    assert watch.look() == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("config", "core.fsmonitor", "evil"), ".git/config (core.fsmonitor)"),
+        (("config", "core.worktree", "/elsewhere"), ".git/config (core.worktree)"),
+        (("config", "include.path", "/elsewhere"), ".git/config (include.path)"),
+        (("config", "filter.x.clean", "evil"), ".git/config (filter.x.clean)"),
+        (("config", "--unset", "user.email"), ".git/config (user.email)"),
+        (("checkout", "-q", "-b", "other"), ".git/HEAD, refs/heads/other (new)"),
+        (("tag", "v1"), "refs/tags/v1 (new)"),
+        (("pack-refs", "--all"), ""),
+        (("gc", "-q"), ""),
+        (("status",), ""),
+    ],
+)
+def test_so_is_what_git_is_told_to_change(
+    project: Project, words: tuple[str, ...], said: str
+) -> None:
+    watch = Watch(project.repository())
+    project.git(*words)
+    assert ", ".join(watch.look()) == said
+
+
+def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -> None:
+    project.git("pack-refs", "--all")
+    was = project.git("rev-parse", "HEAD")[:12]
+    watch = Watch(project.repository())
+    project.git("commit", "-q", "--amend", "-m", "another")
+    assert watch.look() == (f"refs/heads/main (was {was})",)
+
+
+def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> None:
+    watch = Watch(project.repository())
+    (project.folder / ".git").rename(project.folder.parent / "taken")
+    project.git("init", "-q")
+    assert any(one.startswith("refs/heads/main (was ") for one in watch.look())
+
+
+def test_in_a_work_tree_the_users_own_repository_is_watched(
+    project: Project, tmp_path: Path
+) -> None:
+    repository = project.repository()
+    tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
+    seen = find_repository(tree.folder)
+    assert seen is not None
+    watch = Watch(seen)
+    (tree.folder / "new.txt").write_text("new\n")
+    assert tree.commit("ours\n", AUTHOR).is_new
+    assert watch.look() == ()
+    project.git("config", "core.hooksPath", "evil", folder=tree.folder)
+    assert watch.look() == (f"{project.folder}/.git/config (core.hookspath)",)
+    project.git("branch", "-f", "stolen", folder=tree.folder)
+    assert watch.look() == ("refs/heads/stolen (new)",)
+
+
+def test_what_looks_as_before_is_not_read_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch(project.repository())
+
+    def read(path: Path, mode: int) -> bytes:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(watch_module, "_content", read)
+    assert watch.look() == ()
