@@ -275,7 +275,7 @@ def test_a_run_of_any_flow_can_be_reported_on_from_its_events(
     rig.flow, rig.gate = packaged_flow(flow), "echo 3 passed"
     archive = rig.run(rig.begin()).progress.archive
     record = RunRecord("20261115-084037-k3f9", str(rig.folder), "", archive, "", "", 0.0)
-    found = report_of_record(record, rig.events)
+    found = report_of_record(Folder(rig.folder), record, rig.events)
     assert list(found.notes) == reviewers
     assert evidence in found.evidence
     replies = [turn.reply for turn in found.turns]

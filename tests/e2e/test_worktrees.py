@@ -259,6 +259,7 @@ def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: P
     asked = machine.cao("discard")
     assert asked.returncode == 2
     assert tree_of(machine).exists()
+    told = machine.cao("report", record["id"]).stdout
     done = machine.cao("discard", "--yes")
     assert done.returncode == 0, done.stderr
     assert not tree_of(machine).exists()
@@ -270,6 +271,8 @@ def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: P
         "--git-dir", str(store), "ls-tree", "-r", "--name-only", last.split("\n")[-1]
     )
     assert {"late.txt", "new.txt"} <= set(files.split("\n"))
+    report = machine.cao("report", record["id"]).stdout
+    assert report.split("Prompts and replies: ")[0] == told.split("Prompts and replies: ")[0]
     again = machine.cao("discard", "--yes")
     assert again.returncode == 2
     assert "was discarded" in again.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
 from cli_agent_orchestrator._internal.runs.cleaning import (
     known_runs,
     plan_cleanup,
@@ -15,11 +15,13 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
 from cli_agent_orchestrator._internal.runs.delivering import discard_run, ended_run
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
+from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
 from cli_agent_orchestrator.errors import GitError, NotSteerable
 from tests.runs.test_own_tree import RUN, record_of
 from tests.workspace.projects import Project, make_project
 
 LATER = 1e9
+TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
 
 
 @pytest.fixture
@@ -119,3 +121,61 @@ class TestHalfMade:
         ):
             discard_run(ended)
         assert (project.folder / "a.txt").exists()
+
+
+class TestArchive:
+    """Prompts and replies lie in the work tree, and outlive it."""
+
+    def make(self, project: Project, state: Path) -> OwnTree:
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        write_record(run_folder(state, RUN), record_of(tree))
+        archive = archive_folder(tree.wd, RUN)
+        for name in ("001-analyst.md", "001-analyst-prompt.md", "turns.jsonl"):
+            archive.create(name, name.encode())
+        return tree
+
+    def discard(self, state: Path) -> None:
+        with ended_run(state, RUN, os.environ) as ended:
+            discard_run(ended)
+
+    def texts(self, state: Path) -> TurnTexts:
+        folder = run_folder(state, RUN)
+        record = read_record(folder)
+        assert record is not None
+        return read_turn(folder, record, TURN)
+
+    def test_they_are_found_when_the_tree_is_gone(self, project: Project, state: Path) -> None:
+        tree = self.make(project, state)
+        before = self.texts(state)
+        assert before == TurnTexts("001-analyst-prompt.md", "001-analyst.md")
+        self.discard(state)
+        assert not tree.worktree.folder.exists()
+        assert self.texts(state) == before
+
+    def test_nothing_is_taken_along_that_is_none(self, project: Project, state: Path) -> None:
+        tree = self.make(project, state)
+        archive = archive_folder(tree.wd, RUN)
+        archive.create("huge.bin", b"x")
+        archive.create_link("002-analyst.md", "/etc/hostname")
+        os.mkfifo(archive.path / "003-analyst.md")
+        self.discard(state)
+        kept = archive_of(run_folder(state, RUN), record_of(tree))
+        assert sorted(kept.names()) == ["001-analyst-prompt.md", "001-analyst.md", "turns.jsonl"]
+
+    def test_a_link_in_the_place_of_the_archive_is_not_followed(
+        self, project: Project, state: Path, tmp_path: Path
+    ) -> None:
+        tree = self.make(project, state)
+        archive_folder(tree.wd, RUN).remove_all()
+        (tree.wd / ".tmp" / RUN).symlink_to(tmp_path)
+        (tmp_path / "001-analyst.md").write_text("somebody's")
+        self.discard(state)
+        assert self.texts(state) == TurnTexts(None, None)
+
+    def test_nothing_is_removed_if_they_cannot_be_kept(self, project: Project, state: Path) -> None:
+        tree = self.make(project, state)
+        (run_folder(state, RUN).path / "archive").write_text("in the way")
+        with pytest.raises(NotSteerable, match="nothing was removed: prompts and replies"):
+            self.discard(state)
+        assert self.texts(state).reply == "001-analyst.md"
+        assert tree.worktree.folder.exists()

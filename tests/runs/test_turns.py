@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import archive_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, read_turn, turns_of
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded, Warned
@@ -13,6 +14,7 @@ from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, Tur
 NOON = 1_700_000_000.0
 BEGAN = TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex")
 ENDED = TurnEnded(NOON + 9, "analyst", 1, 1, 1, "delivered", "summary received", 8.0, "/x")
+FOLDER = Folder(Path("/nowhere"))
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", NOON)
 
 
@@ -70,19 +72,19 @@ class TestTexts:
         return RunRecord("20261115-084037-k3f9", str(tmp_path), "", "run", "", "", NOON)
 
     def test_what_was_said_is_in_the_archive(self, record: RunRecord) -> None:
-        assert read_turn(record, TURN) == TurnTexts("prompt", "reply")
-        assert read_turn(record, replace(TURN, sequence=2)) == TurnTexts(None, None)
+        assert read_turn(FOLDER, record, TURN) == TurnTexts("prompt", "reply")
+        assert read_turn(FOLDER, record, replace(TURN, sequence=2)) == TurnTexts(None, None)
 
     @pytest.mark.parametrize("role", ["../../secret", "a/../../../secret", "", "x\0", "."])
     def test_no_role_leads_out_of_it(self, record: RunRecord, role: str) -> None:
-        assert read_turn(record, replace(TURN, role=role)) == TurnTexts(None, None)
+        assert read_turn(FOLDER, record, replace(TURN, role=role)) == TurnTexts(None, None)
 
     @pytest.mark.parametrize("archive", ["..", "../..", "", "a/b", "agent-responses"])
     def test_no_archive_lies_elsewhere(self, record: RunRecord, archive: str) -> None:
-        assert read_turn(replace(record, archive=archive), TURN) == TurnTexts(None, None)
+        assert read_turn(FOLDER, replace(record, archive=archive), TURN) == TurnTexts(None, None)
 
     def test_a_link_is_not_followed(self, record: RunRecord, tmp_path: Path) -> None:
         kept = archive_folder(tmp_path, "run").path / "001-analyst.md"
         kept.unlink()
         kept.symlink_to(tmp_path / "secret.md")
-        assert read_turn(record, TURN).reply is None
+        assert read_turn(FOLDER, record, TURN).reply is None

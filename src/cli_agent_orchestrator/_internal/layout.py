@@ -27,6 +27,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/held_back        files that gates have and agents do not
 
     <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
+    <state folder>/runs/<run>/archive          prompts and replies, once that work tree is gone
     <state folder>/indexes/<number>            locked by the run that has this number
 
 In the user's state folder, where agents work that have a work tree of their own:
@@ -63,6 +64,7 @@ CHECKOUTS_FOLDER = "checkouts"
 HELD_BACK_FOLDER = "held_back"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
+ARCHIVE_FOLDER = "archive"
 INDEXES_FOLDER = "indexes"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
@@ -113,6 +115,11 @@ def screens_folder(run: Folder) -> Folder:
 def screen_name(sequence: int, role: str) -> str:
     """Return what the screen at the end of a turn is called."""
     return f"{sequence:03d}-{role}.txt"
+
+
+def kept_archive(run: Folder) -> Folder:
+    """Return the folder of a run with its prompts and replies, once its work tree is gone."""
+    return Folder(run.root, (*run.parts, ARCHIVE_FOLDER), run.private)
 
 
 def worktree_folder(state_folder: Path, run: str) -> Path:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.gates import PROOF
-from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import read_record
-from cli_agent_orchestrator._internal.runs.turns import read_reply
+from cli_agent_orchestrator._internal.runs.turns import archive_of, read_reply
 from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
@@ -71,8 +71,7 @@ def deeds_in(folder: Folder | None) -> Deeds:
     last, page = last_proof(events), None
     if last is not None:
         with suppress(UsageError):
-            kept = archive_folder(Path(record.wd), record.archive)
-            page = read_reply(kept, last.sequence, PROOF)
+            page = read_reply(archive_of(folder, record), last.sequence, PROOF)
     return deeds_of(events, page or "")
 
 

@@ -46,7 +46,13 @@ from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, waiting_branch
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, one_line, read_record
 from cli_agent_orchestrator._internal.runs.state_file import LARGEST_STATE, check_text
-from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_reply, read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.turns import (
+    RunTurn,
+    archive_of,
+    read_reply,
+    read_turn,
+    turns_of,
+)
 from cli_agent_orchestrator._internal.settings import read_environment
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
 from cli_agent_orchestrator.events import RunEvent, Steered
@@ -130,6 +136,8 @@ class Places:
 
     wd: Path
     state_file: Path
+    archive: Folder | None = None
+    """Of prompts and replies, if not in the work folder."""
 
     @classmethod
     def of(cls, config: RunConfig) -> "Places":
@@ -155,10 +163,10 @@ def report_of_run(name: str) -> Report:
     with suppress(RunError):
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
-            found = build_report(saved, places)
+            found = build_report(saved, replace(places, archive=archive_of(folder, record)))
             found = replace(found, reason=record.reason)
             return _with_ways(replace(found, deeds=deeds_in(folder)), record)
-    found = report_of_record(record, read_events(folder))
+    found = report_of_record(folder, record, read_events(folder))
     return _with_ways(replace(found, deeds=deeds_in(folder)), record)
 
 
@@ -178,13 +186,13 @@ def _with_ways(found: Report, record: RunRecord) -> Report:
     return replace(found, delivery=delivery, to_resume=f"`cao resume {record.id}`")
 
 
-def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
+def report_of_record(folder: Folder, record: RunRecord, events: Sequence[RunEvent]) -> Report:
     """Return the report of a run from its own folder and its archive."""
     turns = turns_of(events)
     last = {turn.role: turn for turn in turns if turn.outcome}
-    texts = {role: read_turn(record, turn).reply or "" for role, turn in last.items()}
+    texts = {role: read_turn(folder, record, turn).reply or "" for role, turn in last.items()}
     entries = [_journal_entry(turn) for turn in turns if turn.outcome]
-    kept = archive_folder(Path(record.wd), record.archive)
+    kept = archive_of(folder, record)
     tests = [turn for turn in last.values() if turn.outcome in TESTED and turn.role != PROOF]
     tested = max(tests, key=lambda turn: turn.sequence, default=None)
     open_turn = next((turn for turn in turns if not turn.outcome), None)
@@ -250,7 +258,7 @@ def build_report(state: RunState, places: Places) -> Report:
     """Join the state of a run with what its archive tells."""
     archive, turns, setbacks = None, [], {}
     if state.progress.archive:
-        kept = archive_folder(places.wd, state.progress.archive)
+        kept = places.archive or archive_folder(places.wd, state.progress.archive)
         archive, turns = kept.path, Journal(kept).read()
         setbacks = find_setbacks(turns, kept)
     tested = _last_test(state) or _last_feedback(state)

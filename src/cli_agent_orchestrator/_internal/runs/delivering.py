@@ -5,6 +5,7 @@ may have made after the verdict, is left to people.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,15 @@ from functools import partial
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder, worktree_folder
+from cli_agent_orchestrator._internal.layout import (
+    JOURNAL_FILE,
+    KEPT_PATTERN,
+    RECORD_FILE,
+    archive_folder,
+    kept_archive,
+    run_folder,
+    worktree_folder,
+)
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -36,7 +45,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, StateError
+from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, StateError, UsageError
 
 DISCARDED_LABEL = "discarded"
 BODY_FILE = "pull-request.md"
@@ -141,12 +150,39 @@ def _discard_kept(ended: Ended) -> Discard:
     snapshots = ended.tree.snapshots(ended.store)
     kept = Kept(ended.saved.tip, lambda _: None)
     if tree.exists:
+        _keep_archive(ended)
         taken = snapshots.all()
         last = snapshots.take(taken[-1].sequence + 1 if taken else 0, DISCARDED_LABEL)
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
         kept = Kept(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
     return delivery.discard(tree, kept)
+
+
+def _keep_archive(ended: Ended) -> None:
+    """Copy prompts and replies out of a work tree; what an agent put in their place is left."""
+    kept = kept_archive(run_folder(ended.state_folder, ended.record.id))
+    for name, content in _archived(ended):
+        try:
+            kept.replace(name, content)
+        except OSError as error:
+            raise NotSteerable(
+                f"nothing was removed: prompts and replies cannot be kept: {error}"
+            ) from error
+
+
+def _archived(ended: Ended) -> Iterator[tuple[str, bytes]]:
+    names: list[str] = []
+    with suppress(OSError, UsageError):
+        archive = archive_folder(ended.tree.wd, ended.record.archive)
+        names = archive.names()
+    for name in names:
+        if name == JOURNAL_FILE or re.fullmatch(KEPT_PATTERN, name):
+            try:
+                content = archive.read(name)
+            except OSError:
+                continue
+            yield name, content
 
 
 def has_tree(state_folder: Path, record: RunRecord) -> bool:

@@ -23,7 +23,7 @@ from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
 from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.screens import read_screen
-from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.turns import read_turn, turns_of
 from cli_agent_orchestrator._internal.settings import BY_NAME
 from cli_agent_orchestrator.errors import (
     BadFolder,
@@ -78,7 +78,8 @@ class RunService:
             raise NotFound("turn", str(sequence), map(str, turns))
         turn = turns[sequence]
         screen = read_screen(folder, sequence, turn.role)
-        return {**_turn(record, turn), "screen": screen, **_changes(folder, sequence)}
+        texts = asdict(read_turn(folder, record, turn))
+        return {**asdict(turn), **texts, "screen": screen, **_changes(folder, sequence)}
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
@@ -133,10 +134,6 @@ class RunService:
         if record is None:
             raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
         return folder, record
-
-
-def _turn(record: RunRecord, turn: RunTurn) -> Answer:
-    return {**asdict(turn), **asdict(read_turn(record, turn))}
 
 
 def _changes(folder: Folder, sequence: int) -> Answer:

@@ -3,13 +3,19 @@
 The command of a gate counts as a turn, as it does in the journal: of its name, by no agent.
 """
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.handoff.responses import decode_response
-from cli_agent_orchestrator._internal.layout import PROMPT_LABEL, archive_folder, kept_name
+from cli_agent_orchestrator._internal.layout import (
+    PROMPT_LABEL,
+    archive_folder,
+    kept_archive,
+    kept_name,
+)
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord
@@ -120,14 +126,21 @@ def _ended(turn: RunTurn | None, event: TurnEnded | CheckEnded) -> RunTurn:
     )
 
 
-def read_turn(record: RunRecord, turn: RunTurn) -> TurnTexts:
+def archive_of(folder: Folder, record: RunRecord) -> Folder:
+    """Return where prompts and replies of a run are: in its own folder if its work tree is gone."""
+    if record.tree is not None and not os.path.lexists(record.tree.folder):
+        return kept_archive(folder)
+    return archive_folder(Path(record.wd), record.archive)
+
+
+def read_turn(folder: Folder, record: RunRecord, turn: RunTurn) -> TurnTexts:
     """Return what was said in a turn of a run; nothing outside of its archive is read."""
     try:
-        folder = archive_folder(Path(record.wd), record.archive)
+        archive = archive_of(folder, record)
     except UsageError:
         return TurnTexts(None, None)
-    prompt = _kept(folder, turn.sequence, turn.role, PROMPT_LABEL)
-    return TurnTexts(prompt, read_reply(folder, turn.sequence, turn.role))
+    prompt = _kept(archive, turn.sequence, turn.role, PROMPT_LABEL)
+    return TurnTexts(prompt, read_reply(archive, turn.sequence, turn.role))
 
 
 def read_reply(archive: Folder, sequence: int, role: str) -> str | None:
