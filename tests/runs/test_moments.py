@@ -79,6 +79,14 @@ def test_what_a_person_kept_by_going_back_is_not_of_the_run() -> None:
     assert find_moment(kept, "11") is kept[-2]
 
 
+def test_nor_is_what_was_kept_of_a_work_tree_that_was_discarded() -> None:
+    # That label too is in the snapshots that there are.
+    kept = (*TAKEN, snapshot(11, "after going back", 14.0), snapshot(12, "discarded", 15.0))
+    assert last_of_run(kept) is SECOND
+    assert find_span(kept, "") == (START, SECOND)
+    assert find_moment(kept, "discarded") is kept[-1]
+
+
 def test_a_turn_that_ended_after_somebody_went_back_began_there() -> None:
     back = snapshot(4, AFTER_LABEL, 14.0)
     turn = snapshot(3, "tester", 15.0)

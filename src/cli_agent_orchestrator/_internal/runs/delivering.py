@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
+from cli_agent_orchestrator._internal.runs.moments import DISCARDED_LABEL
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
@@ -47,7 +48,6 @@ from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, StateError, UsageError
 
-DISCARDED_LABEL = "discarded"
 BODY_FILE = "pull-request.md"
 LARGEST_FILE = 512 * 1024 * 1024
 

@@ -15,6 +15,8 @@ from cli_agent_orchestrator.errors import NotFound
 BETWEEN = ".."
 BEFORE_LABEL, AFTER_LABEL = "before going back", "after going back"
 """Of what a person kept by going back; no role has such a name."""
+DISCARDED_LABEL = "discarded"
+"""Of a work tree that was removed."""
 
 Span = tuple[Snapshot, Snapshot]
 """Two snapshots: what is different in the second one is what is meant."""
@@ -66,8 +68,13 @@ def before(taken: Sequence[Snapshot], snapshot: Snapshot) -> Snapshot:
 
 def last_of_run(taken: Sequence[Snapshot]) -> Snapshot:
     """Return the last snapshot that the run itself took."""
-    own = [one for one in taken if one.label not in (BEFORE_LABEL, AFTER_LABEL)]
-    return own[-1]
+    return own_of_run(taken)[-1]
+
+
+def own_of_run(taken: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """Return the snapshots that the run itself took: at its start, after turns and gates."""
+    of_people = (BEFORE_LABEL, AFTER_LABEL, DISCARDED_LABEL)
+    return tuple(one for one in taken if one.label not in of_people)
 
 
 def name_of(snapshot: Snapshot) -> str:
