@@ -68,6 +68,21 @@ def test_going_back_can_be_undone(tmp_path: Path) -> None:
     assert (wd / "later.txt").read_text() == "l\n"
 
 
+def test_what_a_person_changed_is_still_said_after_going_back_and_forth(tmp_path: Path) -> None:
+    wd = tmp_path / "project"
+    folder = worked_run(tmp_path / "state", wd)
+    write(wd, {"a.txt": "the user's\n", "later.txt": "l\n"})
+    _, done = go_back(folder, "1")
+    go_back(folder, str(done.kept))
+    write(wd, {"new.txt": "the user's\n"})
+    way, _ = go_back(folder, "start")
+    assert way.restored == ("a.txt", "gone.txt")
+    assert way.changed_since == ("a.txt", "later.txt", "new.txt")
+    write(wd, {"a.txt": "2\n"})
+    way, _ = go_back(folder, "3")
+    assert way.changed_since == ("a.txt",)
+
+
 def test_a_turn_that_was_begun_keeps_its_number(tmp_path: Path) -> None:
     wd = make_repository(tmp_path / "project", {"a.txt": "1\n"})
     begun = TurnBegan(2.0, "tester", 1, 1, 7, "t", "codex")

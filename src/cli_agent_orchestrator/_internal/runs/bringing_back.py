@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.moments import (
     BEFORE_LABEL,
     before,
     in_order,
+    own_of_run,
 )
 from cli_agent_orchestrator._internal.runs.registry import actual_status
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
@@ -55,7 +56,7 @@ class WayBack:
     removed: tuple[str, ...]
     """Files that were not there then."""
     changed_since: tuple[str, ...]
-    """Which of these somebody has changed since the last snapshot."""
+    """Which of these somebody has changed since the run's last turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,9 @@ class GoingBack:
 
     def plan(self, target: Snapshot) -> WayBack:
         """Return what it would do."""
+        last = self.kept.taken[-1]
         differing = self.snapshots.differing(target.commit)
-        since = {one.path for one in self.snapshots.differing(self.kept.taken[-1].commit)}
+        since = {one.path for one in self.snapshots.differing(last.commit)} | self._not_by_run(last)
         paths = [one.path for one in differing]
         return WayBack(
             target,
@@ -157,6 +159,17 @@ class GoingBack:
             self.snapshots.take(number + 1, AFTER_LABEL)
         left_alone = {one.path: one for one in (*target.left_out, *present.left_out)}
         return BroughtBack(number, paths, tuple(left_alone.values()))
+
+    def _not_by_run(self, last: Snapshot) -> set[str]:
+        """Return the files that a snapshot has as none has them that the run itself took.
+
+        Whoever went back and forth has brought back what a person had changed.
+        """
+        own = own_of_run(self.kept.taken)
+        if not own or last in own:
+            return set()
+        changes = (self.snapshots.changes(one.commit, last.commit) for one in own)
+        return set.intersection(*({one.path for one in found} for found in changes))
 
     def _next_number(self) -> int:
         """Return a number that no snapshot has, nor a turn that was begun."""
