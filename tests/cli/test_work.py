@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +14,14 @@ from cli_agent_orchestrator._internal.cli import work
 from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
+from cli_agent_orchestrator._internal.runs.run_record import write_record
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
-from cli_agent_orchestrator.errors import RunError, UsageError
+from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
+from tests.runs.test_own_tree import STATE, record_of
+from tests.workspace.projects import Project, make_project
 from tests.workspace.repositories import git, make_repository, write
 
 OTHER = "20261116-101010-abc7"
@@ -200,3 +206,71 @@ def test_a_word_that_means_no_snapshot_is_answered_with_those_there_are(
         UsageError, match=r"there is no snapshot for 'bogus'; there are:\n +0  start"
     ):
         invoke(*words)
+
+
+class TestInWorkTree:
+    """A run that worked in a work tree, and committed there."""
+
+    @pytest.fixture
+    def user(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+        found = make_project(tmp_path / "the project")
+        monkeypatch.chdir(found.folder)
+        return found
+
+    @pytest.fixture
+    def tree(self, user: Project) -> OwnTree:
+        state = state_folder(os.environ)
+        made = plan_tree(user.folder, state, RUN, os.environ)[0].make()[0]
+        snapshots = made.snapshots(store_of(state, RUN))
+        snapshots.take(0, "start")
+        write(made.wd, {"new.txt": "new\n"})
+        snapshots.take(1, "programmer")
+        committed, _ = made.commit(RUN, STATE, "Do it")
+        write_record(run_folder(state, RUN), record_of(committed))
+        return committed
+
+    def apply(self) -> None:
+        with ended_run(state_folder(os.environ), RUN, os.environ) as ended:
+            apply_run(ended)
+
+    def assert_can_be_reverted(self, user: Project, tree: OwnTree) -> None:
+        tip = tree.worktree.tip[:12]
+        with pytest.raises(NotSteerable, match=f"is in main as commit {tip}") as caught:
+            invoke(undo, RUN, "--yes")
+        assert (user.folder / "new.txt").exists()
+        command = shlex.split(str(caught.value).rpartition("\n  ")[2])
+        assert command[0] == "git"
+        user.git(*command[1:], folder=Path("/"))
+        assert not (user.folder / "new.txt").exists()
+
+    def test_what_was_not_applied_is_undone_there(self, user: Project, tree: OwnTree) -> None:
+        invoke(undo, "--yes")
+        assert not (tree.wd / "new.txt").exists()
+
+    @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+    def test_what_was_applied_is_reverted_by_git(
+        self, user: Project, tree: OwnTree, has_moved: bool
+    ) -> None:
+        if has_moved:
+            user.commit({"other.txt": "o\n"})
+        self.apply()
+        self.assert_can_be_reverted(user, tree)
+        assert (tree.wd / "new.txt").exists()
+
+    def test_also_with_commits_of_agents(self, user: Project, tree: OwnTree) -> None:
+        write(tree.wd, {"a.txt": "2\n"})
+        user.git("add", "a.txt", folder=tree.wd)
+        user.git("commit", "-q", "-m", "by an agent", folder=tree.wd)
+        write(tree.wd, {"a.txt": "3\n"})
+        tree, _ = tree.commit(RUN, STATE, "Do more")
+        write_record(run_folder(state_folder(os.environ), RUN), record_of(tree))
+        before = (user.folder / "a.txt").read_text()
+        self.apply()
+        self.assert_can_be_reverted(user, tree)
+        assert (user.folder / "a.txt").read_text() == before
+
+    def test_also_when_the_work_tree_is_gone(self, user: Project, tree: OwnTree) -> None:
+        self.apply()
+        with ended_run(state_folder(os.environ), RUN, os.environ) as ended:
+            discard_run(ended)
+        self.assert_can_be_reverted(user, tree)

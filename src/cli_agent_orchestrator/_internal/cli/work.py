@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
     opened_to_go_back,
     read_kept,
 )
+from cli_agent_orchestrator._internal.runs.delivering import refuse_applied
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.moments import (
     BETWEEN,
@@ -119,7 +120,8 @@ def undo(run: str | None, yes: bool) -> None:
     """Take back all that RUN did to the files: bring them back to what they were at its start.
 
     As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
-    What you had not committed when the run began is there again.
+    What you had not committed when the run began is there again. Work that `cao apply` has brought
+    into your branch stays there; it says which `git revert` takes it back.
 
     \b
     cao undo
@@ -127,7 +129,9 @@ def undo(run: str | None, yes: bool) -> None:
     """
     runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
     found = choose_run(runs, run, here) if run else _usual(runs, here)
-    _go_back(_kept(found), START_LABEL, yes)
+    kept = _kept(found)
+    refuse_applied(kept.record, os.environ)
+    _go_back(kept, START_LABEL, yes)
 
 
 def _span(kept: Kept, word: str) -> Span:

@@ -6,6 +6,7 @@ may have made after the verdict, is left to people.
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -43,10 +44,17 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
     Kind,
     Terms,
 )
+from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
-from cli_agent_orchestrator._internal.workspace.repository import user_identity
+from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, StateError, UsageError
+from cli_agent_orchestrator.errors import (
+    GitError,
+    NotSteerable,
+    OrchestratorError,
+    StateError,
+    UsageError,
+)
 
 BODY_FILE = "pull-request.md"
 LARGEST_FILE = 512 * 1024 * 1024
@@ -100,6 +108,32 @@ def apply_run(ended: Ended) -> Delivery:
     if done.kind is not Kind.REFUSED:
         _note(ended, Delivered.APPLIED)
     return done
+
+
+def refuse_applied(record: RunRecord, environ: Mapping[str, str]) -> None:
+    """Raise if the work of a run is in the user's branch, with the command that reverts it there.
+
+    Git is asked, whatever the record says: people merge and take back by themselves.
+    """
+    saved = record.tree
+    if saved is None or not saved.has_work:
+        return
+    with suppress(GitError, OSError):
+        repository = find_repository(Path(record.project))
+        if repository is None:
+            return
+        git = Git(repository.git_dir, repository.top, environ=environ)
+        onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
+        if git.ask("merge-base", "--is-ancestor", saved.tip, onto).code:
+            return
+        tip, base = saved.tip[:12], saved.base[:12]
+        is_one = git.ask("rev-parse", f"{saved.tip}^").text == saved.base
+        command = ["git", "-C", str(repository.top), "revert", tip if is_one else f"{base}..{tip}"]
+        branch = saved.onto or "what is checked out"
+        raise NotSteerable(
+            f"nothing was changed: the work of the run {record.id} is in {branch} as commit {tip}; "
+            f"with that checked out, this takes it back:\n  {shlex.join(command)}"
+        )
 
 
 def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
