@@ -133,7 +133,7 @@ def test_a_run_in_the_users_folder_has_nothing_to_deliver(tmp_path: Path) -> Non
     folder.make()
     write_record(folder, RunRecord(RUN, "/p", "", RUN, "", "", 1.0))
     with (
-        pytest.raises(NotSteerable, match="its work is there already"),
+        pytest.raises(NotSteerable, match=f"its work is there already; `cao undo {RUN}` takes it"),
         ended_run(tmp_path, RUN, {}) as ended,
     ):
         apply_run(ended)

@@ -87,7 +87,8 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
             saved = record.tree
             if saved is None:
                 raise NotSteerable(
-                    f"the run {run} worked in {record.wd} itself: its work is there already"
+                    f"the run {run} worked in {record.wd} itself: its work is there already; "
+                    f"`cao undo {run}` takes it back"
                 )
             if saved.delivered is Delivered.DISCARDED:
                 raise NotSteerable(f"the work of the run {run} was discarded")
