@@ -22,6 +22,7 @@ from cli_agent_orchestrator.errors import (
     RunError,
     Stopped,
     UnknownName,
+    UsageError,
 )
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
 from tests.pipeline.samples import TASK_TEXT
@@ -239,6 +240,16 @@ def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
     ended = stage.view.events[-1]
     assert isinstance(ended, RunEnded)
     assert ended.repository == tuple(told)
+
+
+def test_a_run_in_a_work_tree_is_saved_nowhere_else(stage: Stage) -> None:
+    make_repository_here(stage)
+    with (
+        stage.conductor(WORKSPACE="worktree", STATE_FILE="mine.json") as conductor,
+        pytest.raises(UsageError, match="saved in its own folder: leave out --state-file"),
+    ):
+        conductor.run()
+    assert not stage.state.exists()
 
 
 def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage: Stage) -> None:

@@ -196,6 +196,11 @@ class Conductor:
         """Make a work tree and take a new run to its end there."""
         if self._config.resume or self._config.missing:
             raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
+        if "STATE_FILE" in self._request.insisted:
+            raise UsageError(
+                "a run in a work tree is saved in its own folder: leave out --state-file and "
+                "CAO_STATE_FILE"
+            )
         prepared = self._prepare()
         wd, run = self._config.wd, prepared.run_id
         tree, warnings = plan_tree(
