@@ -69,7 +69,7 @@ def pytest_runtest_setup() -> None:
 
 def forget_the_users_settings() -> None:
     for name in list(os.environ):
-        if name in BY_NAME or name.startswith("CAO_"):
+        if name in BY_NAME or name.startswith(("CAO_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
             del os.environ[name]
     os.environ["CAO_PORT"] = "0"
 

@@ -6,12 +6,14 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.workspace.git import Identity
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 
-AUTHOR = ("Ada", "ada@example.org")
+ADA = ("Ada", "ada@example.org")
+AUTHOR = Identity(ADA, ADA)
 SETTINGS = {
-    "user.name": AUTHOR[0],
-    "user.email": AUTHOR[1],
+    "user.name": ADA[0],
+    "user.email": ADA[1],
     "init.defaultBranch": "main",
     "protocol.file.allow": "always",
 }

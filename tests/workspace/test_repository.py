@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import NotPlain
-from cli_agent_orchestrator._internal.workspace.git import NOBODY
+from cli_agent_orchestrator._internal.workspace.git import NOBODY, Identity
 from cli_agent_orchestrator._internal.workspace.repository import (
     Repository,
     find_repository,
@@ -161,10 +161,23 @@ def test_the_user_is_who_git_says(project: Path, tmp_path: Path) -> None:
     assert user_identity(found(project), environ) == NOBODY
     assert user_identity(None, environ) == NOBODY
     (tmp_path / ".gitconfig").write_text("[user]\nname = A B\nemail = a@b\n")
-    assert user_identity(found(project), environ) == ("A B", "a@b")
-    assert user_identity(None, environ) == ("A B", "a@b")
+    user = ("A B", "a@b")
+    assert user_identity(found(project), environ) == Identity(user, user)
+    assert user_identity(None, environ) == Identity(user, user)
     git(project, "config", "user.email", "work@b")
-    assert user_identity(found(project), environ) == ("A B", "work@b")
+    user = ("A B", "work@b")
+    assert user_identity(found(project), environ) == Identity(user, user)
+    environ |= {"GIT_AUTHOR_NAME": "Eve", "GIT_COMMITTER_EMAIL": "c@b", "GIT_AUTHOR_EMAIL": " "}
+    assert user_identity(found(project), environ) == Identity(("Eve", "work@b"), ("A B", "c@b"))
+    environ |= {"GIT_AUTHOR_EMAIL": "e@b", "GIT_COMMITTER_NAME": "Bot"}
+    assert user_identity(None, environ) == Identity(("Eve", "e@b"), ("Bot", "c@b"))
+
+
+def test_whoever_is_named_only_in_part_is_not_the_user(project: Path, tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    environ |= {"GIT_AUTHOR_NAME": "Eve", "GIT_AUTHOR_EMAIL": "e@b", "GIT_COMMITTER_NAME": "Bot"}
+    identity = user_identity(found(project), environ)
+    assert identity == Identity(("Eve", "e@b"), NOBODY.committer)
 
 
 def test_a_repository_of_another_user_is_found(project: Path) -> None:

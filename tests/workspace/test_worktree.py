@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.workspace import inclusion, left_out
+from cli_agent_orchestrator._internal.workspace.git import Identity
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, GitFailed
@@ -222,6 +223,14 @@ def test_copying_has_limits(project: Project, state: Path, monkeypatch: pytest.M
 
 
 # --- committing ---
+
+
+def test_author_and_committer_may_be_two(project: Project, state: Path) -> None:
+    worktree = made(project, state)
+    write(worktree.folder, {"a.txt": "2\n"})
+    commit = worktree.commit("one\n", Identity(("Eve", "e@b"), ("Bot", "c@b")))
+    told = project.git("show", "-s", "--format=%an %ae %cn %ce", commit.id)
+    assert told == "Eve e@b Bot c@b"
 
 
 def test_everything_is_committed_in_the_name_of_the_user(project: Project, state: Path) -> None:

@@ -102,9 +102,9 @@ def apply_run(ended: Ended) -> Delivery:
     """Bring the work of a run into the branch that the user has checked out."""
     ended = _with_commit(ended)
     tree = ended.tree.worktree
-    author = user_identity(tree.repository, tree.environ)
+    identity = user_identity(tree.repository, tree.environ)
     message = f"Merge branch '{tree.branch}'\n"
-    terms = Terms(author, message, ended.saved.onto, tree.environ)
+    terms = Terms(identity, message, ended.saved.onto, tree.environ)
     done = delivery.apply(tree.repository, tree.branch, terms)
     if done.kind is not Kind.REFUSED:
         _note(ended, Delivered.APPLIED)

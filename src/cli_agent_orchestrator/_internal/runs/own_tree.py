@@ -153,8 +153,8 @@ class OwnTree:
     def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
         """Commit what has passed, in the user's name; return the tree with its new tip."""
         tree = self.worktree
-        author = user_identity(tree.repository, tree.environ)
-        done = tree.commit(commit_message(task_line, work_of(run, state)), author)
+        identity = user_identity(tree.repository, tree.environ)
+        done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
         return replace(self, worktree=replace(tree, tip=done.id)), done
 
     def _restore(self, store: Path) -> None:

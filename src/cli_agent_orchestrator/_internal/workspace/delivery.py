@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import staging
-from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.git import Git, Identity
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
 from cli_agent_orchestrator.errors import GitError
@@ -57,7 +57,7 @@ class Delivery:
 class Terms:
     """How a branch is merged."""
 
-    author: tuple[str, str]
+    identity: Identity
     message: str
     """Of the merge commit, if there has to be one."""
     onto: str = ""
@@ -161,7 +161,7 @@ def _refused(reason: str) -> Delivery:
 
 def _git(repository: Repository, terms: Terms) -> Git:
     options = {"i18n.commitEncoding": "UTF-8"}
-    git = Git(repository.git_dir, repository.top, None, options, terms.environ, terms.author)
+    git = Git(repository.git_dir, repository.top, None, options, terms.environ, terms.identity)
     return git.defused()
 
 

@@ -37,13 +37,23 @@ OPTIONS = {
     "protocol.allow": "never",
     "advice.addEmbeddedRepo": "false",
 }
-NOBODY = ("cao", "cao@localhost")
-"""Who commits where the user is not asked."""
 KEPT_VARIABLES = ("HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME")
 LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
 LONGEST_COMPLAINT = 2000
 CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """In whose name something is committed; each is a name and an address."""
+
+    author: tuple[str, str]
+    committer: tuple[str, str]
+
+
+NOBODY = Identity(("cao", "cao@localhost"), ("cao", "cao@localhost"))
+"""Who commits where the user is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +84,8 @@ class Git:
     options: Mapping[str, str] = field(default_factory=dict)
     """Configuration on top of what is always said."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    author: tuple[str, str] = NOBODY
-    """Name and address of whoever commits."""
+    identity: Identity = NOBODY
+    """Of whoever commits."""
     seconds: float = LONGEST_SECONDS
     """How long a command may take."""
     with_user_settings: bool = False
@@ -156,7 +166,6 @@ class Git:
             raise GitError(f"git {words[0]} could not be started: {error.strerror}") from error
 
     def _surroundings(self) -> dict[str, str]:
-        name, address = self.author
         options = {**OPTIONS, **self.options}
         settings = {"GIT_CONFIG_COUNT": str(len(options))}
         # Not on the command line, where everybody could read them.
@@ -172,10 +181,10 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",
-            "GIT_AUTHOR_NAME": name,
-            "GIT_AUTHOR_EMAIL": address,
-            "GIT_COMMITTER_NAME": name,
-            "GIT_COMMITTER_EMAIL": address,
+            "GIT_AUTHOR_NAME": self.identity.author[0],
+            "GIT_AUTHOR_EMAIL": self.identity.author[1],
+            "GIT_COMMITTER_NAME": self.identity.committer[0],
+            "GIT_COMMITTER_EMAIL": self.identity.committer[1],
         }  # fmt: skip
 
 

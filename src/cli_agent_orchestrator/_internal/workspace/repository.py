@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
-from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git
+from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git, Identity
 from cli_agent_orchestrator.errors import GitError, UsageError
 
 LONGEST_LOOK = 10.0
@@ -84,15 +84,20 @@ def has_repository(top: Path) -> bool:
         return True
 
 
-def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name and the address under which the user commits there, else `NOBODY`."""
+def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> Identity:
+    """Return in whose name the user commits there, by variables and settings; else `NOBODY`."""
     folder = Path(os.sep) if repository is None else repository.top
     git_dir = Path(os.devnull) if repository is None else repository.git_dir
     git = Git(git_dir, folder, environ=environ, seconds=LONGEST_LOOK, with_user_settings=True)
     answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$")
     said = dict(entry.partition("\n")[::2] for entry in answer.text.split("\0"))
-    name, address = said.get("user.name", ""), said.get("user.email", "")
-    return (name, address) if name.strip() and address.strip() else NOBODY
+
+    def person(kind: str, otherwise: tuple[str, str]) -> tuple[str, str]:
+        name = environ.get(f"GIT_{kind}_NAME", "").strip() or said.get("user.name", "")
+        address = environ.get(f"GIT_{kind}_EMAIL", "").strip() or said.get("user.email", "")
+        return (name, address) if name.strip() and address.strip() else otherwise
+
+    return Identity(person("AUTHOR", NOBODY.author), person("COMMITTER", NOBODY.committer))
 
 
 def _look(top: Path, git_dir: Path, common_dir: Path, folder: Path) -> Repository:

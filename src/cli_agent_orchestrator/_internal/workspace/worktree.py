@@ -1,7 +1,7 @@
 """A work tree of a run's own: a branch `cao/<run>` in a folder beside the user's checkout.
 
     worktree, remarks = Worktree.make(repository, folder, "cao/r1", repository.head)
-    commit = worktree.commit(message, author)
+    commit = worktree.commit(message, identity)
     worktree = replace(worktree, tip=commit.id)
 
 Agents work in the folder and do not commit; we do. What they can reach they can also break: the
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import inclusion, staging
-from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git, Identity
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.link import LONGEST_POINTER, Link
@@ -161,13 +161,13 @@ class Worktree:
             self._fixed.hide(git)
         return faults
 
-    def commit(self, message: str, author: tuple[str, str]) -> Commit:
+    def commit(self, message: str, identity: Identity) -> Commit:
         """Commit all files; without a change there is no new commit."""
         faults = self.faults()
         if faults:
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
-        with self._own_index(author) as git:
+        with self._own_index(identity) as git:
             prefix = self.repository.prefix
             staged = staging.stage(git, parent, self._fixed, self.included, prefix)
             is_new = staged.tree != git.text("rev-parse", f"{parent}^{{tree}}")
@@ -291,7 +291,7 @@ class Worktree:
         ).defused()
 
     @contextmanager
-    def _own_index(self, author: tuple[str, str] | None = None) -> Iterator[Git]:
+    def _own_index(self, identity: Identity = NOBODY) -> Iterator[Git]:
         """Lend git with an index that no agent could write to, and nothing of theirs besides."""
         if not self.exists:
             raise GitError(f"the folder {self.folder} is gone")
@@ -299,7 +299,7 @@ class Worktree:
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
             git = Git(common_dir, self.folder, Path(scratch) / "index", OPTIONS, self.environ)
             git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
-            yield git if author is None else replace(git, author=author)
+            yield replace(git, identity=identity)
 
 
 def first_of(names: list[str]) -> str:
