@@ -6,11 +6,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.workspace import gathering, left_out
+from cli_agent_orchestrator._internal.workspace.delivery import Terms, apply
+from cli_agent_orchestrator._internal.workspace.git import NOBODY
 from cli_agent_orchestrator._internal.workspace.left_out import (
     NO_COMMIT,
     OWN_REPOSITORY,
@@ -20,6 +23,8 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
 )
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import (
     content,
@@ -366,6 +371,49 @@ def test_a_pipe_that_git_would_read_is_named(
         snapshots.take(1, "programmer")
     (project / name).unlink()
     snapshots.take(1, "programmer")
+
+
+NEVER_WAITED_FOR = (".gitignore", ".gitattributes", ".git/info/exclude", ".git/info/attributes")
+
+
+def put_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("name", NEVER_WAITED_FOR[:2])
+def test_a_pipe_at_the_top_is_named_before_git_is_run(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    snapshots = snapshots_of(project)
+    snapshots.take(0, "start")
+    put_pipe(project / name)
+    (tmp_path / "git").write_text(f"#!/bin/sh\n: > {tmp_path}/was-run\nexit 1\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        snapshots.take(1, "programmer")
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize("name", NEVER_WAITED_FOR)
+def test_so_it_is_where_the_repository_itself_is_asked(
+    project: Path, tmp_path: Path, name: str
+) -> None:
+    without_git = {"PATH": str(tmp_path)}
+    repository = find_repository(project)
+    assert repository is not None
+    made, _ = Worktree.make(repository, tmp_path / "tree", "work", repository.head)
+    put_pipe(project / name)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        uncommitted(repository, without_git)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        apply(repository, "work", Terms(NOBODY, "", environ=without_git))
+    if not name.startswith(".git/"):
+        put_pipe(made.folder / name)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        replace(made, environ=without_git).uncommitted()
 
 
 def test_large_files_are_left_out_and_left_alone(

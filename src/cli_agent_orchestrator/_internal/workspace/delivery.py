@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git, Identity
+from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
 from cli_agent_orchestrator.errors import GitError
@@ -99,6 +100,7 @@ def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
     now = find_repository(repository.top)
     if now is None:
         return _refused(f"{repository.top} is no repository any more")
+    refuse_pipes_of(now.top, now.common_dir)
     git = _git(now, terms)
     tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
     if reason := _hindrance(now, branch, tip, terms.onto):

@@ -65,6 +65,8 @@ class Gathering:
 
         The last commit stands in for an index that cannot be read.
         """
+        # Where most are planted; a look into every folder would be too much each time.
+        refuse_pipes([str(self.top)])
         conflicts = self._prepare_index(last_commit) if is_new else []
         try:
             found = self._look(conflicts)

@@ -16,6 +16,7 @@ OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
 NO_COMMIT = "a repository without a commit that can be read"
 UNREADABLE = "it cannot be read"
 READ_BY_GIT = (".gitignore", ".gitattributes", ".git/HEAD")
+READ_IN_GIT_DIR = ("info/exclude", "info/attributes")
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -95,14 +96,20 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
     return found
 
 
-def refuse_pipes(folders: Iterable[str]) -> None:
+def refuse_pipes(folders: Iterable[str], names: Iterable[str] = READ_BY_GIT) -> None:
     """Raise if git would wait without end for what it reads in one of these folders."""
     for folder in folders:
-        for name in READ_BY_GIT:
+        for name in names:
             path = os.path.join(folder, name)  # noqa: PTH118 - for 50,000 files
             with suppress(OSError):
                 if stat.S_ISFIFO(os.lstat(path).st_mode):
                     raise GitError(f"{path} is a pipe, for which git would wait; remove it")
+
+
+def refuse_pipes_of(top: Path, common_dir: Path) -> None:
+    """Raise if git would wait for what it reads first in a work tree and its git directory."""
+    refuse_pipes([str(top)])
+    refuse_pipes([str(common_dir)], READ_IN_GIT_DIR)
 
 
 class _Links:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
@@ -15,6 +16,7 @@ STATUS_LETTERS = 3
 
 def uncommitted(repository: Repository, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Return files and folders with changes, and those that git does not know nor ignore."""
+    refuse_pipes_of(repository.top, repository.common_dir)
     git = Git(repository.git_dir, repository.top, environ=environ)
     git = replace(git, options=staging.user_ignore_file(git)).defused()
     names = (entry[STATUS_LETTERS:] for entry in git.names(*STATUS))

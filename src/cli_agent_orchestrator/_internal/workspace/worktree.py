@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import inclusion, staging
 from cli_agent_orchestrator._internal.workspace.git import NOBODY, Git, Identity
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
-from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.link import LONGEST_POINTER, Link
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.staging import Fixed, Staged
@@ -296,6 +296,7 @@ class Worktree:
         if not self.exists:
             raise GitError(f"the folder {self.folder} is gone")
         common_dir = self.repository.common_dir
+        refuse_pipes_of(self.folder, common_dir)
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
             git = Git(common_dir, self.folder, Path(scratch) / "index", OPTIONS, self.environ)
             git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
