@@ -88,7 +88,8 @@ def pr(run: str | None, title: str, draft: bool) -> None:
 def discard(run: str | None, yes: bool) -> None:
     """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.
 
-    It asks first. Nothing is forced: a branch with commits of somebody else stays.
+    Prompts, replies and the proof stay with the run: `cao report` has them. It asks first. Nothing
+    is forced: a branch with commits of somebody else stays.
 
     \b
     cao discard k3f9
