@@ -339,11 +339,14 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     done = machine.cao("run", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
-    assert machine.cao("apply").returncode == 0
-    assert (machine.work / "src/new.txt").read_text() == "new\n"
     undone = machine.cao("undo", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert not (tree_of(machine) / "src/new.txt").exists()
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "src/new.txt").read_text() == "new\n"
+    applied = machine.cao("undo", "--yes")
+    assert applied.returncode == 2
+    assert f"git -C {machine.work} revert " in applied.stderr
 
 
 def test_agents_are_told_not_to_commit(machine: Machine, project: Project) -> None:

@@ -132,8 +132,8 @@ def refuse_applied(record: RunRecord, environ: Mapping[str, str]) -> None:
         command = ["git", "-C", str(repository.top), "revert", tip if is_one else f"{base}..{tip}"]
         branch = saved.onto or "what is checked out"
         raise NotSteerable(
-            f"nothing was changed: the work of the run {record.id} is in {branch} as commit {tip}; "
-            f"with that checked out, this takes it back:\n  {shlex.join(command)}"
+            f"nothing was changed: the work of the run {record.id} is in {branch} as commit {tip}. "
+            f"To take it back there:\n  {shlex.join(command)}"
         )
 
 
