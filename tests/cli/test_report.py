@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator._internal.cli.report import find_setbacks, report, report_of_record
-from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder
+from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, write_record
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
@@ -228,6 +228,28 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     assert rest.startswith("| round | cycle | role | agent | time | outcome | reply |")
     assert rest.rstrip().endswith("</details>")
     assert "- Agents: analyst: codex, analyst_review: codex, " in page
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [(RunStatus.FAILED, "error"), (RunStatus.STOPPED, "stopped"), (RunStatus.RUNNING, "running")],
+)
+def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, status: RunStatus, word: str
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    archive = "20261115-084037-k3f9"
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=archive)))
+    folder = run_folder(rig.folder / "state", archive)
+    folder.make()
+    state_file = str(rig.state_file.path)
+    record = RunRecord(archive, str(rig.folder), state_file, archive, "", "", 0.0, status=status)
+    write_record(folder, record)
+    with folder.locked():
+        for words in (["--wd", str(rig.folder), "--state-file", state_file], [archive]):
+            page = CliRunner().invoke(report, words).output
+            assert page.startswith(f"# Not finished ({word}): round 1, cycle 1, analyst is due\n")
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ class TestRunFolder:
         (run,) = runs_of(machine)
         assert run["status"] == "failed"
         report = machine.cao("report", run["id"]).stdout
-        assert "# Not finished" in report
+        assert "# Not finished (error)" in report
         assert "- Stopped: no run was begun: scripted could not be started" in report
 
     def test_a_run_is_listed_before_its_agents_are_there(self, machine: Machine) -> None:

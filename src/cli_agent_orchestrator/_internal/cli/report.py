@@ -43,8 +43,18 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, waiting_branch
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, one_line, read_record
+from cli_agent_orchestrator._internal.runs.registry import (
+    find_run,
+    list_runs,
+    summary_of,
+    waiting_branch,
+)
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    one_line,
+    read_record,
+)
 from cli_agent_orchestrator._internal.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, read_reply, read_turn, turns_of
 from cli_agent_orchestrator._internal.settings import read_environment
@@ -89,6 +99,8 @@ class Report:
     """What people did to it: hints, skips, changed settings, pauses."""
     setbacks: dict[str, str] = field(default_factory=dict)
     """By turn: the first thing that a review or test which led to more work had to say."""
+    standing: RunStatus | None = None
+    """How it stands without a verdict, if its own folder tells it."""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
     deeds: Deeds = field(default_factory=Deeds)
@@ -155,18 +167,24 @@ def report_of_run(name: str) -> Report:
     with suppress(RunError):
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
-            found = build_report(saved, places)
-            found = replace(found, reason=record.reason)
-            return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+            found = replace(build_report(saved, places), reason=record.reason)
+            return _with_ways(_with_own(found, folder), record)
     found = report_of_record(record, read_events(folder))
-    return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+    return _with_ways(_with_own(found, folder), record)
 
 
 def report_of_folder(config: RunConfig) -> Report:
     """Return the report on the run that is saved in a folder."""
     saved = read_state(config.state_file, config.wd)
     found = build_report(saved, Places.of(config))
-    return replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
+    return _with_own(found, own_folder(saved.progress.archive, config.wd))
+
+
+def _with_own(found: Report, folder: Folder | None) -> Report:
+    """Return a report with what the run's own folder tells: what was done, and how it stands."""
+    is_open = folder is not None and found.status is FinalStatus.RUNNING
+    standing = summary_of(folder).status if folder is not None and is_open else None
+    return replace(found, deeds=deeds_in(folder), standing=standing)
 
 
 def _with_ways(found: Report, record: RunRecord) -> Report:
@@ -381,7 +399,8 @@ def _title(found: Report) -> str:
     rounds = f"{found.round} round{'' if found.round == 1 else 's'}"
     match found.status:
         case FinalStatus.RUNNING:
-            return f"Not finished: {escape(found.due)} is due"
+            standing = f" ({found.standing.word})" if found.standing else ""
+            return f"Not finished{standing}: {escape(found.due)} is due"
         case _:
             dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
             proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
