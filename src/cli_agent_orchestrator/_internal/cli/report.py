@@ -15,13 +15,13 @@ import click
 from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_in, own_folder
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.markdown import (
+    cell,
     escape,
     fenced,
     folded,
     shown_folder,
     without_places,
 )
-from cli_agent_orchestrator._internal.cli.narration import delivery_words
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator._internal.config import state_folder
@@ -105,8 +105,12 @@ class Report:
     """Why it stopped without a verdict, if that is known."""
     deeds: Deeds = field(default_factory=Deeds)
     """Who changed what, and what was proven."""
+    project: str = ""
+    """The user's own folder, if `wd` is a work tree."""
+    branch: str = ""
+    """The branch of that work tree, and what became of it."""
     delivery: str = ""
-    """How its work comes to the user, if it waits on a branch of its own."""
+    """How its work comes to the user, if it waits on that branch."""
     to_resume: str = "`cao run` in the folder"
 
 
@@ -191,9 +195,17 @@ def _with_ways(found: Report, record: RunRecord) -> Report:
     """Return a report that says what can be done with a run in a work tree."""
     if record.tree is None:
         return found
-    branch = waiting_branch(record)
-    delivery = delivery_words(branch, record.id) if branch else ""
-    return replace(found, delivery=delivery, to_resume=f"`cao resume {record.id}`")
+    tree, run = record.tree, record.id
+    became = tree.delivered if tree.has_work else "nothing is committed"
+    return replace(
+        found,
+        project=record.project,
+        branch=f"{tree.branch} ({became})" if became else tree.branch,
+        delivery=f"`cao apply {run}`, `cao pr {run}` or `cao discard {run}`"
+        if waiting_branch(record)
+        else "",
+        to_resume=f"`cao resume {run}`",
+    )
 
 
 def report_of_record(record: RunRecord, events: Sequence[RunEvent]) -> Report:
@@ -321,7 +333,8 @@ def _setback(turn: TurnRecord, kept: Folder) -> tuple[str, str]:
     reply = read_reply(kept, turn.sequence, turn.role) or ""
     extract = extract_review_notes if turn.reviewed else extract_test_evidence
     point = first_point(extract(reply, EXCERPT_LINES))
-    return turn.outcome.split(";")[0], point or turn.outcome
+    # A command may have a semicolon of its own.
+    return judged or turn.outcome, point or turn.outcome
 
 
 def fields_of(found: Report) -> dict[str, Any]:
@@ -336,7 +349,8 @@ def markdown(found: Report, home: Path) -> str:
     found = for_others(found, home)
     parts = [f"# {_title(found)}", "\n".join(_facts(found, home))]
     if found.setbacks:
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
+        reasons = _grouped(found.setbacks).items()
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
         parts += ["## Why more was to be done", "\n".join(lines)]
     lists = {
         "Look first": found.deeds.repository,
@@ -354,8 +368,9 @@ def markdown(found: Report, home: Path) -> str:
     if found.evidence:
         parts += ["## What the tester found", fenced(found.evidence)]
     for role, notes in found.notes.items():
-        parts += [f"## Last notes of {escape(role)}", fenced(notes)]
-    for where, notes in found.open_notes.items():
+        if not any(_is_same(notes, opened) for opened in found.open_notes.values()):
+            parts += [f"## Last notes of {escape(role)}", fenced(notes)]
+    for where, notes in _grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
     if found.turns:
         title = f"All {len(found.turns)} turns"
@@ -363,11 +378,24 @@ def markdown(found: Report, home: Path) -> str:
     return "\n\n".join(parts)
 
 
+def _grouped(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return texts by all the places where each was said, so that it is shown once."""
+    places: dict[str, list[str]] = {}
+    for place, text in texts.items():
+        places.setdefault(text, []).append(place)
+    return {"; ".join(found): text for text, found in places.items()}
+
+
+def _is_same(notes: str, opened: str) -> bool:
+    """Are these the same notes? One may have been cut off sooner."""
+    return bool(notes and opened) and (notes.startswith(opened) or opened.startswith(notes))
+
+
 def for_others(found: Report, home: Path) -> Report:
     """Return a report in which no path begins outside of the project or the home folder."""
 
     def short(text: str) -> str:
-        return without_places(text, found.wd, home)
+        return without_places(text, (found.wd, found.project), home)
 
     def each(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: short(text) for name, text in texts.items()}
@@ -411,7 +439,8 @@ def _facts(found: Report, home: Path) -> list[str]:
     agents = ", ".join(f"{role}: {agent}" for role, agent in found.agents.items())
     lines = [
         f"- Task: {escape(found.task)}",
-        f"- Folder: {escape(shown_folder(found.wd, home))}",
+        f"- Folder: {escape(shown_folder(found.project or found.wd, home))}",
+        *([f"- Branch: {escape(found.branch)}"] if found.branch else []),
         f"- Agents: {escape(agents)}",
     ]
     if found.turns:
@@ -431,7 +460,7 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.status is FinalStatus.RUNNING:
         lines.append(f"- To resume: {found.to_resume}")
     if found.delivery:
-        lines.append(f"- {escape(found.delivery)}")
+        lines.append(f"- Next: {escape(found.delivery)}")
     return lines
 
 
@@ -442,7 +471,7 @@ def _list(texts: Sequence[str]) -> str:
 def _table(turns: Sequence[TurnRecord]) -> str:
     rows = [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
     lines = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
-    lines += [tuple(map(escape, row)) for row in rows]
+    lines += [tuple(map(cell, row)) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 
