@@ -55,6 +55,8 @@ def test_a_text_in_a_line_has_no_more_marks_than_it_needs() -> None:
         ("``a ` b``", r"\`\`a \` b\`\`"),
         ("a\\`b`", r"a\\`b`"),
         ("` `", r"\` \`"),
+        ("~/shop and ~/b", "~/shop and ~/b"),
+        ("~a x~/b `c`~/d", r"\~a x\~/b `c`\~/d"),
     ],
 )
 def test_code_in_a_line_stays_as_it_is(text: str, shown: str) -> None:
@@ -76,7 +78,7 @@ def test_a_cell_is_not_ended_by_code_in_it(text: str, shown: str) -> None:
     assert "<td>2</td>" in row
 
 
-@given(st.text(alphabet="`|\\\\<>[]()*a \n!&"))
+@given(st.text(alphabet="`|\\<>[]()*a \n!&~/"))
 def test_whatever_a_text_is_at_most_code_becomes_of_it(text: str) -> None:
     plain = {"paragraph_open", "paragraph_close", "code_inline", "text_special"}
     assert markup_of(f"By {escape(text)} then") <= plain

@@ -4,10 +4,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention.
-MARKUP_PATTERN = r"[\\`*\[\]<>|~&@#$]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
+# ends nothing that another has begun.
+MARKUP_PATTERN = (
+    r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+)
 # "`make test`": a pair of single marks with something between them
-CODE_PATTERN = r"(?<!`)(`[^`]*[^`\s][^`]*`)(?!`)"
+CODE_PATTERN = r"(?<!`)(?P<code>`[^`]*[^`\s][^`]*`)(?!`)"
+NEVER = r"(?!)"
 FENCE_PATTERN = r"`{3,}"
 NOT_IN_PATH = r"(?<![\w./-])"
 END_OF_PATH = r"(?![\w-]|\.\w)"
@@ -23,23 +27,22 @@ def escape(text: str) -> str:
     >>> escape("`a | b` or c | d")
     '`a | b` or c \\\\| d'
     """
-    # Every second part is code.
-    parts = re.split(CODE_PATTERN, " ".join(text.split()))
-    parts[::2] = map(_without_markup, parts[::2])
-    return "".join(parts)
+    return _escaped(text, NEVER)
 
 
 def cell(text: str) -> str:
     """Return a text for a cell of a table, which ends at a `|` in code, too."""
-    parts = re.split(CODE_PATTERN, " ".join(text.split()))
-    return "".join(
-        part if number % 2 and not set(part) & {"|", "\\"} else _without_markup(part)
-        for number, part in enumerate(parts)
-    )
+    return _escaped(text, r"[|\\]")
 
 
-def _without_markup(text: str) -> str:
-    return re.sub(MARKUP_PATTERN, r"\\\g<0>", text)
+def _escaped(text: str, not_in_code: str) -> str:
+    def mark(found: re.Match[str]) -> str:
+        code = found["code"]
+        if code is None:
+            return f"\\{found[0]}"
+        return re.sub(MARKUP_PATTERN, r"\\\g<0>", code) if re.search(not_in_code, code) else code
+
+    return re.sub(f"{CODE_PATTERN}|{MARKUP_PATTERN}", mark, " ".join(text.split()))
 
 
 def fenced(text: str) -> str:
