@@ -302,6 +302,8 @@ def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
         for words in (["--wd", str(rig.folder), "--state-file", state_file], [RUN]):
             page = CliRunner().invoke(report, words).output
             assert page.startswith(f"# Not finished ({word}): round 1, cycle 1, analyst is due\n")
+            # Whether its agents are there or not, and from any folder.
+            assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

@@ -186,9 +186,12 @@ def report_of_folder(config: RunConfig) -> Report:
 
 def _with_own(found: Report, folder: Folder | None) -> Report:
     """Return a report with what the run's own folder tells: what was done, and how it stands."""
-    is_open = folder is not None and found.status is FinalStatus.RUNNING
-    standing = summary_of(folder).status if folder is not None and is_open else None
-    return replace(found, deeds=deeds_in(folder), standing=standing)
+    found = replace(found, deeds=deeds_in(folder))
+    if folder is None or found.status is not FinalStatus.RUNNING:
+        return found
+    own = summary_of(folder)
+    to_resume = "" if own.status is RunStatus.RUNNING else f"`cao resume {own.id}`"
+    return replace(found, standing=own.status, to_resume=to_resume)
 
 
 def _with_ways(found: Report, record: RunRecord) -> Report:
@@ -204,7 +207,6 @@ def _with_ways(found: Report, record: RunRecord) -> Report:
         delivery=f"`cao apply {run}`, `cao pr {run}` or `cao discard {run}`"
         if waiting_branch(record)
         else "",
-        to_resume=f"`cao resume {run}`",
     )
 
 
@@ -457,7 +459,7 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.deeds.logs:
         lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
     lines.append(f"- State: {escape(found.state_file)}")
-    if found.status is FinalStatus.RUNNING:
+    if found.status is FinalStatus.RUNNING and found.to_resume:
         lines.append(f"- To resume: {found.to_resume}")
     if found.delivery:
         lines.append(f"- Next: {escape(found.delivery)}")
