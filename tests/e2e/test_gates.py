@@ -91,20 +91,28 @@ def test_a_checkout_of_a_killed_run_is_gone_when_it_goes_on(ready: Machine) -> N
     assert not checkouts.exists()
 
 
-@pytest.mark.parametrize(
-    "command", ["rm -rf .git", "echo x > changed; printf '\\033[2Jred\\377\\000'"]
-)
-def test_what_a_gate_does_to_the_work_folder_is_survived(ready: Machine, command: str) -> None:
+def test_what_a_gate_does_to_the_work_folder_is_told(ready: Machine) -> None:
     make_repository(ready.work)
-    done = ready.cao(*SOLO, "--gate", gate(command))
+    done = ready.cao(*SOLO, "--gate", gate("echo x > changed; printf '\\033[2Jred\\377\\000'"))
     assert done.returncode == 0, done.stdout + done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    warnings = [event["text"] for event in events if event["type"] == "run_warning"]
-    gone = [text for text in warnings if "its .git was removed while tests was at work" in text]
-    assert len(gone) == (command == "rm -rf .git")
-    if "changed" in command:
-        (told,) = [event for event in events if event["type"] == "files_changed"]
-        assert (told["role"], told["files"]) == ("tests", ["changed"])
+    (told,) = [event for event in events if event["type"] == "files_changed"]
+    assert (told["role"], told["files"]) == ("tests", ["changed"])
+
+
+def test_a_gate_that_removes_the_repository_stops_the_run_until_it_is_back(ready: Machine) -> None:
+    make_repository(ready.work)
+    command = f"test -e {ready.home}/.git || mv .git {ready.home}/.git"
+    done = ready.cao(*SOLO, "--gate", gate(command))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert ".git was removed while tests was at work" in done.stderr
+    again = ready.cao("run", "--json")
+    assert again.returncode == 3, again.stdout + again.stderr
+    assert "the repository is gone" in again.stderr
+    (ready.home / ".git").rename(ready.work / ".git")
+    (ready.home / ".git").mkdir()
+    done = ready.cao("run", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_last_line_is_told_and_the_whole_log_is_named(ready: Machine) -> None:
@@ -159,6 +167,8 @@ def test_all_keys_of_a_gate_together(ready: Machine) -> None:
     assert [gate for gate, *_ in ended].count("slow") == 1
     details = [event["detail"] for event in events if event["type"] == "check_ended"]
     assert "did not end within 1 s" in details[1]
+    warnings = [event["text"] for event in events if event["type"] == "run_warning"]
+    assert [text for text in warnings if text.startswith("the gate slow did not end within 1 s")]
     assert not (ready.work / "made").exists()
 
 

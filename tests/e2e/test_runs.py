@@ -200,7 +200,8 @@ class TestWatch:
         watched = machine.cao("watch")
         assert watched.returncode == 0, watched.stderr
         assert "Round 1, cycle 1, programmer: summary received" in watched.stdout
-        assert "DRY RUN: PASS after 1 round" in watched.stdout.splitlines()[-1]
+        assert "DRY RUN: PASS after 1 round" in watched.stdout.splitlines()[-2]
+        assert "Its agents stay" in watched.stdout.splitlines()[-1]
         again = machine.cao("watch", run_folder_of(machine).name[-4:], "--json")
         assert [json.loads(line) for line in again.stdout.splitlines()] == run.events
 

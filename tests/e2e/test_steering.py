@@ -247,8 +247,11 @@ class TestNames:
             said = refused(machine, command, both)
             assert all(name in said for name in names)
         assert "no run is running" in refused(machine, "pause")
-        for command in ("pause", "resume", "skip", "stop"):
+        for command in ("pause", "resume", "skip"):
             assert "has ended with PASS" in refused(machine, command, names[0])
+        # The agents of a run that has ended are still there.
+        assert "Ended" in done(machine, "stop", names[0])
+        assert "has ended with PASS" in refused(machine, "stop", names[0])
 
 
 def test_rubbish_in_the_control_file_stops_nothing(machine: Machine) -> None:

@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     BaseResult,
     CheckResult,
     base_of,
+    doubt_on_base,
     evidence_of,
     judge_check,
     last_line,
@@ -41,30 +42,39 @@ def test_a_result_can_be_shown(code: int | None, words: str) -> None:
     assert result.passed == (code == 0)
 
 
-SLOW = "Resume with more time (--gate-timeout, or its `seconds` in cao.toml), or leave `base`"
-
-
 @pytest.mark.parametrize(
-    ("changed", "why", "advice"),
+    ("changed", "why"),
     [
-        ({"exit_code": 127}, "there is no such command", "--gate NAME='COMMAND'"),
-        ({"exit_code": 126}, "it cannot be executed", "--gate NAME='COMMAND'"),
-        ({"exit_code": None}, "it did not end within 60 s", SLOW),
-        ({"exit_code": None, "fault": "no bwrap"}, "no bwrap", "--gate NAME='COMMAND'"),
+        ({"exit_code": 127}, "there is no such command"),
+        ({"exit_code": 126}, "it cannot be executed"),
+        ({"exit_code": None, "fault": "no bwrap"}, "no bwrap"),
     ],
 )
 def test_a_gate_that_cannot_be_run_on_the_base_is_refused(
-    changed: dict[str, Any], why: str, advice: str
+    changed: dict[str, Any], why: str
 ) -> None:
-    refusal = refusal_on_base(Gate("tests", "make test"), replace(FAILED, **changed))
+    result = replace(FAILED, **changed)
+    refusal = refusal_on_base(Gate("tests", "make test"), result)
+    assert doubt_on_base(Gate("tests", "make test"), result) == ""
     start = "the gate tests cannot be run before the first turn: `make test`: "
     assert refusal.startswith(f"{start}{why}; no agent could mend that.")
-    assert advice in refusal
+    assert refusal.endswith(" Resume with another one: --gate NAME='COMMAND'")
+
+
+def test_a_gate_that_does_not_end_on_the_base_may_be_what_is_to_be_mended() -> None:
+    gate, result = Gate("tests", "make test"), replace(FAILED, exit_code=None)
+    assert refusal_on_base(gate, result) == ""
+    assert doubt_on_base(gate, result) == (
+        "the gate tests did not end within 60 s before the first turn; unless the task is to mend "
+        "that, it needs more time (--gate-timeout, or its `seconds` in cao.toml)"
+    )
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, -9, 125, 128])
 def test_a_gate_that_only_fails_on_the_base_is_not_refused(code: int) -> None:
-    assert refusal_on_base(Gate("tests", "make test"), replace(FAILED, exit_code=code)) == ""
+    result = replace(FAILED, exit_code=code)
+    assert refusal_on_base(Gate("tests", "make test"), result) == ""
+    assert doubt_on_base(Gate("tests", "make test"), result) == ""
 
 
 def test_a_gate_that_counted_tests_was_run_whatever_its_code() -> None:

@@ -178,24 +178,33 @@ def stop(
     """
     runs = list_runs(state_folder(os.environ))
     others = [name for name in names if not is_surely_run(runs, name)]
-    for name in names:
-        if name not in others:
-            run = choose_run(runs, name, _here())
-            if run.is_live or not run.has_agents:
-                stop_run(run)
-            else:
-                sessions = (*sessions, session_name_of(run.id))
+    meant = [choose_run(runs, name, _here()) for name in names if name not in others]
+    left = [run for run in meant if run.has_agents and not run.is_live]
+    for run in meant:
+        if run not in left:
+            stop_run(run)
     if not (names or sessions or any(which.values())):
         _stop_the_run(runs)
-    if others or sessions or any(which.values()):
+    if others or left or sessions or any(which.values()):
         with connected(os.environ, api) as client:
-            known = (
-                _choose_sessions(client, sessions, **which)
-                if sessions or any(which.values())
-                else {}
-            )
-            chosen = known | _choose_named(client, runs, others)
+            chosen: dict[str, Listed] = {}
+            if sessions or any(which.values()):
+                chosen |= _choose_sessions(client, sessions, **which)
+            chosen |= _choose_left(client, left) | _choose_named(client, runs, others)
             _end(client, chosen, ask=which["everywhere"] and not yes)
+
+
+def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Listed]:
+    """Return the terminals, by id, that runs have left which have ended."""
+    chosen: dict[str, Listed] = {}
+    for run in runs:
+        names = (session_name_of(run.id),)
+        try:
+            chosen |= _choose_sessions(client, names, here=False, everywhere=False)
+        except NotFound:
+            # Nothing is left: it says how it ended.
+            stop_run(run)
+    return chosen
 
 
 def _stop_the_run(runs: Sequence[RunSummary]) -> None:

@@ -72,6 +72,11 @@ class CheckResult:
         return tuple(name for name in found if name not in self.old_failures)
 
     @property
+    def is_endless(self) -> bool:
+        """Was its time limit reached?"""
+        return self.exit_code is None and not self.fault
+
+    @property
     def obstacle(self) -> str:
         """Why the command itself, not the work, is at fault; empty if it is not."""
         if self.fault:
@@ -149,17 +154,23 @@ def judge_check(
 
 def refusal_on_base(gate: Gate, result: CheckResult) -> str:
     """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can."""
-    if not result.obstacle:
+    if not result.obstacle or result.is_endless:
         return ""
-    advice = "Resume with another one: --gate NAME='COMMAND'"
-    if result.exit_code is None and not result.fault:
-        advice = (
-            "Resume with more time (--gate-timeout, or its `seconds` in cao.toml), or leave `base` "
-            "out of its `when`"
-        )
     return (
         f"the gate {gate.name} cannot be run before the first turn: `{result.command}`: "
-        f"{result.obstacle}; no agent could mend that. {advice}"
+        f"{result.obstacle}; no agent could mend that. Resume with another one: "
+        "--gate NAME='COMMAND'"
+    )
+
+
+def doubt_on_base(gate: Gate, result: CheckResult) -> str:
+    """Say what makes it doubtful on the base that a gate can ever pass; empty if nothing does."""
+    if not result.is_endless:
+        return ""
+    return (
+        f"the gate {gate.name} did not end within {result.limit:g} s before the first turn; unless "
+        "the task is to mend that, it needs more time (--gate-timeout, or its `seconds` in "
+        "cao.toml)"
     )
 
 

@@ -16,13 +16,18 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator._internal.config import HandoffRules, LoopRules
-from cli_agent_orchestrator._internal.gates import PROOF, When
+from cli_agent_orchestrator._internal.gates import PROOF, Gate, When
 from cli_agent_orchestrator._internal.handoff.handoff import Agents, Handoff, World
 from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Reply, ReplySource, Sent
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import PROMPT_LABEL
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip, Stop
-from cli_agent_orchestrator._internal.pipeline.check import page_of, refusal_on_base
+from cli_agent_orchestrator._internal.pipeline.check import (
+    CheckResult,
+    doubt_on_base,
+    page_of,
+    refusal_on_base,
+)
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
@@ -439,14 +444,21 @@ class Runner:
         log_name = f"{sequence:03d}-{gate.name}"
         place = self._telling(place, began)
         result = self._checker.run(gate, place, self._plan.work, log_name, base)
-        if check.when is When.BASE and (refusal := refusal_on_base(gate, result)):
-            raise RunError(refusal)
+        if check.when is When.BASE:
+            self._heed_base(gate, result)
         archive = self._records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._look(sequence, check.gate, check.round, is_author=True)
         state, outcome = record_check(self.state, check, result, self._plan.rules, work)
         ended = check_ended(began, self._clock.now(), outcome, str(archive))
         self._end_check(state, replace(ended, log=result.log))
+
+    def _heed_base(self, gate: Gate, result: CheckResult) -> None:
+        """Stop where a gate cannot be run at all, and say where it may never pass."""
+        if refusal := refusal_on_base(gate, result):
+            raise RunError(refusal)
+        if doubt := doubt_on_base(gate, result):
+            self._tell(Warned(self._clock.now(), doubt))
 
     def _telling(self, place: GatePlace, began: CheckBegan) -> GatePlace:
         """Return the place of a gate whose last line is told."""
