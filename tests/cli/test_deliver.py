@@ -1,7 +1,15 @@
 """What is said when the work of a run is delivered."""
 
-from cli_agent_orchestrator._internal.cli.deliver import Asked, request_words
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.cli.deliver import Asked, choose_waiting, request_words
+from cli_agent_orchestrator._internal.runs.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.run_record import RunStatus
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
+from cli_agent_orchestrator.errors import OrchestratorError
 
 ASKED = Asked("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
 PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"
@@ -38,3 +46,69 @@ def test_a_command_that_opens_it_is_said_beside_that() -> None:
         "Or on the page of origin: a new request",
         *PARTS,
     ]
+
+
+HERE = Path("/shop")
+
+
+def run_of(name: str, project: str, status: RunStatus = RunStatus.PASS) -> RunSummary:
+    tree = f"/state/worktrees/{name}"
+    return RunSummary(
+        name, tree, f"task of {name}", "loop", status, 1, "", 0.0, 1.0, {}, {}, project
+    )
+
+
+MINE, MINE_TOO, FAILED = run_of("a", "/shop"), run_of("b", "/shop/inner"), run_of("c", "/shop")
+OTHER, LIVE = run_of("d", "/other"), run_of("e", "/shop", RunStatus.RUNNING)
+EVERY = [LIVE, FAILED, MINE_TOO, MINE, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("runs", "waiting", "chosen"),
+    [
+        (EVERY, [MINE, OTHER], MINE),
+        # what is wrong with the last one here is then said of it
+        ([FAILED, MINE, OTHER], [], FAILED),
+        ([FAILED, MINE, OTHER], [OTHER], FAILED),
+        ([LIVE, FAILED], [], LIVE),
+    ],
+)
+def test_the_run_whose_work_waits_here_is_meant(
+    runs: list[RunSummary], waiting: list[RunSummary], chosen: RunSummary
+) -> None:
+    assert choose_waiting(runs, waiting, HERE, 60.0) == chosen
+
+
+@pytest.mark.parametrize(
+    ("runs", "waiting", "lines"),
+    [
+        (
+            EVERY,
+            [MINE_TOO, MINE, OTHER],
+            [
+                "the work of several runs waits here; name one of these:",
+                "  ID  STATUS  ROUND  AGE    FOLDER       TASK",
+                "  b   PASS    1      1 min  /shop/inner  task of b",
+                "  a   PASS    1      1 min  .            task of a",
+            ],
+        ),
+        (
+            [OTHER],
+            [OTHER],
+            [
+                "no work of a run in this folder waits; name one of these:",
+                "  ID  STATUS  ROUND  AGE    FOLDER  TASK",
+                "  d   PASS    1      1 min  /other  task of d",
+            ],
+        ),
+        ([OTHER], [], ["there is no run of this folder, and no work of any other waits"]),
+        ([], [], ["there is no run yet; `cao run` starts one"]),
+    ],
+)
+def test_where_it_is_not_clear_those_are_listed_whose_work_waits(
+    runs: list[RunSummary], waiting: list[RunSummary], lines: list[str]
+) -> None:
+    started = [replace(run, started=1.0) for run in waiting]
+    with pytest.raises(OrchestratorError) as error:
+        choose_waiting(runs, started, HERE, 61.0)
+    assert str(error.value).split("\n") == lines

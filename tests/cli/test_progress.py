@@ -16,7 +16,13 @@ import pytest
 from rich.console import Console
 
 from cli_agent_orchestrator._internal.cli.live import LiveView
-from cli_agent_orchestrator._internal.cli.narration import Narration, Tone, unfinished_words
+from cli_agent_orchestrator._internal.cli.narration import (
+    RESUME_BY_ID,
+    UNFINISHED,
+    Narration,
+    Tone,
+    unfinished_words,
+)
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
@@ -68,6 +74,11 @@ STARTING = AgentsStarting(NOON, {"analyst": "codex", "tester": "claude_code"})
 STARTED = AgentStarted(NOON, "tester", "t1")
 RUN_BEGAN = RunBegan(
     NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
+)
+
+ANEW = (
+    "The run is saved, and its agents are ended. `cao resume 20261115-084037-k3f9` resumes it "
+    "with new ones"
 )
 
 
@@ -282,6 +293,24 @@ class TestWords:
         line = Narration(Path("/p")).tell(RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof))
         assert line is not None
         assert line.tone is tone
+
+    @pytest.mark.parametrize(
+        ("unfinished", "words"),
+        [
+            (UNFINISHED, ANEW),
+            (unfinished_words(resume=False), ANEW),
+            (RESUME_BY_ID, ANEW),
+            ("The demo was stopped", "The demo was stopped"),
+        ],
+    )
+    def test_a_run_whose_agents_are_ended_goes_on_with_new_ones(
+        self, unfinished: str, words: str
+    ) -> None:
+        narration = Narration(Path("/p"), "", unfinished)
+        narration.tell(RunOpened(NOON, "20261115-084037-k3f9", "/p"))
+        line = narration.tell(RunEnded(NOON, FinalStatus.RUNNING, 2, 143, "signal"))
+        assert line is not None
+        assert line.text == words
 
     def test_a_proven_pass_in_a_work_tree_ends_with_two_lines_that_fit_a_terminal(self) -> None:
         run = "20261115-084037-k3f9"

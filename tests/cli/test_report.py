@@ -3,20 +3,29 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator._internal.cli.report import find_setbacks, report, report_of_record
-from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder
+from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
+    RunRecord,
+    RunStatus,
+    SavedTree,
+    write_record,
+)
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
+
+RUN = "20261115-084037-k3f9"
 
 
 @pytest.fixture
@@ -26,6 +35,17 @@ def rig(tmp_path: Path) -> Rig:
 
 def printed(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(report, ["--wd", str(folder), *words])
+
+
+# Any: fields of a record
+def keep_record(rig: Rig, status: RunStatus, **fields: Any) -> Folder:
+    """Keep the record of a run in a state folder beside it, and return its own folder."""
+    folder = run_folder(rig.folder / "state", RUN)
+    folder.make()
+    state_file = str(rig.state_file.path)
+    record = RunRecord(RUN, str(rig.folder), state_file, RUN, "", "", 0.0, status=status)
+    write_record(folder, replace(record, **fields))
+    return folder
 
 
 def run_to_the_end(rig: Rig) -> None:
@@ -85,7 +105,11 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     page = printed(rig.folder).output
     assert "## Still open after the last cycle (programmer_review, round 1)" in page
     assert "\n- still a | problem\n" in page
-    assert "- Round 1, cycle 1, programmer_review, REVISE: still a \\| problem" in page
+    places = [f"Round 1, cycle {number}, programmer_review, REVISE" for number in (1, 2, 3)]
+    assert f"\n- {'; '.join(places)}: still a \\| problem\n" in page
+    # They are the last notes, too, and are said once.
+    assert "## Last notes of programmer_review" not in page
+    assert page.count("\n- still a | problem\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -100,6 +124,10 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
             "APPROVED does not count: cycle 3 is too early",
         ),
         ("REVISE; cycle 2 follows", "REVISE: Names are unclear."),
+        (
+            "FAIL: `cd a; make` ended with exit code 1; round 2 follows",
+            "FAIL: `cd a; make` ended with exit code 1: Names are unclear.",
+        ),
         (
             "no REVIEW_RESULT: line, which counts as REVISE; cycle 2 follows",
             "no REVIEW_RESULT: line, which counts as REVISE: Names are unclear.",
@@ -185,7 +213,8 @@ def test_the_reason_of_a_setback_is_no_markup(rig: Rig) -> None:
     reasons = page.partition("## Why more was to be done\n\n")[2].partition("\n\n")[0]
     assert reasons.count("analyst_review, REVISE") == 3
     allowed = {"bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"}
-    assert markup_of(reasons) <= allowed | {"paragraph_open", "paragraph_close", "text_special"}
+    inline = {"paragraph_open", "paragraph_close", "text_special", "code_inline"}
+    assert markup_of(reasons) <= allowed | inline
 
 
 def test_no_path_of_the_machine_is_told(rig: Rig) -> None:
@@ -228,6 +257,53 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     assert rest.startswith("| round | cycle | role | agent | time | outcome | reply |")
     assert rest.rstrip().endswith("</details>")
     assert "- Agents: analyst: codex, analyst_review: codex, " in page
+
+
+@pytest.mark.parametrize(
+    ("tip", "delivered", "lines"),
+    [
+        (
+            "b",
+            Delivered.NOT_YET,
+            [
+                f"- Branch: cao/{RUN}",
+                f"- Next: `cao apply {RUN}`, `cao pr {RUN}` or `cao discard {RUN}`",
+            ],
+        ),
+        ("b", Delivered.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
+        ("a", Delivered.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
+    ],
+)
+def test_a_run_in_a_work_tree_is_told_by_its_project_and_its_branch(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tip: str, delivered: Delivered, lines: list[str]
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", tip, delivered=delivered)
+    keep_record(rig, RunStatus.PASS, project="/srv/shop", tree=tree, reason="/srv/shop/a.py is odd")
+    page = CliRunner().invoke(report, [RUN]).output
+    assert "\n- Folder: shop\n" in page
+    assert "\n- Stopped: a.py is odd\n" in page
+    facts = page.partition("\n\n")[2].partition("\n\n")[0].split("\n")
+    assert [line for line in facts if "cao/" in line or "Next" in line] == lines
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [(RunStatus.FAILED, "error"), (RunStatus.STOPPED, "stopped"), (RunStatus.RUNNING, "running")],
+)
+def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, status: RunStatus, word: str
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
+    state_file = str(rig.state_file.path)
+    with keep_record(rig, status).locked():
+        for words in (["--wd", str(rig.folder), "--state-file", state_file], [RUN]):
+            page = CliRunner().invoke(report, words).output
+            assert page.startswith(f"# Not finished ({word}): round 1, cycle 1, analyst is due\n")
+            # Whether its agents are there or not, and from any folder.
+            assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ ID = "20261115-084037-k3f9"
         (RunStatus.FAIL, "scripted", "FAIL (DRY RUN)"),
         (RunStatus.PASS, "codex", "PASS  "),
         (RunStatus.RUNNING, "scripted", "running  "),
+        # nobody takes it for a verdict
+        (RunStatus.FAILED, "codex", "error  "),
     ],
 )
 def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(

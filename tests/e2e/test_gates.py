@@ -186,7 +186,7 @@ class TestConsent:
     def test_without_it_nothing_is_run(self, ready: Machine) -> None:
         toml(ready, self.GATES)
         said = self.refused(ready)
-        assert "wants these commands to be run:\n  tests=touch ran\n" in said
+        assert 'wants these commands to be run:\n  tests = "touch ran"\n' in said
         assert "cao trust" in said
         assert json.loads(ready.cao("runs", "--json").stdout) == []
 
@@ -197,7 +197,7 @@ class TestConsent:
         assert str(ready.work) in listed
         assert 'tests = "touch ran"' in listed
         toml(ready, self.GATES.replace("touch ran", "touch ran; rm -r x"))
-        assert "tests=touch ran; rm -r x" in self.refused(ready)
+        assert 'tests = "touch ran; rm -r x"' in self.refused(ready)
         toml(ready, self.GATES)
         clone = ready.home / "clone"
         clone.mkdir()
@@ -223,7 +223,7 @@ class TestConsent:
                 trust_env=False,
             )
         assert answer.status_code == 400, answer.text
-        assert "tests=touch ran" in answer.json()["detail"]
+        assert 'tests = "touch ran"' in answer.json()["detail"]
         assert not (ready.work / "ran").exists()
 
     @pytest.mark.parametrize("hidden", ["\\u001b[2K", "\\r", "\\u2028", "\\u009b1A", "\\u202e"])

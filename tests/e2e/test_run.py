@@ -138,6 +138,10 @@ class TestSignals:
             assert run.told("run_ended")[0]["exit_code"] == 143
         assert state_of(machine)["final_status"] == "RUNNING"
         assert agents_left(machine) == set()
+        # What the run says then is true: it goes on with new agents.
+        prepare(machine, script())
+        done = machine.cao("resume", state_of(machine)["progress"]["archive"])
+        assert done.returncode == 0, done.stdout + done.stderr
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])

@@ -147,7 +147,7 @@ class TestRunFolder:
         (run,) = runs_of(machine)
         assert run["status"] == "failed"
         report = machine.cao("report", run["id"]).stdout
-        assert "# Not finished" in report
+        assert "# Not finished (error)" in report
         assert "- Stopped: no run was begun: scripted could not be started" in report
 
     def test_a_run_is_listed_before_its_agents_are_there(self, machine: Machine) -> None:
@@ -299,7 +299,7 @@ class TestDetached:
     def test_what_is_wrong_is_said_at_once(self, machine: Machine) -> None:
         prepare(machine, script())
         done = machine.cao("run", "nowhere.md", "--detach")
-        assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+        assert (done.returncode, "nowhere.md is not there; these in" in done.stderr) == (2, True)
         done = machine.cao("run", "task.md", "--detach", "--max-rounds", "none")
         assert (done.returncode, "--max-rounds is" in done.stderr) == (2, True)
         machine.env["CAO_SCRIPTED_COMMAND"] = "/nonexistent/agent"

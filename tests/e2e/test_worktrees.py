@@ -58,7 +58,9 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     assert f"Next: cao report, apply, pr, discard {short_name(run)}" in said
     assert project.state() == before
     assert f"branch cao/{run}" in machine.cao("runs").stdout
-    assert f"branch cao/{run}: cao apply {run}" in machine.cao("report").stdout
+    report = machine.cao("report").stdout
+    assert f"\n- Folder: ~/{machine.work.name}\n- Branch: cao/{run}\n" in report
+    assert f"\n- Next: `cao apply {run}`" in report
     message = project.git("log", "-1", "--format=%an <%ae>%n%B", f"cao/{run}")
     assert message.splitlines() == [
         "Ada <ada@example.org>",
@@ -247,6 +249,11 @@ def test_a_run_that_failed_has_nothing_to_apply(machine: Machine, project: Proje
     assert refused.returncode == 2
     assert "has not passed" in refused.stderr
     assert (tree_of(machine) / "new.txt").exists()
+    other = machine.home / "other"
+    other.mkdir()
+    elsewhere = machine.cao("discard", folder=other)
+    assert elsewhere.returncode == 2
+    assert "no work of a run in this folder waits; name one of these" in elsewhere.stderr
 
 
 def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: Project) -> None:

@@ -239,6 +239,17 @@ def test_the_first_point_is_told_without_its_marks(text: str, point: str) -> Non
     assert first_point(text) == point
 
 
+@pytest.mark.parametrize(
+    "nothing",
+    ["F", "..F.E", ".s.xu.", "..F.. [ 40%]\n.....   [100%]", "=======", "- ----", "F\n======"],
+)
+def test_a_line_of_mere_progress_is_no_point(nothing: str) -> None:
+    assert first_point(f"EVIDENCE:\n{nothing}\nFAIL: test_a (t.T.test_a)") == (
+        "FAIL: test_a (t.T.test_a)"
+    )
+    assert first_point(f"EVIDENCE:\n{nothing}") == ""
+
+
 @given(st.text())
 def test_a_first_point_is_one_line_of_bounded_length(text: str) -> None:
     point = first_point(text)

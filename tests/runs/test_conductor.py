@@ -24,7 +24,13 @@ from cli_agent_orchestrator.errors import (
     UnknownName,
     UsageError,
 )
-from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned
+from cli_agent_orchestrator.events import (
+    AgentsStarting,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    Warned,
+)
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
 from tests.workspace.repositories import git, write
@@ -164,6 +170,22 @@ def make_repository_here(stage: Stage) -> None:
     write(stage.project, {"a.txt": "a\n"})
     git(stage.project, "add", "-A")
     git(stage.project, "commit", "-q", "-m", "one")
+
+
+def test_what_is_under_way_in_the_repository_is_said_before_any_agent_is_started(
+    stage: Stage,
+) -> None:
+    make_repository_here(stage)
+    write(stage.project, {".git/MERGE_HEAD": git(stage.project, "rev-parse", "HEAD")})
+    stage.down = True
+    with stage.conductor() as conductor, pytest.raises(ApiUnreachable):
+        conductor.run()
+    kinds = [type(event) for event in stage.view.events]
+    assert kinds == [RunOpened, Warned, AgentsStarting]
+    assert stage.view.warnings == [
+        f"a merge is under way in {stage.project}: agents see what it has left in the files; "
+        "Ctrl-C, and end it first, if that is not meant"
+    ]
 
 
 class TestRepositoryGone:

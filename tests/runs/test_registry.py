@@ -216,6 +216,12 @@ class TestFind:
         with pytest.raises(NotFound, match=r"20261116-084037-aaaa \(PASS, /q\)"):
             find_run(state, text, Path("/"))
 
+    def test_a_run_in_a_work_tree_is_named_by_its_project(self, tmp_path: Path) -> None:
+        record = replace(RECORD, wd="/tree", project="/p", status=RunStatus.FAILED)
+        save(tmp_path, record)
+        with pytest.raises(NotFound, match=rf"{RUN} \(error, /p\)"):
+            find_run(tmp_path, "zzzz", Path("/"))
+
     def test_without_a_text_it_is_the_last_one_of_this_folder(self, state: Path) -> None:
         assert find_run(state, None, Path("/q/inner")).id == "20261116-084037-aaaa"
 

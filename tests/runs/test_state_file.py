@@ -260,10 +260,38 @@ def test_a_setting_in_another_encoding_is_an_error(tmp_path: Path) -> None:
         read_task_text(config(tmp_path, PROMPT="gr\udcf6\udcdfer"))
 
 
+def test_where_a_task_file_is_not_there_those_are_named_that_are(tmp_path: Path) -> None:
+    for name in ("b.md", "a\n.md"):
+        (tmp_path / name).write_text("# Task\n\nMend it.\n", encoding="utf-8")
+    (tmp_path / "README.md").write_text("# Shop\n\n## Tests\n\nmake test\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("# Task\n\nMend it.\n", encoding="utf-8")
+    (tmp_path / "task.md").write_text("", encoding="utf-8")
+    (tmp_path / "link.md").symlink_to(tmp_path / "b.md")
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "bytes.md").write_bytes(b"\xff")
+    os.mkfifo(tmp_path / "pipe.md")
+    missing = tmp_path / "tsk.md"
+    with pytest.raises(PromptError) as error:
+        read_task_text(config(tmp_path, PROMPT_FILE=str(missing)))
+    assert str(error.value) == (
+        f"the task file {missing} is not there; these in {tmp_path} look like tasks: "
+        "'a\\n.md', b.md, task.md"
+    )
+
+
+@pytest.mark.parametrize("name", ["tsk.md", "none/tsk.md"])
+def test_where_none_looks_like_a_task_it_is_said_how_one_is_made(tmp_path: Path, name: str) -> None:
+    (tmp_path / "README.md").write_text("# Shop\n", encoding="utf-8")
+    missing = tmp_path / name
+    with pytest.raises(PromptError) as error:
+        read_task_text(config(tmp_path, PROMPT_FILE=str(missing)))
+    expected = f"the task file {missing} is not there; `cao init` writes a template"
+    assert str(error.value) == expected
+
+
 def test_a_task_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    for path in (tmp_path / "missing.md", tmp_path):
-        with pytest.raises(PromptError, match="cannot be read"):
-            read_task_text(config(tmp_path, PROMPT_FILE=str(path)))
+    with pytest.raises(PromptError, match="cannot be read"):
+        read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path)))
 
 
 def test_the_settings_of_a_task_come_from_its_top(tmp_path: Path) -> None:

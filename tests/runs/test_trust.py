@@ -62,8 +62,20 @@ def test_nobody_else_can_read_or_lead_it_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_refusal_shows_the_commands(tmp_path: Path) -> None:
-    with pytest.raises(NotAllowed, match=r"(?s)shop wants .*\n  tests=make test\n.*cao trust"):
-        check_consent(Trust(tmp_path), SHOP, "tests=make test")
+    commands = (
+        'tests=make test\n{"name": "lint", "run": "make lint", "sandbox": true}\n'
+        "setup of a work tree: npm ci"
+    )
+    with pytest.raises(NotAllowed) as error:
+        check_consent(Trust(tmp_path), SHOP, commands)
+    assert str(error.value).split("\n")[:-1] == [
+        "cao.toml in /home/ada/shop wants these commands to be run:",
+        '  tests = "make test"',
+        "  [gates.lint]",
+        '    run = "make lint"',
+        "    sandbox = true",
+        "  setup of a work tree: npm ci",
+    ]
     check_consent(Trust(tmp_path), SHOP, "")
 
 

@@ -71,12 +71,6 @@ def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
     assert remark.startswith(r"'x\n04:00:00  PASS' had changes")
 
 
-def test_a_merge_under_way_is_said(project: Path) -> None:
-    (project / ".git/MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"), encoding="utf-8")
-    _, remarks = open_here(project).begin(0, is_in_flight=False)
-    assert remarks == ["the repository is in the middle of a merge"]
-
-
 def test_what_changed_between_two_starts_is_nobodys_turn(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)

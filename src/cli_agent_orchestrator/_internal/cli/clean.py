@@ -79,7 +79,7 @@ def _lines(plan: Cleanup, now: float) -> Iterator[str]:
 
 def _shown(run: KnownRun, now: float) -> str:
     ended = age(now - (run.record.ended or run.record.started))
-    return f"{run.record.id}  {run.status}, {ended} ago  {one_line(run.record.wd)}"
+    return f"{run.record.id}  {run.status.word}, {ended} ago  {one_line(run.record.wd)}"
 
 
 def _agrees() -> bool:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.delivering import (
@@ -18,9 +20,16 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     apply_run,
     discard_run,
     ended_run,
+    has_tree,
     request_run,
 )
-from cli_agent_orchestrator._internal.runs.registry import find_run
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_run,
+    find_run,
+    list_runs,
+)
+from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
@@ -40,7 +49,8 @@ def apply(run: str | None) -> None:
     It fast-forwards or merges. What you have not committed stays as it is: if anything is in the
     way, or there would be conflicts, nothing is changed and the files are named.
 
-    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters.
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the one run of this folder whose work waits.
 
     \b
     cao apply k3f9
@@ -137,10 +147,42 @@ def request_words(done: PullRequest, asked: Asked) -> Iterator[str]:
     yield from (f"    {line}".rstrip() for line in asked.body.rstrip("\n").split("\n"))
 
 
+def choose_waiting(
+    runs: Sequence[RunSummary], waiting: Sequence[RunSummary], here: Path, now: float
+) -> RunSummary:
+    """Return the run whose work is meant if none is named: the one here whose work waits.
+
+    If no work waits here it is the last run: what is wrong with that is said when it is opened.
+    """
+    own = [run for run in waiting if run.works_in(here)]
+    if len(own) == 1:
+        return own[0]
+    if not runs or (not own and any(run.works_in(here) for run in runs)):
+        return choose_run(runs, None, here)
+    if not waiting:
+        raise RunError("there is no run of this folder, and no work of any other waits")
+    head = "the work of several runs waits here" if own else "no work of a run in this folder waits"
+    rows = table((own or waiting)[:MOST_ROWS], here, now)
+    raise UsageError("\n  ".join([f"{head}; name one of these:", *rows]))
+
+
+def _waits(state: Path, run: RunSummary) -> bool:
+    """Does the work of a run wait, on its branch or in its work tree alone?"""
+    record = read_record(run_folder(state, run.id)) if run.project and not run.is_live else None
+    if record is None or record.tree is None or record.tree.delivered:
+        return False
+    return bool(run.waiting) or has_tree(state, record)
+
+
 @contextmanager
-def _found(run: str | None) -> Iterator[Ended]:
-    state = state_folder(os.environ)
-    found = find_run(state, run, Path.cwd().resolve())
+def _found(name: str | None) -> Iterator[Ended]:
+    state, here = state_folder(os.environ), Path.cwd().resolve()
+    if name:
+        found = find_run(state, name, here)
+    else:
+        runs = list_runs(state)
+        waiting = [run for run in runs if _waits(state, run)]
+        found = choose_waiting(runs, waiting, here, time.time())
     with ended_run(state, found.id, os.environ) as ended:
         yield ended
 

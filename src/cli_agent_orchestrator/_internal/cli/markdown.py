@@ -1,10 +1,17 @@
 """Text of others on a page of Markdown: it is shown, and never becomes markup."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention.
-MARKUP_PATTERN = r"[\\`*\[\]<>|~&@#$]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
+# ends nothing that another has begun.
+MARKUP_PATTERN = (
+    r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+)
+# "`make test`": a pair of single marks with something between them
+CODE_PATTERN = r"(?<!`)(?P<code>`[^`]*[^`\s][^`]*`)(?!`)"
+NEVER = r"(?!)"
 FENCE_PATTERN = r"`{3,}"
 NOT_IN_PATH = r"(?<![\w./-])"
 END_OF_PATH = r"(?![\w-]|\.\w)"
@@ -13,10 +20,29 @@ END_OF_PATH = r"(?![\w-]|\.\w)"
 def escape(text: str) -> str:
     """Return a text for a place in a line, where nothing of it means anything to Markdown.
 
+    Code stays code: inside of it nothing means anything, and marks would be shown.
+
     >>> escape("<b> of analyst_review | [x](http://y)")
     '\\\\<b\\\\> of analyst_review \\\\| \\\\[x\\\\](http\\\\://y)'
+    >>> escape("`a | b` or c | d")
+    '`a | b` or c \\\\| d'
     """
-    return re.sub(MARKUP_PATTERN, r"\\\g<0>", " ".join(text.split()))
+    return _escaped(text, NEVER)
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a table, which ends at a `|` in code, too."""
+    return _escaped(text, r"[|\\]")
+
+
+def _escaped(text: str, not_in_code: str) -> str:
+    def mark(found: re.Match[str]) -> str:
+        code = found["code"]
+        if code is None:
+            return f"\\{found[0]}"
+        return re.sub(MARKUP_PATTERN, r"\\\g<0>", code) if re.search(not_in_code, code) else code
+
+    return re.sub(f"{CODE_PATTERN}|{MARKUP_PATTERN}", mark, " ".join(text.split()))
 
 
 def fenced(text: str) -> str:
@@ -31,13 +57,14 @@ def folded(title: str, text: str) -> str:
     return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def without_places(text: str, wd: str, home: Path) -> str:
-    """Return a page for others: paths begin in the project, and the home folder is `~`.
+def without_places(text: str, folders: Sequence[str], home: Path) -> str:
+    """Return a page for others: paths begin in its folders, and the home folder is `~`.
 
-    >>> without_places("/home/ada/shop/a.py, /home/ada/x", "/home/ada/shop", Path("/home/ada"))
+    >>> without_places("/home/ada/shop/a.py, /home/ada/x", ["/home/ada/shop"], Path("/home/ada"))
     'a.py, ~/x'
     """
-    for folder, inside, itself in ((wd, "", "."), (str(home), "~/", "~")):
+    own = ((folder, "", ".") for folder in folders)
+    for folder, inside, itself in (*own, (str(home), "~/", "~")):
         if len(folder) > 1:
             place = NOT_IN_PATH + re.escape(folder)
             text = re.sub(f"{place}/", inside, text)

@@ -107,14 +107,19 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 """What is told of events that need nothing but their own text."""
 
 
+SAVED = "The run is saved"
+
+
 def unfinished_words(resume: bool | None) -> str:
     """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
     changed = ", with --resume instead of --no-resume," if resume is False else ""
-    return f"The run is saved. Run the same command again{changed} to resume"
+    return f"{SAVED}. Run the same command again{changed} to resume"
 
 
 UNFINISHED = unfinished_words(None)
-RESUME_BY_ID = "The run is saved. `cao resume {id}` resumes it"
+RESUME_BY_ID = f"{SAVED}. `cao resume {{id}}` resumes it"
+RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes it with new ones"
+"""The command that began a run looks for the agents that it had."""
 REPORT_BY_ID = "cao report {id}"
 
 
@@ -225,7 +230,7 @@ class Narration:
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
-            saved = f"{self._named(self._unfinished)}{self._agents_left(event.session_left)}"
+            saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else "The run did not begin", Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
@@ -259,6 +264,11 @@ class Narration:
             ways = f"cao diff {run} shows it, cao discard {run} removes it"
             yield f"Its work is not committed: {ways}"
             yield f"It is in {event.tree}"
+
+    def _goes_on(self, event: RunEnded) -> str:
+        """Say how a run is resumed, if it can be."""
+        is_anew = self._run and not event.session_left and self._unfinished.startswith(SAVED)
+        return self._named(RESUME_ANEW if is_anew else self._unfinished)
 
     def _agents_left(self, session: str) -> str:
         """Say that the agents of a run that was stopped stay, and how they are found or ended."""

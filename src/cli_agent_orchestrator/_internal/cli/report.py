@@ -15,13 +15,13 @@ import click
 from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_in, own_folder
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.markdown import (
+    cell,
     escape,
     fenced,
     folded,
     shown_folder,
     without_places,
 )
-from cli_agent_orchestrator._internal.cli.narration import delivery_words
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator._internal.config import state_folder
@@ -43,8 +43,18 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, waiting_branch
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, one_line, read_record
+from cli_agent_orchestrator._internal.runs.registry import (
+    find_run,
+    list_runs,
+    summary_of,
+    waiting_branch,
+)
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    one_line,
+    read_record,
+)
 from cli_agent_orchestrator._internal.runs.state_file import LARGEST_STATE, check_text
 from cli_agent_orchestrator._internal.runs.turns import (
     RunTurn,
@@ -95,12 +105,18 @@ class Report:
     """What people did to it: hints, skips, changed settings, pauses."""
     setbacks: dict[str, str] = field(default_factory=dict)
     """By turn: the first thing that a review or test which led to more work had to say."""
+    standing: RunStatus | None = None
+    """How it stands without a verdict, if its own folder tells it."""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
     deeds: Deeds = field(default_factory=Deeds)
     """Who changed what, and what was proven."""
+    project: str = ""
+    """The user's own folder, if `wd` is a work tree."""
+    branch: str = ""
+    """The branch of that work tree, and what became of it."""
     delivery: str = ""
-    """How its work comes to the user, if it waits on a branch of its own."""
+    """How its work comes to the user, if it waits on that branch."""
     to_resume: str = "`cao run` in the folder"
 
 
@@ -164,26 +180,42 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             found = build_report(saved, replace(places, archive=archive_of(folder, record)))
-            found = replace(found, reason=record.reason)
-            return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+            return _with_ways(_with_own(replace(found, reason=record.reason), folder), record)
     found = report_of_record(folder, record, read_events(folder))
-    return _with_ways(replace(found, deeds=deeds_in(folder)), record)
+    return _with_ways(_with_own(found, folder), record)
 
 
 def report_of_folder(config: RunConfig) -> Report:
     """Return the report on the run that is saved in a folder."""
     saved = read_state(config.state_file, config.wd)
     found = build_report(saved, Places.of(config))
-    return replace(found, deeds=deeds_in(own_folder(saved.progress.archive, config.wd)))
+    return _with_own(found, own_folder(saved.progress.archive, config.wd))
+
+
+def _with_own(found: Report, folder: Folder | None) -> Report:
+    """Return a report with what the run's own folder tells: what was done, and how it stands."""
+    found = replace(found, deeds=deeds_in(folder))
+    if folder is None or found.status is not FinalStatus.RUNNING:
+        return found
+    own = summary_of(folder)
+    to_resume = "" if own.status is RunStatus.RUNNING else f"`cao resume {own.id}`"
+    return replace(found, standing=own.status, to_resume=to_resume)
 
 
 def _with_ways(found: Report, record: RunRecord) -> Report:
     """Return a report that says what can be done with a run in a work tree."""
     if record.tree is None:
         return found
-    branch = waiting_branch(record)
-    delivery = delivery_words(branch, record.id) if branch else ""
-    return replace(found, delivery=delivery, to_resume=f"`cao resume {record.id}`")
+    tree, run = record.tree, record.id
+    became = tree.delivered if tree.has_work else "nothing is committed"
+    return replace(
+        found,
+        project=record.project,
+        branch=f"{tree.branch} ({became})" if became else tree.branch,
+        delivery=f"`cao apply {run}`, `cao pr {run}` or `cao discard {run}`"
+        if waiting_branch(record)
+        else "",
+    )
 
 
 def report_of_record(folder: Folder, record: RunRecord, events: Sequence[RunEvent]) -> Report:
@@ -311,7 +343,8 @@ def _setback(turn: TurnRecord, kept: Folder) -> tuple[str, str]:
     reply = read_reply(kept, turn.sequence, turn.role) or ""
     extract = extract_review_notes if turn.reviewed else extract_test_evidence
     point = first_point(extract(reply, EXCERPT_LINES))
-    return turn.outcome.split(";")[0], point or turn.outcome
+    # A command may have a semicolon of its own.
+    return judged or turn.outcome, point or turn.outcome
 
 
 def fields_of(found: Report) -> dict[str, Any]:
@@ -326,7 +359,8 @@ def markdown(found: Report, home: Path) -> str:
     found = for_others(found, home)
     parts = [f"# {_title(found)}", "\n".join(_facts(found, home))]
     if found.setbacks:
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
+        reasons = _grouped(found.setbacks).items()
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
         parts += ["## Why more was to be done", "\n".join(lines)]
     lists = {
         "Look first": found.deeds.repository,
@@ -344,8 +378,9 @@ def markdown(found: Report, home: Path) -> str:
     if found.evidence:
         parts += ["## What the tester found", fenced(found.evidence)]
     for role, notes in found.notes.items():
-        parts += [f"## Last notes of {escape(role)}", fenced(notes)]
-    for where, notes in found.open_notes.items():
+        if not any(_is_same(notes, opened) for opened in found.open_notes.values()):
+            parts += [f"## Last notes of {escape(role)}", fenced(notes)]
+    for where, notes in _grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
     if found.turns:
         title = f"All {len(found.turns)} turns"
@@ -353,11 +388,24 @@ def markdown(found: Report, home: Path) -> str:
     return "\n\n".join(parts)
 
 
+def _grouped(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return texts by all the places where each was said, so that it is shown once."""
+    places: dict[str, list[str]] = {}
+    for place, text in texts.items():
+        places.setdefault(text, []).append(place)
+    return {"; ".join(found): text for text, found in places.items()}
+
+
+def _is_same(notes: str, opened: str) -> bool:
+    """Are these the same notes? One may have been cut off sooner."""
+    return bool(notes and opened) and (notes.startswith(opened) or opened.startswith(notes))
+
+
 def for_others(found: Report, home: Path) -> Report:
     """Return a report in which no path begins outside of the project or the home folder."""
 
     def short(text: str) -> str:
-        return without_places(text, found.wd, home)
+        return without_places(text, (found.wd, found.project), home)
 
     def each(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: short(text) for name, text in texts.items()}
@@ -389,7 +437,8 @@ def _title(found: Report) -> str:
     rounds = f"{found.round} round{'' if found.round == 1 else 's'}"
     match found.status:
         case FinalStatus.RUNNING:
-            return f"Not finished: {escape(found.due)} is due"
+            standing = f" ({found.standing.word})" if found.standing else ""
+            return f"Not finished{standing}: {escape(found.due)} is due"
         case _:
             dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
             proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
@@ -400,7 +449,8 @@ def _facts(found: Report, home: Path) -> list[str]:
     agents = ", ".join(f"{role}: {agent}" for role, agent in found.agents.items())
     lines = [
         f"- Task: {escape(found.task)}",
-        f"- Folder: {escape(shown_folder(found.wd, home))}",
+        f"- Folder: {escape(shown_folder(found.project or found.wd, home))}",
+        *([f"- Branch: {escape(found.branch)}"] if found.branch else []),
         f"- Agents: {escape(agents)}",
     ]
     if found.turns:
@@ -417,10 +467,10 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.deeds.logs:
         lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
     lines.append(f"- State: {escape(found.state_file)}")
-    if found.status is FinalStatus.RUNNING:
+    if found.status is FinalStatus.RUNNING and found.to_resume:
         lines.append(f"- To resume: {found.to_resume}")
     if found.delivery:
-        lines.append(f"- {escape(found.delivery)}")
+        lines.append(f"- Next: {escape(found.delivery)}")
     return lines
 
 
@@ -431,7 +481,7 @@ def _list(texts: Sequence[str]) -> str:
 def _table(turns: Sequence[TurnRecord]) -> str:
     rows = [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
     lines = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
-    lines += [tuple(map(escape, row)) for row in rows]
+    lines += [tuple(map(cell, row)) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 

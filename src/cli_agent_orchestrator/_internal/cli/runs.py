@@ -40,7 +40,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     interrupted  its process was killed; `cao resume` resumes it
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
-    failed       an error stopped it; `cao report ID` says more
+    error        an error stopped it; `cao report ID` says more
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
     """
@@ -78,7 +78,7 @@ def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        f"{run.status}{dry}",
+        f"{run.status.word}{dry}",
         str(run.round or "-"),
         started,
         folder,

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -11,10 +10,14 @@ import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import check_state_folder, state_folder
-from cli_agent_orchestrator._internal.gates import gates_toml, read_gates
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
-from cli_agent_orchestrator._internal.runs.trust import SETUP_WORDS, Trust, commands_text
-from cli_agent_orchestrator.errors import ConfigError, NotAllowed, UsageError
+from cli_agent_orchestrator._internal.runs.trust import (
+    Trust,
+    check_consent,
+    command_lines,
+    commands_text,
+)
+from cli_agent_orchestrator.errors import UsageError
 
 ASKED = "Allow them, here and as they are now?"
 
@@ -63,7 +66,7 @@ def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
         return
     if not given:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise NotAllowed(folder, commands)
+            check_consent(known, folder, commands)
         _show(folder, commands)
         _ask()
     known.allow(folder, commands, time.time())
@@ -102,18 +105,6 @@ def _show(folder: Path, commands: str) -> None:
     click.echo(f"cao.toml in {one_line(str(folder))} wants these commands to be run:", err=True)
     for line in command_lines(commands):
         click.echo(f"  {printable(line)}", err=True)
-
-
-def command_lines(commands: str) -> Iterator[str]:
-    """Yield the commands of a project's own file as it has them itself; what is no gate as it is.
-
-    All that is set of a gate is shown: the user allows just that.
-    """
-    for line in commands.split("\n"):
-        try:
-            yield from [line] if line.startswith(SETUP_WORDS) else gates_toml(read_gates(line))
-        except ConfigError:
-            yield line
 
 
 def _list(known: Trust) -> None:

@@ -55,6 +55,8 @@ POINT_MARKS_PATTERN = (
 )
 # "RESULT: FAIL", "REVIEW_RESULT: REVISE"
 VERDICT_LINE_PATTERN = r"(?:REVIEW_)?RESULT\b"
+# "..F.E", ".....  [100%]", "=====": how far a test runner has come, and its rulers
+PROGRESS_PATTERN = r"[.FEsxXuPR]+(?:\s*\[\s*\d{1,3}%\])?|[\W_]+"
 LONGEST_POINT = 200
 # Longer than any title; what is beyond is not looked at.
 TITLE_LIMIT = 100
@@ -121,12 +123,15 @@ def extract_implementation(text: str, max_lines: int) -> str:
 def first_point(text: str) -> str:
     """Return the first thing that notes or evidence say, on one line, without its marks.
 
+    Progress of a test runner says nothing.
+
     >>> first_point("REVIEW_NOTES:\\n\\n- **Rounding** is wrong in `total`")
     'Rounding is wrong in `total`'
     """
     for _, line in unfenced(split_lines(text)):
         point = re.sub(POINT_MARKS_PATTERN, "", line[:LONGEST_POINT]).replace("**", "").strip()
-        if point and not re.match(VERDICT_LINE_PATTERN, point):
+        is_silent = not point or re.fullmatch(PROGRESS_PATTERN, point)
+        if not is_silent and not re.match(VERDICT_LINE_PATTERN, point):
             return " ".join(point.split())
     return ""
 

@@ -85,6 +85,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     named,
     open_work_folder,
     said_of_repository,
+    said_of_start,
 )
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
@@ -177,7 +178,10 @@ class Conductor:
                 return self._resume(saved)
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
-            return self._begin(self._prepare(), saved)
+            prepared = self._prepare()
+            if said := said_of_start(self._config.wd):
+                self._warn(said)
+            return self._begin(prepared, saved)
 
     @contextmanager
     def _holding_folder(self) -> Iterator[None]:

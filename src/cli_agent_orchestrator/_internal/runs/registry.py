@@ -59,7 +59,7 @@ class RunSummary:
 
     @property
     def label(self) -> str:
-        return f"{self.id} ({self.status}, {self.wd or 'folder unknown'})"
+        return f"{self.id} ({self.status.word}, {self.project or self.wd or 'folder unknown'})"
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""

@@ -36,6 +36,11 @@ class RunStatus(StrEnum):
     """An error stopped it."""
 
     @property
+    def word(self) -> str:
+        """What people are shown: `failed` is too much like the verdict FAIL."""
+        return "error" if self is RunStatus.FAILED else str(self)
+
+    @property
     def is_open(self) -> bool:
         """Is a process at work, or should one be?"""
         return self in (RunStatus.RUNNING, RunStatus.PAUSED)

@@ -19,6 +19,7 @@ from cli_agent_orchestrator._internal.pipeline.state_json import (
     from_json,
     to_json,
 )
+from cli_agent_orchestrator._internal.pipeline.task import LARGEST_TASK, parse_task
 from cli_agent_orchestrator._internal.plain_files import (
     LARGEST_FILE,
     LARGEST_TEXT,
@@ -32,6 +33,9 @@ from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, 
 
 log = logging.getLogger(__name__)
 
+TASK_SUFFIX = ".md"
+MOST_LOOKED_AT = 50
+"""Files that are read to see whether they are tasks."""
 LARGEST_STATE = LARGEST_FILE
 """For what it holds see `LARGEST_TEXT`."""
 
@@ -202,6 +206,28 @@ def _no_task(project: Path) -> str:
     )
 
 
+def _instead(path: Path, project: Path) -> str:
+    """Name the files beside one that is not there which may have been meant."""
+    folder = folder_of(path, project)
+    found: list[str] = []
+    with suppress(OSError):
+        pages = sorted(name for name in folder.names() if name.endswith(TASK_SUFFIX))
+        found = [name for name in pages[:MOST_LOOKED_AT] if _looks_like_task(folder, name)]
+    if not found:
+        return "`cao init` writes a template"
+    # A line break in a name would make a line of its own.
+    shown = (name if name.isprintable() else ascii(name) for name in found)
+    return f"these in {folder.path} look like tasks: {', '.join(shown)}"
+
+
+def _looks_like_task(folder: Folder, name: str) -> bool:
+    try:
+        text = folder.read(name, LARGEST_TASK).decode("utf-8-sig")
+        return name == TASK_FILE or bool(parse_task(text))
+    except (OSError, UnicodeDecodeError, PromptError):
+        return False
+
+
 def _read_task_file(path: Path, project: Path) -> str:
     try:
         return read_file(path, project).decode("utf-8-sig")
@@ -209,5 +235,7 @@ def _read_task_file(path: Path, project: Path) -> str:
         raise PromptError(
             f"the task file {path} is not text in UTF-8 (byte {error.start + 1}); save it as UTF-8"
         ) from error
+    except FileNotFoundError:
+        raise PromptError(f"the task file {path} is not there; {_instead(path, project)}") from None
     except OSError as error:
         raise PromptError(f"the task file {path} cannot be read: {error.strerror}") from error

@@ -6,14 +6,15 @@ the same file elsewhere, is another question.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.gates import gates_toml, read_gates
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.settings import COMMANDS
-from cli_agent_orchestrator.errors import NotAllowed, StateError
+from cli_agent_orchestrator.errors import ConfigError, NotAllowed, StateError
 
 TRUST_FILE = "trust.json"
 VERSION = 1
@@ -33,7 +34,7 @@ class Allowed:
 
 
 def commands_text(commands: Mapping[str, str]) -> str:
-    """Return the commands of a project's own file, by variable name, as the user is shown them.
+    """Return the commands of a project's own file, by variable name, as they are remembered.
 
     >>> commands_text({"GATES": "tests=make test", "WORKTREE_SETUP": "npm ci"})
     'tests=make test\\nsetup of a work tree: npm ci'
@@ -42,10 +43,22 @@ def commands_text(commands: Mapping[str, str]) -> str:
     return "\n".join(filter(None, (gates, setup and f"{SETUP_WORDS}{setup}")))
 
 
+def command_lines(commands: str) -> Iterator[str]:
+    """Yield the commands of a project's own file as it has them itself; what is no gate as it is.
+
+    All that is set of a gate is shown: the user allows just that.
+    """
+    for line in commands.split("\n"):
+        try:
+            yield from [line] if line.startswith(SETUP_WORDS) else gates_toml(read_gates(line))
+        except ConfigError:
+            yield line
+
+
 def check_consent(trust: "Trust", folder: Path, commands: str) -> None:
     """Raise `NotAllowed` unless the user has allowed the commands of a project's own file."""
     if commands and not trust.allows(folder, commands):
-        raise NotAllowed(folder, commands)
+        raise NotAllowed(folder, "\n".join(command_lines(commands)))
 
 
 class Trust:

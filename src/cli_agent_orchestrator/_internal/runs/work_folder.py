@@ -230,8 +230,6 @@ class WorkFolder:
     def _about_start(self, start: Snapshot) -> list[str]:
         said = []
         repository = self._repository
-        if repository is not None and repository.under_way:
-            said.append(f"the repository is in the middle of {repository.under_way}")
         if repository is not None and repository.head:
             assert self._snapshots is not None, "there is one"
             dirty = [one.path for one in self._snapshots.changes(repository.head, start.commit)]
@@ -290,6 +288,20 @@ def began_at(wd: Path) -> tuple[str, str, str]:
     if repository is None:
         return "", "", str(wd)
     return repository.head, repository.branch, str(repository.top)
+
+
+def said_of_start(wd: Path) -> str:
+    """Return what to say of a work folder before anything is started in it; nothing if all is well.
+
+    An agent that meets conflicts of the user's may end what the user has begun.
+    """
+    repository = repository_of(wd)
+    if repository is None or not repository.under_way:
+        return ""
+    return (
+        f"{repository.under_way} is under way in {repository.top}: agents see what it has left in "
+        "the files; Ctrl-C, and end it first, if that is not meant"
+    )
 
 
 def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
