@@ -412,3 +412,11 @@ class TestFindings:
         (entry,) = self.OPEN.tracked
         closed = Ledger((replace(entry, answers=(Answer.FIXED,)),))
         assert self.prompt_to(role, closed) == built(role, cycle=2)
+
+
+def test_each_agent_is_told_once_where_it_works_if_that_is_unusual() -> None:
+    briefing = replace(BRIEFING, note="A work tree.")
+    told = build_prompt(Turn("programmer", 2, 1), full_state(frozenset()), briefing)
+    assert "=== WHERE YOU WORK ===\nA work tree.\n=== end of WHERE YOU WORK ===" in told
+    assert "WHERE YOU WORK" not in build_prompt(Turn("programmer", 2, 1), full_state(), briefing)
+    assert "WHERE YOU WORK" not in built("programmer", briefed=frozenset())
