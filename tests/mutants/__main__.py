@@ -57,7 +57,10 @@ TESTS = {
     "pipeline/prompts.py": (
         "pipeline/test_prompts.py pipeline/test_golden_prompts.py pipeline/test_steering.py"
     ),
-    "pipeline/reply.py": "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py",
+    "pipeline/reply.py": (
+        "pipeline/test_reply.py pipeline/test_review.py pipeline/test_condense.py "
+        "pipeline/test_gigantic_replies.py"
+    ),
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
     "pipeline/check.py": "pipeline/test_check.py",

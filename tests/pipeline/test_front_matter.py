@@ -94,7 +94,7 @@ def test_a_fault_is_named_with_file_and_line(line: str, fault: str) -> None:
 
 
 def test_a_setting_stands_there_once() -> None:
-    with pytest.raises(PromptError, match=r"task\.md, line 3: flow is set twice"):
+    with pytest.raises(PromptError, match=r"task\.md, line 3: flow is set twice.* it once"):
         read("flow: pair", "FLOW = solo")
 
 

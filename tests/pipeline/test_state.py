@@ -321,3 +321,8 @@ def test_half_a_character_is_found_wherever_it_is(data: object, place: str | Non
 def test_what_was_heard_is_kept() -> None:
     state = replace(from_json(SHELL_STATE), progress=Progress(heard=70, paused=True))
     assert from_json(to_json(state)).progress == state.progress
+
+
+def test_a_role_has_its_own_agent_or_that_of_the_run() -> None:
+    state = replace(new_state(), provider="codex", progress=Progress(providers={"tester": "kiro"}))
+    assert (state.provider_of("tester"), state.provider_of("analyst")) == ("kiro", "codex")

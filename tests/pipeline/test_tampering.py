@@ -264,6 +264,10 @@ def test_new_skips_are_told_with_one_of_them() -> None:
     assert told(modified(skipped, twice)) == [
         (Trick.NEW_SKIPS, "2 marks more that skip or narrow tests (1 → 3): collect_ignore")
     ]
+    ignoring = PYTHON_TEST + "\ncollect_ignore = []\n"
+    assert told(modified(ignoring, ignoring + "pytest.skip()\n")) == [
+        (Trick.NEW_SKIPS, "1 mark more that skip or narrow tests (1 → 2): pytest.skip(")
+    ]
 
 
 def test_new_tests_are_welcome_unless_they_skip() -> None:

@@ -212,7 +212,7 @@ def test_permissions_become_settings(permissions: Permissions, commands: str, be
     launch = opencode.launch(request(permissions, "-m", "x"))
     rules = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["permission"]
     assert launch.argv == ("/bin/opencode", "-m", "x")
-    assert rules.get("bash", rules.get("*")) == commands
+    assert {rules.get(name, rules.get("*")) for name in ("bash", "edit", "webfetch")} == {commands}
     assert rules.get("external_directory", rules.get("*")) == beyond
 
 
