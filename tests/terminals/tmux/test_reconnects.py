@@ -276,3 +276,19 @@ def test_the_engine_runs_on_uvloop_as_well() -> None:
             assert await rig.tmux.panes() == []
 
     uvloop.run(scenario())
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 4))
+async def test_a_start_that_is_given_up_at_any_moment_harms_nobody(rig: Rig, turns: int) -> None:
+    """A client that ended in the middle of its attach made one tmux in a hundred crash."""
+    server = await rig.by_hand("display-message", "-p", "#{pid}")
+    await rig.tmux.close()
+    starting = asyncio.create_task(rig.tmux.start())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with suppress(asyncio.CancelledError):
+        await starting
+    await rig.tmux.close()
+    assert await client_pids(rig) == []
+    assert await rig.by_hand("display-message", "-p", "#{pid}") == server

@@ -19,16 +19,19 @@ from cli_agent_orchestrator._internal.terminals.tmux.observer import (
     screens_of,
     tell,
 )
-from cli_agent_orchestrator._internal.terminals.tmux.panes import Size
+from cli_agent_orchestrator._internal.terminals.tmux.panes import Look, Size
 from cli_agent_orchestrator._internal.terminals.tmux.protocol import Message
 from cli_agent_orchestrator.errors import TmuxError, TmuxGone
 
 FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between attempts to connect: a server that was just killed may be in the way."""
 LAST_RETRY = 2.0
+SETTLE_SECONDS = 2.0
+"""How long a connection that is not wanted any more may take to be there."""
 
 
 DEFAULT_SIZE = Size(120, 40)
+Attached = tuple[Connection, hub.Server, dict[str, Look]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,21 @@ class Keeper:
         await self._connect()
 
     async def _connect(self) -> None:
+        attaching = asyncio.create_task(self._attach())
+        try:
+            connection, server, looks = await asyncio.shield(attaching)
+        except asyncio.CancelledError:
+            await _let_go(attaching)
+            raise
+        self._connection = connection
+        self._restored.set()
+        self._observer = Observer(connection, server.pid, self._listener)
+        for info in server.panes:
+            if not info.dead:
+                self._observer.adopt(info, looks.get(info.pane))
+        tell(self._listener.connected, server.panes, screens_of(looks))
+
+    async def _attach(self) -> Attached:
         address = self._address
         client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
         argv = (*client, *attach_words(address.size))
@@ -137,10 +155,17 @@ class Keeper:
         if not connection.is_open:
             await connection.close()
             raise TmuxGone("the connection to tmux ended while it was being set up")
-        self._connection = connection
-        self._restored.set()
-        self._observer = Observer(connection, server.pid, self._listener)
-        for info in server.panes:
-            if not info.dead:
-                self._observer.adopt(info, looks.get(info.pane))
-        tell(self._listener.connected, server.panes, screens_of(looks))
+        return connection, server, looks
+
+
+async def _let_go(attaching: asyncio.Task[Attached]) -> None:
+    """End a connection that is just being made, but not in the middle of that.
+
+    One in a hundred clients that end while they are attached makes tmux 3.3a crash, with all that
+    runs in it.
+    """
+    await asyncio.wait([attaching], timeout=SETTLE_SECONDS)
+    attaching.cancel()
+    with suppress(TmuxError, OSError, asyncio.CancelledError):
+        connection, *_ = await attaching
+        await connection.close()
