@@ -59,7 +59,7 @@ ALL: tuple[RunEvent, ...] = (
     ),
     HandoffEvent(NOON, EventKind.WARNING, "a1", "analyst", "odd \u2028 \ud800"),
     TurnEnded(NOON, "analyst", 1, 2, 7, "delivered", "summary received", 1.5, "/p/.tmp/1/007.md"),
-    Warned(NOON, "odd"),
+    Warned(NOON, "odd", "repository"),
     CheckBegan(NOON, "gate", 1, 8, "make test"),
     CheckOutput(NOON, "gate", 1, 8, "3 of 7 tests"),
     CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md"),

@@ -382,6 +382,8 @@ class Warned(Event):
     """Something is not as it should be, but the run goes on."""
 
     text: str
+    about: str = ""
+    """`repository` if its settings, hooks or branches were changed; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

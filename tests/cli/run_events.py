@@ -149,6 +149,6 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
     st.builds(SettingChanged, times, st.just("MAX_ROUNDS") | texts, texts, texts),
     st.builds(Paused, times),
     st.builds(Unpaused, times),
-    st.builds(Warned, times, texts),
+    st.builds(Warned, times, texts, texts),
     st.builds(RunEnded, times, texts, counts, counts),
 )

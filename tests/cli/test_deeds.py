@@ -70,7 +70,11 @@ def test_each_change_has_who_made_it() -> None:
 
 def test_what_was_said_of_the_repository_is_told_once() -> None:
     text = "the repository was changed while programmer was at work: .git/config (a.b)"
-    events = [Warned(1.0, text), Warned(2.0, "something else"), Warned(3.0, text)]
+    events = [
+        Warned(1.0, text, "repository"),
+        Warned(2.0, f"{text}, as an agent might have it said"),
+        Warned(3.0, text, "repository"),
+    ]
     assert deeds_of(events).repository == (text,)
 
 

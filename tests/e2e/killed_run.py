@@ -21,8 +21,10 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
 from cli_agent_orchestrator._internal.runs.conductor import response_files, state_file_of
 from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.ledger import Records
+from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.runner import Runner
 from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
 

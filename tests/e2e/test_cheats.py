@@ -15,7 +15,9 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunStat
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.journal import Journal
-from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner
+from cli_agent_orchestrator._internal.runs.ledger import Records
+from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.runner import Runner
 from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import FilesChanged, RunEvent, Warned

@@ -41,6 +41,7 @@ from cli_agent_orchestrator._internal.runs.control import Listener
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator._internal.runs.own_tree import (
     OwnTree,
@@ -49,6 +50,7 @@ from cli_agent_orchestrator._internal.runs.own_tree import (
     store_of,
 )
 from cli_agent_orchestrator._internal.runs.patience import patiently
+from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.refusals import (
     check_commands,
@@ -72,7 +74,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     read_record,
     without_secrets,
 )
-from cli_agent_orchestrator._internal.runs.runner import Plan, Records, Runner, StoppedByPerson
+from cli_agent_orchestrator._internal.runs.runner import Runner, StoppedByPerson
 from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.starting import Onlooker

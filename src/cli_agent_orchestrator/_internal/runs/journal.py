@@ -7,11 +7,14 @@ before the state is saved, so a killed run may write one twice; the later line c
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import JOURNAL_FILE
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.events import CheckEnded, TurnEnded
 
 COMMAND = "command"
 """What a gate has where a turn has its agent, and where its reply came from."""
@@ -41,6 +44,42 @@ class TurnRecord:
     """Where the reply came from: file, output, archive, person, or the command of a gate."""
     reviewed: bool = True
     """Did it belong to a cycle of author and reviewer?"""
+
+
+def turn_record(ended: TurnEnded, dispatch: Dispatch, provider: str, source: str) -> TurnRecord:
+    """Return the record of an agent's turn."""
+    return TurnRecord(
+        sequence=ended.sequence,
+        role=ended.role,
+        round=ended.round,
+        cycle=ended.cycle,
+        provider=provider,
+        began=dispatch.since,
+        ended=ended.at,
+        worked=ended.seconds,
+        outcome=ended.detail,
+        reply=PurePath(ended.archive).name,
+        source=source,
+        reviewed=ended.reviewed,
+    )
+
+
+def gate_record(ended: CheckEnded) -> TurnRecord:
+    """Return the record of a gate."""
+    return TurnRecord(
+        sequence=ended.sequence,
+        role=ended.gate,
+        round=ended.round,
+        cycle=1,
+        provider=COMMAND,
+        began=ended.at - ended.seconds,
+        ended=ended.at,
+        worked=ended.seconds,
+        outcome=ended.detail,
+        reply=PurePath(ended.archive).name,
+        source=COMMAND,
+        reviewed=False,
+    )
 
 
 class Journal:

@@ -39,8 +39,8 @@ GONE = (
     "run; the files as they were are kept: cao diff, cao restore, cao undo"
 )
 """What is said when a repository was removed: which one, and when that was seen."""
-REPOSITORY_CHANGED = "the repository was changed while"
-"""Begins what is said when something of it is different after a turn; who was at work follows."""
+ABOUT_REPOSITORY = "repository"
+"""What a warning is about that tells of a change to the repository itself."""
 MOST_COPIED = 20_000
 """Files of a repository whose contents are copied at the start, which takes a second or two."""
 MOST_NAMED = 10
@@ -306,8 +306,9 @@ def said_of_start(wd: Path) -> str:
 
 def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     """Return what was said of changes to the repository itself, each once."""
-    said = (event.text for event in events if isinstance(event, Warned))
-    return tuple(dict.fromkeys(text for text in said if text.startswith(REPOSITORY_CHANGED)))
+    warnings = (event for event in events if isinstance(event, Warned))
+    said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
+    return tuple(dict.fromkeys(said))
 
 
 def _clear(checkouts: Folder) -> None:

@@ -1,0 +1,58 @@
+"""Looks at the work folder after each turn and gate, and tells what that did to it."""
+
+from dataclasses import replace
+
+from cli_agent_orchestrator._internal.pipeline.work import Work
+from cli_agent_orchestrator._internal.runs.events import files_changed
+from cli_agent_orchestrator._internal.runs.ledger import Ledger
+from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
+
+
+class Looks:
+    """The looks of one run."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._unreviewed: tuple[str, ...] = ()
+
+    def begin(self, plan: Plan) -> None:
+        """Keep the work folder as it is before anything is done."""
+        ledger = self._ledger
+        in_flight = ledger.state.progress.in_flight
+        sequence, remarks = plan.work.begin(
+            ledger.next_sequence() - 1, is_in_flight=in_flight is not None
+        )
+        for remark in remarks:
+            ledger.warn(remark)
+        ledger.count_to(sequence)
+
+    def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
+        """Keep the work folder after a turn or a gate in a round, and return what it has come to.
+
+        What was changed by somebody whose task it is not may be put back.
+        """
+        ledger = self._ledger
+        seen = plan.work.look(sequence, who, ledger.state.progress.approved_tree)
+        if seen.repository:
+            changed = f"the repository was changed while {who} was at work"
+            ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
+        if not seen.touched:
+            return seen.work
+        told = files_changed(ledger.now, who, number, sequence, seen)
+        mode = plan.readonly_roles
+        if not is_author and mode != "off":
+            told = replace(told, allowed=False, restored=mode == "restore")
+            if told.restored:
+                seen = plan.work.put_back(sequence, who, seen)
+                ledger.count_to(sequence + 1)
+        ledger.tell(told)
+        self._show_unreviewed(plan, seen.work)
+        return seen.work
+
+    def _show_unreviewed(self, plan: Plan, work: Work) -> None:
+        """Say once that files are not as they were approved."""
+        files = tuple(one for one in work.since_review if one not in self._unreviewed)
+        self._unreviewed = work.since_review
+        if files and not plan.rules.is_review_bound:
+            self._ledger.warn(f"changed after the approval: {named(files)}")
