@@ -23,7 +23,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     SavedSetting,
     write_record,
 )
-from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 
 AGENTS = 5
 HELP_RUNS = 10

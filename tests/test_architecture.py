@@ -83,6 +83,9 @@ PURE = [
     "toml_text.py",
     "gates.py",
     "version.py",
+    "settings/table.py",
+    "settings/levels.py",
+    "settings/values.py",
     "providers/*.py",
     "terminals/tmux/protocol.py",
     "terminals/tmux/panes.py",
@@ -312,7 +315,7 @@ PROJECT_FILES = [
     "handoff/*.py",
     "pipeline/*.py",
     "runs/*.py",
-    "settings.py",
+    "settings/*.py",
     "run_config.py",
     *(f"cli/{name}.py" for name in ("init", "project", "report", "run")),
 ]

@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.config import (
     state_folder,
 )
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings import SETTINGS
+from cli_agent_orchestrator._internal.settings.table import SETTINGS
 from cli_agent_orchestrator.errors import ConfigError
 
 

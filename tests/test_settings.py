@@ -6,17 +6,13 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings import (
-    BY_KEY,
-    OUT_OF_PROJECT,
-    SETTINGS,
-    Kind,
+from cli_agent_orchestrator._internal.settings.file import (
     commented_toml,
-    find_sources,
     flatten_settings,
-    merge_settings,
     read_settings_file,
 )
+from cli_agent_orchestrator._internal.settings.levels import find_sources, merge_settings
+from cli_agent_orchestrator._internal.settings.table import BY_KEY, OUT_OF_PROJECT, SETTINGS, Kind
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 SPECIFIED = {

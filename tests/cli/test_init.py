@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.runs.file_settings import (
     read_file_settings,
 )
 from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
-from cli_agent_orchestrator._internal.settings import OUT_OF_PROJECT, SETTINGS, Kind
+from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, Kind
 from cli_agent_orchestrator.errors import PromptError, UsageError
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")

@@ -13,13 +13,13 @@ from cli_agent_orchestrator._internal.discovery import name_server
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.request import build_request
-from cli_agent_orchestrator._internal.settings import (
+from cli_agent_orchestrator._internal.settings.levels import read_environment
+from cli_agent_orchestrator._internal.settings.table import (
     AGENTS,
     NEVER_BARE,
     SETTINGS,
     Kind,
     Setting,
-    read_environment,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 

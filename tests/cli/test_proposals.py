@@ -15,7 +15,8 @@ from cli_agent_orchestrator._internal.cli.proposals import (
     propose,
 )
 from cli_agent_orchestrator._internal.gates import read_gates_table
-from cli_agent_orchestrator._internal.settings import BY_KEY, commented_toml
+from cli_agent_orchestrator._internal.settings.file import commented_toml
+from cli_agent_orchestrator._internal.settings.table import BY_KEY
 
 
 def package(test: str) -> str:

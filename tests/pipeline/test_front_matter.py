@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.pipeline.front_matter import read_front_matter
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings import BY_NAME, IN_TASK
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, IN_TASK
 from cli_agent_orchestrator.errors import PromptError
 
 BODY = "# Task\nDo it.\n"

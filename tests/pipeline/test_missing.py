@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.pipeline.missing import (
     note_taken,
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, Turn
-from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from tests.pipeline.samples import LOOP
 
 ANALYST = Turn("analyst", 1, 1)

@@ -14,7 +14,8 @@ from cli_agent_orchestrator._internal.pipeline.resuming import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress, RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings import BY_NAME, KEPT_NAMES, Kind, canonical
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES, Kind
+from cli_agent_orchestrator._internal.settings.values import canonical
 from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 from tests.pipeline.samples import TASK_TEXT, new_state
 

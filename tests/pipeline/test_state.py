@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.pipeline.state_json import (
     from_json,
     to_json,
 )
-from cli_agent_orchestrator._internal.settings import KEPT_NAMES
+from cli_agent_orchestrator._internal.settings.table import KEPT_NAMES
 from cli_agent_orchestrator.errors import StateError
 from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT, TERMINALS, new_state
 

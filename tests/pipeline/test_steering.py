@@ -49,7 +49,7 @@ from cli_agent_orchestrator._internal.pipeline.steering import (
     grant,
 )
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.settings import CHANGEABLE_NAMES
+from cli_agent_orchestrator._internal.settings.table import CHANGEABLE_NAMES
 from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,

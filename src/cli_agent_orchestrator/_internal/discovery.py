@@ -34,7 +34,7 @@ from cli_agent_orchestrator._internal.config import (
 )
 from cli_agent_orchestrator._internal.identity import is_answer, new_challenge
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.settings import SETTINGS_FILE
+from cli_agent_orchestrator._internal.settings.table import SETTINGS_FILE
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError
 
 PROOF_SECONDS = 5.0

@@ -23,7 +23,7 @@ from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conducto
 from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
-from cli_agent_orchestrator._internal.settings import flatten_settings
+from cli_agent_orchestrator._internal.settings.file import flatten_settings
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     OrchestratorError,

@@ -24,12 +24,11 @@ from cli_agent_orchestrator._internal.config import (
 )
 from cli_agent_orchestrator._internal.gates import Gate, read_gates
 from cli_agent_orchestrator._internal.layout import STATE_FILE
-from cli_agent_orchestrator._internal.settings import (
-    BY_NAME,
-    KEPT_NAMES,
+from cli_agent_orchestrator._internal.settings.levels import given
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES
+from cli_agent_orchestrator._internal.settings.values import (
     canonical,
     expand_path,
-    given,
     read_paths,
     read_role_providers,
     read_word,

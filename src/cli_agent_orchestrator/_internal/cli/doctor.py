@@ -31,7 +31,7 @@ from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
 from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
-from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 

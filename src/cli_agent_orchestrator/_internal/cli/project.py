@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import STATE_FILE
-from cli_agent_orchestrator._internal.settings import SETTINGS_FILE
+from cli_agent_orchestrator._internal.settings.table import SETTINGS_FILE
 
 MARKS = (SETTINGS_FILE, STATE_FILE)
 """What a run could be started or resumed with."""

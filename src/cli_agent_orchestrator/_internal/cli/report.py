@@ -63,7 +63,7 @@ from cli_agent_orchestrator._internal.runs.turns import (
     read_turn,
     turns_of,
 )
-from cli_agent_orchestrator._internal.settings import read_environment
+from cli_agent_orchestrator._internal.settings.levels import read_environment
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
 from cli_agent_orchestrator.events import RunEvent, Steered
 

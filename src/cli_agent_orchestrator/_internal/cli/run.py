@@ -19,15 +19,9 @@ from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.task import task_of_line
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings import (
-    BY_NAME,
-    SETTINGS,
-    Kind,
-    Setting,
-    expand_path,
-    merge_settings,
-    read_environment,
-)
+from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, SETTINGS, Kind, Setting
+from cli_agent_orchestrator._internal.settings.values import expand_path
 from cli_agent_orchestrator.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

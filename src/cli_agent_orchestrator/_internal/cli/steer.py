@@ -24,7 +24,8 @@ from cli_agent_orchestrator._internal.runs.registry import (
     choose_run_to_resume,
     list_runs,
 )
-from cli_agent_orchestrator._internal.settings import BY_NAME, CHANGEABLE_NAMES, read_change
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, CHANGEABLE_NAMES
+from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import UsageError
 
 LEAST_WORDS, MOST_WORDS = 1, 2

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.models import RUN_INDEX
-from cli_agent_orchestrator._internal.settings import AGENTS, PREFIX, SETTINGS
+from cli_agent_orchestrator._internal.settings.table import AGENTS, PREFIX, SETTINGS
 
 KNOWN = frozenset(
     (

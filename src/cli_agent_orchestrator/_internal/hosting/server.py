@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.hosting.environment import make_token, rea
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.launch import Launcher, run_command
 from cli_agent_orchestrator._internal.runs.service import RunService
-from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.service import TerminalService
 
 Ready = Callable[[int], None]

@@ -15,12 +15,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from cli_agent_orchestrator._internal.pipeline.task import settings_lines
-from cli_agent_orchestrator._internal.settings import (
-    BY_KEY,
+from cli_agent_orchestrator._internal.settings.table import BY_KEY, IN_TASK, Kind, Setting
+from cli_agent_orchestrator._internal.settings.values import (
     FLOW_NAME_PATTERN,
-    IN_TASK,
-    Kind,
-    Setting,
     canonical,
     read_role_providers,
     read_word,

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.settings import BY_NAME, KEPT_NAMES, canonical
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES
+from cli_agent_orchestrator._internal.settings.values import canonical
 from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 
 BEGIN = "`cao run --no-resume` starts a new one"

@@ -43,7 +43,7 @@ from cli_agent_orchestrator._internal.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator._internal.settings import KEPT_NAMES
+from cli_agent_orchestrator._internal.settings.table import KEPT_NAMES
 from cli_agent_orchestrator.errors import ConfigError, FlowError, StateError
 
 VERSION = 1

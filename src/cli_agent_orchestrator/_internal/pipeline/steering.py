@@ -21,7 +21,8 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     unpause,
 )
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.settings import BY_NAME, read_change
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     Answer,

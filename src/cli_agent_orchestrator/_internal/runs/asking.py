@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.runs.event_log import EventReader
 from cli_agent_orchestrator._internal.runs.registry import RunSummary, can_resume, summary_of
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import RunStatus, read_record
-from cli_agent_orchestrator._internal.settings import read_change
+from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName
 from cli_agent_orchestrator.events import (
     Answer,

@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
-from cli_agent_orchestrator._internal.settings import (
+from cli_agent_orchestrator._internal.settings.file import read_project_settings, read_settings_file
+from cli_agent_orchestrator._internal.settings.levels import merge_settings
+from cli_agent_orchestrator._internal.settings.table import (
     BY_NAME,
-    FLOW_NAME_PATTERN,
     OUT_OF_PROJECT,
     PREFIX,
     SETTINGS_FILE,
+)
+from cli_agent_orchestrator._internal.settings.values import (
+    FLOW_NAME_PATTERN,
     check_path,
     expand_path,
-    merge_settings,
-    read_project_settings,
-    read_settings_file,
 )
 from cli_agent_orchestrator.errors import ConfigError
 

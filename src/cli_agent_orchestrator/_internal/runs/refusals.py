@@ -21,12 +21,8 @@ from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
 from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator._internal.runs.work_folder import GONE
-from cli_agent_orchestrator._internal.settings import (
-    BY_NAME,
-    PROVIDER_SUFFIX,
-    canonical,
-    read_role_providers,
-)
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
+from cli_agent_orchestrator._internal.settings.values import canonical, read_role_providers
 from cli_agent_orchestrator._internal.workspace.repository import has_repository
 from cli_agent_orchestrator.errors import (
     ApiRefused,

@@ -9,15 +9,13 @@ from cli_agent_orchestrator._internal.discovery import name_server
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
 from cli_agent_orchestrator._internal.runs.state_file import read_task_settings
-from cli_agent_orchestrator._internal.settings import (
-    BY_NAME,
-    COMMANDS,
-    SETTINGS_FILE,
+from cli_agent_orchestrator._internal.settings.levels import (
     find_sources,
     merge_settings,
     name_as_given,
     read_environment,
 )
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, COMMANDS, SETTINGS_FILE
 from cli_agent_orchestrator.errors import ConfigError
 
 

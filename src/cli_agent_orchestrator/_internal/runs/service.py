@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, 
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.screens import read_screen
 from cli_agent_orchestrator._internal.runs.turns import read_turn, turns_of
-from cli_agent_orchestrator._internal.settings import BY_NAME
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.errors import (
     BadFolder,
     GitError,

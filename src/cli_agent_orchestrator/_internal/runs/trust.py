@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.gates import gates_toml, read_gates
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.settings import COMMANDS
+from cli_agent_orchestrator._internal.settings.table import COMMANDS
 from cli_agent_orchestrator.errors import ConfigError, NotAllowed, StateError
 
 TRUST_FILE = "trust.json"

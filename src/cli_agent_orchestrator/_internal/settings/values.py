@@ -1,0 +1,144 @@
+"""How the values of settings are written, as text, and what is none."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS
+from cli_agent_orchestrator._internal.config import read_bool, read_choice, read_int, read_seconds
+from cli_agent_orchestrator._internal.gates import gates_text, read_gates
+from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.settings.table import (
+    BY_NAME,
+    CHANGEABLE_NAMES,
+    PROVIDER_SUFFIX,
+    ROLE_SETTINGS,
+    Kind,
+    Setting,
+)
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+
+MOST_PATHS = 100
+PLAIN_PATHS = "paths in the project, without .., .git, commas and control characters"
+
+CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
+"""What has no place in a path: a log, a prompt or a screen would take it for more than a name."""
+
+FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
+"""A flow by its name; the path of a file is for the user alone to give."""
+
+
+def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent of each role for which one is named.
+
+    `{"TESTER_PROVIDER": "codex", "ROLE_PROVIDERS": "designer=kiro_cli"}` becomes
+    `{"designer": "kiro_cli", "tester": "codex"}`.
+    """
+    found: dict[str, str] = {}
+    text = texts.get("ROLE_PROVIDERS", "")
+    for item in filter(str.strip, text.split(",")):
+        role, equals, agent = (part.strip() for part in item.partition("="))
+        if not equals or not role or not is_word(agent):
+            raise ConfigError("ROLE_PROVIDERS", text, "NAME=AGENT, separated by commas")
+        found[role] = agent
+    for name in ROLE_SETTINGS:
+        if name.endswith(PROVIDER_SUFFIX) and texts.get(name, "").strip():
+            found[name.removesuffix(PROVIDER_SUFFIX).lower()] = read_word(texts, name)
+    return found
+
+
+def read_word(texts: Mapping[str, str], name: str) -> str:
+    """Return the name of an agent, empty if none is given."""
+    word = texts.get(name, "").strip()
+    if word and not is_word(word):
+        raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
+    return word
+
+
+def is_word(text: str) -> bool:
+    """Could it be the name of an agent?"""
+    return text.replace("_", "").replace("-", "").isalnum()
+
+
+def read_paths(name: str, text: str) -> tuple[str, ...]:
+    """Return the paths that a text names, separated by commas or line breaks.
+
+    `"tests/acceptance/, ./scenario.md"` becomes `("tests/acceptance", "scenario.md")`.
+    """
+    found = []
+    for path in filter(None, map(str.strip, re.split("[,\n]", text))):
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        own = parts[:1] not in ([], [TEMPORARY_FOLDER])
+        plain = path.isprintable() and {"..", ".git"}.isdisjoint(map(str.lower, parts))
+        if path.startswith("/") or not own or not plain:
+            raise ConfigError(name, path, PLAIN_PATHS)
+        found.append("/".join(parts))
+    if len(found) > MOST_PATHS:
+        raise ConfigError(name, f"{len(found)} paths", f"at most {MOST_PATHS}")
+    return tuple(dict.fromkeys(found))
+
+
+def check_path(name: str, text: str) -> None:
+    """Refuse a path that would be more than a path wherever it is written."""
+    if re.search(CONTROL_PATTERN, text):
+        raise ConfigError(name, text, "a path without control characters")
+
+
+def expand_path(name: str, text: str) -> Path:
+    """Return a path in which `~` and `~user` are replaced."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(name, text, f"a path ({error})") from None
+
+
+def canonical(name: str, text: str) -> str | None:
+    """Return a setting's value in the one form in which values are compared, None if it is none.
+
+    `yes` and `on` become `1`, `08` becomes `8`, `2.50` becomes `2.5`.
+    """
+    setting = BY_NAME[name]
+    values = {name: text.strip()}
+    try:
+        match setting.kind:
+            case Kind.FLAG:
+                return str(int(read_bool(values, name, setting.default == "1")))
+            case Kind.CHOICE:
+                return read_choice(values, name, setting.default, ("", *setting.choices))
+            case Kind.COUNT:
+                return str(read_int(values, name, int(setting.default), setting.minimum))
+            case Kind.SECONDS:
+                return f"{read_seconds(values, name, float(setting.default)):.15g}"
+            case Kind.GATES:
+                return gates_text(read_gates(text))
+            case Kind.PATHS:
+                return "\n".join(read_paths(name, text))
+    except ConfigError:
+        return None
+    return values[name]
+
+
+def read_change(key: str, text: str) -> tuple[str, str]:
+    """Return the variable and the value of a setting that is to change in a run under way.
+
+    `("max-rounds", "012")` becomes `("MAX_ROUNDS", "12")`.
+    """
+    name = key.strip().upper().replace("-", "_").removeprefix("CAO_")
+    if name not in CHANGEABLE_NAMES:
+        known = ", ".join(one.lower() for one in CHANGEABLE_NAMES)
+        raise UsageError(f"{key.strip()!r} cannot be changed in a run; these can: {known}")
+    value = canonical(name, text)
+    if value is None or not text.strip():
+        raise ConfigError(name.lower(), text, _expected(BY_NAME[name]))
+    return name, value
+
+
+def _expected(setting: Setting) -> str:
+    match setting.kind:
+        case Kind.FLAG:
+            return "1 or 0"
+        case Kind.COUNT:
+            return f"a whole number of at least {setting.minimum}"
+        case Kind.CHOICE:
+            return f"one of {', '.join(setting.choices)}"
+    return "a number of seconds"
