@@ -11,11 +11,9 @@ from typing import Self
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
 from cli_agent_orchestrator._internal.exit_codes import EXIT_FAIL, EXIT_PASS
-from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import RUN_INDEX
-from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import unpause
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
@@ -36,10 +34,8 @@ from cli_agent_orchestrator._internal.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.lock import run_lock
@@ -47,7 +43,6 @@ from cli_agent_orchestrator._internal.runs.own_tree import (
     OwnTree,
     plan_tree,
     reopen_tree,
-    store_of,
 )
 from cli_agent_orchestrator._internal.runs.patience import patiently
 from cli_agent_orchestrator._internal.runs.plan import Plan
@@ -80,21 +75,18 @@ from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.starting import Onlooker
 from cli_agent_orchestrator._internal.runs.state_file import StateFile, read_task_text
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
+from cli_agent_orchestrator._internal.runs.teller import Teller
+from cli_agent_orchestrator._internal.runs.tree_run import TreeRun
 from cli_agent_orchestrator._internal.runs.work_folder import (
     began_at,
-    held_back_of,
     leave_alone,
-    named,
     open_work_folder,
-    said_of_repository,
     said_of_start,
 )
-from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     GitError,
     ResumeError,
-    RunError,
     Stopped,
     UsageError,
 )
@@ -104,17 +96,13 @@ from cli_agent_orchestrator.events import (
     RunBegan,
     RunEnded,
     RunEvent,
-    RunOpened,
     ServerChosen,
-    Warned,
 )
 
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
 NO_ARCHIVE = "none"
 NOT_BEGUN = "no run was begun"
-SETUP = "setup"
-"""What prepares a work tree is logged like a gate of this name."""
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
 
@@ -137,25 +125,19 @@ class Conductor:
         self._request = request
         self._config = request.config
         self._given = given
-        self._view = given.view
         self._interrupts = given.interrupts
         self._clock = SystemClock()
         self._state_file = state_file_of(request.config, given.state_folder, self._clock)
         self._state: RunState | None = None
         self.is_saved = False
         self._recorder = Recorder(given.state_folder, self._clock)
-        self._is_open = False
-        self._opened = 0.0
+        self._teller = Teller(self._recorder, given.view, self._clock)
+        self._record: RunRecord | None = None
         self._agents_ended = False
         self._held = ExitStack()
         self._environ = given.environ
         self._number: int | None = None
-        self._tree: OwnTree | None = None
-        self._noticed: set[str] = set()
-        """Files in the place of those that are held back, which were named."""
-        self._task_line = ""
-        self._early: list[str] = []
-        """What is to be said as soon as the run has an id."""
+        self._in_tree: TreeRun | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -208,33 +190,27 @@ class Conductor:
                 "CAO_STATE_FILE"
             )
         prepared = self._prepare()
-        wd, run = self._config.wd, prepared.run_id
         tree, warnings = plan_tree(
-            wd, self._given.state_folder, run, self._given.environ, self._config.held_back
+            self._config.wd,
+            self._given.state_folder,
+            prepared.run_id,
+            self._given.environ,
+            self._config.held_back,
         )
         for warning in warnings:
             self._warn(warning)
-        self._move_into(tree)
+        run = self._move_into(tree, prepared.run_id)
         self._open(prepared, resumed=False)
-        if self._recorder.folder is None:
-            raise UsageError("without a folder for the run there is no place for a work tree")
-        held_back_of(self._recorder.folder, tree.worktree.held_back).take(
-            tree.worktree.repository.top
-        )
-        tree, remarks = tree.make()
+        remarks = run.make()
         try:
-            self._move_into(tree)
-            self._recorder.note_tree(tree.saved)
-            for remark in remarks:
-                self._warn(f"in the work tree: {remark}")
-            self._set_up(tree)
+            run.prepare(remarks, self._config, self._environ, self._interrupts.when_noted)
             with self._holding_folder():
-                return self._commit(self._begin(prepared, None))
+                return self._commit(run, self._begin(prepared, None))
         finally:
             if not self.is_saved:
                 # No agent was given anything to do.
                 with suppress(GitError):
-                    tree.remove()
+                    run.tree.remove()
 
     def _resume_in_tree(self, run: str) -> RunState:
         """Find the work tree of a run, mend it and take the run to its end there."""
@@ -242,72 +218,34 @@ class Conductor:
         if record is None or record.tree is None:
             raise UsageError(f"{run} is no run with a work tree")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
-        self._move_into(tree)
+        in_tree = self._move_into(tree, run)
         if not os.path.lexists(tree.state_file):
             raise ResumeError(
                 f"the run {run} was ended before its first turn, and nothing of it is saved: start "
                 f"a new one, and remove what is left of this with `cao discard {run}`"
             )
-        self._mend(run)
+        in_tree.mend()
         with self._holding_folder():
             saved = self._state_file.load_state()
             if saved is None:
                 raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
-            return self._commit(self._resume(saved))
+            return self._commit(in_tree, self._resume(saved))
 
-    def _move_into(self, tree: OwnTree) -> None:
+    def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
         """Let all that follows happen in a work tree."""
-        self._tree = tree
-        self._config = replace(self._config, wd=tree.wd, state_file=tree.state_file)
+        self._in_tree = TreeRun(tree, run, self._given.state_folder, self._recorder, self._teller)
+        self._config = self._in_tree.placed(self._config)
         self._state_file = state_file_of(self._config, self._given.state_folder, self._clock)
+        return self._in_tree
 
-    def _mend(self, run: str) -> None:
-        """Bring back what agents have broken of their work tree, and say it."""
-        assert self._tree is not None, "the run has one"
-        for fault in self._tree.mend(store_of(self._given.state_folder, run)):
-            self._warn(f"the work tree was broken, and is mended: {fault}")
-        made = in_their_place(self._tree.worktree.folder, self._tree.worktree.held_back)
-        if new := [path for path in made if path not in self._noticed]:
-            self._noticed.update(new)
-            self._warn(
-                f"{named(new)} was made where your own is held back: gates use yours, and no "
-                "commit has the other"
-            )
-
-    def _set_up(self, tree: OwnTree) -> None:
-        """Run the command that prepares a new work tree."""
-        command = self._config.worktree_setup
-        if not command:
-            return
-        runner = GateRunner()
-        self._interrupts.when_noted(runner.stop)
-        place = GatePlace(tree.wd, self._config.gate_timeout, self._environ, self._recorder.folder)
-        result = Checker(runner).run_in(Gate(SETUP, command), place, f"000-{SETUP}")
-        if not result.passed:
-            raise RunError(
-                f"the command that prepares the work tree failed; {NOT_BEGUN}:\n{page_of(result)}"
-            )
-
-    def _commit(self, state: RunState) -> RunState:
-        """Commit what has passed; without a commit the work is still in the work tree."""
-        if state.final_status is not FinalStatus.PASS or self._tree is None:
-            return state
-        run = state.progress.archive
-        try:
-            self._mend(run)
-            self._tree, done = self._tree.commit(run, state, self._task_line)
-            self._recorder.note_tree(self._tree.saved)
-        except (RunError, GitError, OSError) as error:
-            self._warn(f"the work could not be committed: {error}; it is in {self._tree.wd}")
-            return state
-        left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
-        for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
-            self._warn(remark)
+    def _commit(self, in_tree: TreeRun, state: RunState) -> RunState:
+        assert self._record is not None, "the run was opened"
+        in_tree.commit(state, self._record.task_line)
         return state
 
     def end(self, exit_code: int, reason: str = "") -> None:
         """Tell how the run ended."""
-        self._tell_early()
+        self._teller.speak_up()
         status = self._state.final_status if self._state else FinalStatus.RUNNING
         number = self._state.round if self._state else 0
         ended = RunEnded(
@@ -320,19 +258,15 @@ class Conductor:
             session_left=""
             if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
-            branch=self._tree.worktree.branch
-            if self._tree is not None and self._tree.saved.has_work
-            else "",
-            tree=str(self._tree.wd)
-            if self._tree is not None and self.is_saved and not self._tree.saved.has_work
-            else "",
-            repository=self._said_of_repository(),
+            repository=self._teller.said_of_repository(),
         )
+        if self._in_tree is not None:
+            tree = self._in_tree.tree
+            if tree.saved.has_work:
+                ended = replace(ended, branch=tree.worktree.branch)
+            elif self.is_saved:
+                ended = replace(ended, tree=str(tree.wd))
         self._tell(ended)
-
-    def _said_of_repository(self) -> tuple[str, ...]:
-        folder = self._recorder.folder
-        return () if folder is None else said_of_repository(read_events(folder))
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""
@@ -347,7 +281,7 @@ class Conductor:
     def _begin(self, prepared: Prepared, saved: RunState | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
         task, flow = prepared.task, prepared.flow
-        if not self._is_open:
+        if not self._teller.is_open:
             self._open(prepared, resumed=False)
         # Before anything that takes its time, so that there is something to be seen.
         self._tell_starting(prepared.providers)
@@ -380,8 +314,8 @@ class Conductor:
         check_folder(saved, self._config)
         # Whoever resumes it wants it to go on.
         saved = unpause(self._with_its_settings(saved))
-        if self._tree is not None:
-            self._tree.check_held_back(self._config.held_back)
+        if self._in_tree is not None:
+            self._in_tree.tree.check_held_back(self._config.held_back)
         self._check_flow(saved.flow)
         check_commands(self._request, self._config, self._given.state_folder)
         config = with_saved_api(self._config, saved, own=self._state_file.own)
@@ -451,18 +385,19 @@ class Conductor:
             yield client
 
     def _runner(self, client: ApiClient, task: Task, state: RunState) -> Runner:
-        config = self._config
+        config, in_tree, record = self._config, self._in_tree, self._record
+        assert record is not None, "the run was opened"
         files = response_files(config.wd, state.progress.archive, state.flow)
         briefing = Briefing(
             task,
             files.folder,
             config.rules.condensation,
             config.project_test_cmd,
-            note="" if self._tree is None else self._tree.note,
+            note="" if in_tree is None else in_tree.tree.note,
         )
         place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
-        tend = leave_alone if self._tree is None else partial(self._mend, state.progress.archive)
-        held_back = () if self._tree is None else self._tree.worktree.held_back
+        tend = leave_alone if in_tree is None else in_tree.mend
+        held_back = () if in_tree is None else in_tree.tree.worktree.held_back
         work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend, held_back)
         plan = Plan(
             briefing,
@@ -471,7 +406,7 @@ class Conductor:
             place,
             work,
             config.readonly_roles,
-            since=self._opened,
+            since=record.started,
         )
         folder = self._recorder.folder
         screens = None if folder is None else Screens(client, folder)
@@ -497,7 +432,7 @@ class Conductor:
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""
         check_flow(flow, self._config)
-        in_tree = self._tree is not None or self._config.in_worktree
+        in_tree = self._in_tree is not None or self._config.in_worktree
         check_held_back(self._config, in_tree=in_tree)
         for warning in self._config.warnings(flow.least_evidence):
             self._warn(warning)
@@ -562,12 +497,13 @@ class Conductor:
 
     def _open(self, prepared: Prepared, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
-        config, task, tree = self._config, prepared.task, self._tree
+        config, task = self._config, prepared.task
+        tree = self._in_tree.tree if self._in_tree is not None else None
         if tree is None:
             base, branch, top = began_at(config.wd)
         else:
             base, branch, top = tree.base, tree.onto, tree.saved.folder
-        record = RunRecord(
+        self._record = RunRecord(
             id=prepared.run_id,
             wd=str(config.wd),
             state_file=str(config.state_file),
@@ -584,33 +520,16 @@ class Conductor:
             project="" if tree is None else str(tree.project),
             tree=None if tree is None else tree.saved,
         )
-        run_id = self._recorder.start(record, resumed=resumed)
-        self._is_open = True
-        self._opened = record.started
-        self._task_line = record.task_line
+        self._teller.begin(self._record, resumed=resumed)
         if self._recorder.folder is not None:
             self._number = self._held.enter_context(run_index(self._given.state_folder))
             self._environ = {**self._given.environ, RUN_INDEX: str(self._number)}
-        self._tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
-        self._tell_early()
-
-    def _tell_early(self) -> None:
-        self._is_open = True
-        early, self._early = self._early, []
-        for text in early:
-            self._warn(text)
 
     def _warn(self, text: str) -> None:
-        if self._is_open:
-            self._tell(Warned(self._clock.now(), text))
-        else:
-            self._early.append(text)
+        self._teller.warn(text)
 
     def _tell(self, event: RunEvent) -> None:
-        """Record an event, show it, and say if it could not be recorded."""
-        self._recorder.tell(event, self._view.tell)
-        for trouble in self._recorder.pop_troubles():
-            self._warn(trouble)
+        self._teller.tell(event)
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:

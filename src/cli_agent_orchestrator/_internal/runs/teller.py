@@ -1,0 +1,61 @@
+"""Tells what a run does: recorded in its folder first, then shown."""
+
+from cli_agent_orchestrator._internal.clock import Clock
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.view import View
+from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
+from cli_agent_orchestrator.events import RunEvent, RunOpened, Warned
+
+
+class Teller:
+    """What is said before the run has an id waits until it has one."""
+
+    def __init__(self, recorder: Recorder, view: View, clock: Clock) -> None:
+        self._recorder = recorder
+        self._view = view
+        self._clock = clock
+        self._is_open = False
+        self._early: list[str] = []
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder of the run; None if it has none that can be written."""
+        return self._recorder.folder
+
+    @property
+    def is_open(self) -> bool:
+        """Has the run an id already?"""
+        return self._is_open
+
+    def begin(self, record: RunRecord, *, resumed: bool) -> None:
+        """Give the run its folder, and tell its id before anything else."""
+        run_id = self._recorder.start(record, resumed=resumed)
+        self.tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
+        self.speak_up()
+
+    def speak_up(self) -> None:
+        """Say what has waited, whether the run has come to an id or not."""
+        self._is_open = True
+        early, self._early = self._early, []
+        for text in early:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Say what is not as it should be."""
+        if self._is_open:
+            self.tell(Warned(self._clock.now(), text))
+        else:
+            self._early.append(text)
+
+    def tell(self, event: RunEvent) -> None:
+        """Record an event, show it, and say if it could not be recorded."""
+        self._recorder.tell(event, self._view.tell)
+        for trouble in self._recorder.pop_troubles():
+            self.warn(trouble)
+
+    def said_of_repository(self) -> tuple[str, ...]:
+        """Return what was said of changes to the repository itself, in all the time of the run."""
+        return () if self.folder is None else said_of_repository(read_events(self.folder))

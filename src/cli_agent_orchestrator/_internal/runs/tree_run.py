@@ -1,0 +1,108 @@
+"""A run in a work tree of its own: the tree is prepared, mended, and its work committed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.pipeline.check import page_of
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, store_of
+from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.teller import Teller
+from cli_agent_orchestrator._internal.runs.work_folder import held_back_of, named
+from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
+from cli_agent_orchestrator.errors import GitError, RunError, UsageError
+
+SETUP = "setup"
+"""What prepares a work tree is logged like a gate of this name."""
+
+
+class TreeRun:
+    """What a run does with its work tree, besides working there."""
+
+    def __init__(
+        self, tree: OwnTree, run: str, state_folder: Path, recorder: Recorder, teller: Teller
+    ) -> None:
+        self.tree = tree
+        self._run = run
+        self._state_folder = state_folder
+        self._recorder = recorder
+        self._teller = teller
+        self._noticed: set[str] = set()
+        """Files in the place of those that are held back, which were named."""
+
+    def placed(self, config: RunConfig) -> RunConfig:
+        """Return settings by which all happens in the work tree."""
+        return replace(config, wd=self.tree.wd, state_file=self.tree.state_file)
+
+    def make(self) -> tuple[str, ...]:
+        """Make the tree and return what the user should know.
+
+        What is held back goes into the folder of the run first.
+        """
+        folder = self._recorder.folder
+        if folder is None:
+            raise UsageError("without a folder for the run there is no place for a work tree")
+        worktree = self.tree.worktree
+        held_back_of(folder, worktree.held_back).take(worktree.repository.top)
+        self.tree, remarks = self.tree.make()
+        return remarks
+
+    def prepare(
+        self,
+        remarks: tuple[str, ...],
+        config: RunConfig,
+        environ: Mapping[str, str],
+        when_noted: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Note that the tree is there, and run the command that prepares it.
+
+        That is stopped when a signal is noted.
+        """
+        self._recorder.note_tree(self.tree.saved)
+        for remark in remarks:
+            self._teller.warn(f"in the work tree: {remark}")
+        if not config.worktree_setup:
+            return
+        runner = GateRunner()
+        when_noted(runner.stop)
+        place = GatePlace(self.tree.wd, config.gate_timeout, environ, self._recorder.folder)
+        gate = Gate(SETUP, config.worktree_setup)
+        result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
+        if not result.passed:
+            raise RunError(
+                "the command that prepares the work tree failed; no run was begun:\n"
+                f"{page_of(result)}"
+            )
+
+    def mend(self) -> None:
+        """Bring back what agents have broken of the tree, and say it."""
+        for fault in self.tree.mend(store_of(self._state_folder, self._run)):
+            self._teller.warn(f"the work tree was broken, and is mended: {fault}")
+        worktree = self.tree.worktree
+        made = in_their_place(worktree.folder, worktree.held_back)
+        if new := [path for path in made if path not in self._noticed]:
+            self._noticed.update(new)
+            self._teller.warn(
+                f"{named(new)} was made where your own is held back: gates use yours, and no "
+                "commit has the other"
+            )
+
+    def commit(self, state: RunState, task_line: str) -> None:
+        """Commit what has passed; without a commit the work is still in the work tree."""
+        if state.final_status is not FinalStatus.PASS:
+            return
+        try:
+            self.mend()
+            self.tree, done = self.tree.commit(self._run, state, task_line)
+            self._recorder.note_tree(self.tree.saved)
+        except (RunError, GitError, OSError) as error:
+            self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")
+            return
+        left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
+        for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
+            self._teller.warn(remark)
