@@ -225,7 +225,7 @@ class TestInWorkTree:
         snapshots.take(0, "start")
         write(made.wd, {"new.txt": "new\n"})
         snapshots.take(1, "programmer")
-        committed, _ = made.commit(RUN, STATE, "Do it")
+        committed, _ = made.commit(store_of(state, RUN), RUN, STATE, "Do it")
         write_record(run_folder(state, RUN), record_of(committed))
         return committed
 
@@ -243,9 +243,15 @@ class TestInWorkTree:
         user.git(*command[1:], folder=Path("/"))
         assert not (user.folder / "new.txt").exists()
 
-    def test_what_was_not_applied_is_undone_there(self, user: Project, tree: OwnTree) -> None:
-        invoke(undo, "--yes")
+    def test_what_was_not_applied_is_discarded_or_restored_there(
+        self, user: Project, tree: OwnTree
+    ) -> None:
+        with pytest.raises(NotSteerable, match=f"cao discard {RUN}"):
+            invoke(undo, "--yes")
+        assert (tree.wd / "new.txt").exists()
+        said = invoke(restore, RUN, "start", "--yes")
         assert not (tree.wd / "new.txt").exists()
+        assert f"cao/{RUN} still has what was committed" in said.output
 
     @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
     def test_what_was_applied_is_reverted_by_git(
@@ -262,7 +268,9 @@ class TestInWorkTree:
         user.git("add", "a.txt", folder=tree.wd)
         user.git("commit", "-q", "-m", "by an agent", folder=tree.wd)
         write(tree.wd, {"a.txt": "3\n"})
-        tree, _ = tree.commit(RUN, STATE, "Do more")
+        store = store_of(state_folder(os.environ), RUN)
+        tree.snapshots(store).take(2, "programmer")
+        tree, _ = tree.commit(store, RUN, STATE, "Do more")
         write_record(run_folder(state_folder(os.environ), RUN), record_of(tree))
         before = (user.folder / "a.txt").read_text()
         self.apply()

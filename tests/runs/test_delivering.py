@@ -12,13 +12,13 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.delivering import discard_run, ended_run
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree
+from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
 from cli_agent_orchestrator.errors import GitError, NotSteerable
-from tests.runs.test_own_tree import RUN, record_of
-from tests.workspace.projects import Project, make_project
+from tests.runs.test_own_tree import RUN, STATE, record_of
+from tests.workspace.projects import Project, make_project, write
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
@@ -179,3 +179,38 @@ class TestArchive:
             self.discard(state)
         assert self.texts(state).reply == "001-analyst.md"
         assert tree.worktree.folder.exists()
+
+
+class TestClean:
+    """A run whose work was applied is removed with its work tree, but no work of others."""
+
+    def apply(self, project: Project, state: Path) -> OwnTree:
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        write(tree.wd, {"new.txt": "new\n"})
+        store = store_of(state, RUN)
+        tree.snapshots(store).take(1, "programmer")
+        tree, _ = tree.commit(store, RUN, STATE, "Do it")
+        write_record(run_folder(state, RUN), record_of(tree))
+        with ended_run(state, RUN, os.environ) as ended:
+            apply_run(ended)
+        return tree
+
+    def test_it_is_removed(self, project: Project, state: Path) -> None:
+        tree = self.apply(project, state)
+        write(tree.wd, {"__pycache__/a.pyc": "x"})
+        assert [run.record.id for run in plan_cleanup(known_runs(state), LATER).folders] == [RUN]
+        assert remove_folder(state, RUN)
+        assert not tree.wd.exists()
+
+    @pytest.mark.parametrize("name", ["mine.txt", "new.txt"])
+    def test_what_somebody_did_there_since_stays(
+        self, project: Project, state: Path, name: str
+    ) -> None:
+        tree = self.apply(project, state)
+        write(tree.wd, {name: "hours of work\n"})
+        plan = plan_cleanup(known_runs(state), LATER)
+        assert plan.folders == ()
+        assert [run.record.id for run in plan.waiting] == [RUN]
+        assert not remove_folder(state, RUN)
+        assert (tree.wd / name).read_text() == "hours of work\n"
+        assert read_record(run_folder(state, RUN)) is not None

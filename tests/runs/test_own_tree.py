@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 )
 from cli_agent_orchestrator._internal.workspace.commit_message import trailers
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
-from tests.workspace.projects import Project, make_project
+from tests.workspace.projects import Project, make_project, write
 
 RUN = "20261115-084037-k3f9"
 STATE = RunState("", "codex", "/p", "do it")
@@ -145,3 +145,34 @@ def test_what_has_not_passed_is_not_delivered(project: Project, tmp_path: Path) 
     write_record(folder, record_of(made(project, tmp_path)))
     with ended_run(tmp_path, RUN, {}) as ended, pytest.raises(NotSteerable, match="not passed"):
         apply_run(ended)
+
+
+def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_path: Path) -> None:
+    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
+    snapshots = tree.snapshots(store)
+    snapshots.take(0, "start")
+    write(tree.wd, {"new.txt": "judged\n", "kept.txt": "judged\n"})
+    snapshots.take(1, "tester")
+    write(tree.wd, {"new.txt": "later\n", "evil.txt": "later\n", "__pycache__/a.pyc": "x"})
+    tree, done = tree.commit(store, RUN, STATE, "Do it")
+    tip = tree.worktree.tip
+    assert project.git("show", f"{tip}:new.txt") == "judged"
+    names = project.git("diff", "--name-only", "HEAD", tip).split()
+    assert names == ["kept.txt", "new.txt"]
+    assert done.remarks == ("changed after the verdict, and not committed: 'evil.txt', 'new.txt'",)
+    assert [(one.path, "left behind" in one.reason) for one in done.left_out] == [
+        ("__pycache__", True)
+    ]
+    last = snapshots.all()[2]
+    assert (last.sequence, last.label) == (2, "after the verdict")
+    assert snapshots.read(last.commit, "evil.txt", 100) == b"later\n"
+
+
+def test_caches_of_the_project_itself_are_its_own(project: Project, tmp_path: Path) -> None:
+    project.commit({"node_modules/own.js": "1\n"})
+    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
+    write(tree.wd, {"node_modules/own.js": "2\n"})
+    tree.snapshots(store).take(0, "programmer")
+    tree, done = tree.commit(store, RUN, STATE, "Do it")
+    assert project.git("show", f"{tree.worktree.tip}:node_modules/own.js") == "2"
+    assert (done.remarks, done.left_out) == ((), ())

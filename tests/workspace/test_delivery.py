@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.workspace import delivery as delivery_module
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
     Discard,
@@ -497,3 +498,32 @@ def test_discarding_with_submodules_needs_no_force(project: Project, tmp_path: P
     worktree = worked(project)
     assert discard(worktree, kept(worktree)).is_done
     assert project.git("submodule", "status").split()[1] == "sub"
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+def test_what_a_killed_delivery_began_is_brought_to_an_end(
+    project: Project, monkeypatch: pytest.MonkeyPatch, has_moved: bool
+) -> None:
+    worked(project)
+    if has_moved:
+        moved_on(project)
+    stage(project, {"mine.txt": "staged\n"})
+    project.write({"folder/inner.txt": "changed\n"})
+
+    class Killed(Exception):
+        pass
+
+    def killed(*_: object) -> str:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery_module, "_set_head", killed)
+        with pytest.raises(Killed):
+            delivered(project)
+    before = project.git("rev-parse", "HEAD")
+    done = delivered(project)
+    assert done.kind is (Kind.MERGED if has_moved else Kind.FAST_FORWARDED)
+    arrived(project)
+    assert project.git("rev-parse", "ORIG_HEAD") == before
+    assert project.git("diff", "--cached", "--name-only") == "mine.txt"
+    assert project.git("diff", "--name-only") == "folder/inner.txt"

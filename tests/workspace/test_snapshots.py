@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.snapshots import Change
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import content, fingerprint, make_repository, snapshots_of, write
 
@@ -143,3 +145,25 @@ def test_a_work_folder_that_was_removed_is_restored(project: Path) -> None:
         snapshots.take(1, "programmer")
     assert set(snapshots.restore(taken.commit)) == {".gitignore", "a.txt", "src/b.py"}
     assert (project / "src/b.py").read_text() == "b\n"
+
+
+class BackwardClock(SystemClock):
+    """A clock that somebody sets back all the time."""
+
+    def __init__(self) -> None:
+        self.time = 1e9
+
+    def now(self) -> float:
+        self.time -= 3600
+        return self.time
+
+
+def test_they_are_in_order_though_the_clock_goes_back(project: Path, tmp_path: Path) -> None:
+    clock = BackwardClock()
+    repository = find_repository(project)
+    snapshots = Snapshots(tmp_path / "store", project, repository, clock)
+    taken = [snapshots.take(number, "turn") for number in (3, 2)]
+    taken.append(Snapshots(tmp_path / "store", project, repository, clock).take(1, "turn"))
+    times = [one.at for one in taken]
+    assert times == sorted(times)
+    assert len(set(times)) == 3

@@ -1,13 +1,17 @@
 """What is different in a repository, in words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.workspace.traces import (
     Trace,
     Traces,
     differences,
+    from_json,
     packed_refs,
     settings_in,
+    to_json,
 )
 
 ONE, TWO = "1" * 40, "2" * 40
@@ -68,3 +72,31 @@ def test_what_is_different_is_named(old: Traces, new: Traces, said: tuple[str, .
 def test_packed_branches_are_read() -> None:
     text = f"# pack-refs with: peeled sorted \n{ONE} refs/heads/a\n{TWO} refs/tags/t\n^{ONE}\n"
     assert packed_refs(text.encode()) == {"refs/heads/a": ONE, "refs/tags/t": TWO}
+
+
+@given(
+    st.builds(
+        Traces,
+        st.dictionaries(st.text(), st.builds(Trace, st.integers(0, 0o177777), st.binary())),
+        st.dictionaries(st.text(), st.text()),
+    )
+)
+def test_what_is_kept_is_read_again(traces: Traces) -> None:
+    assert from_json(to_json(traces)) == traces
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"files": {}}',
+        '{"files": {"a": 1}, "refs": {}}',
+        '{"files": [], "refs": 1}',
+        '{"files": {"a": [1, "?"]}, "refs": {}}',
+        '{"files": {"a": ["x", ""]}, "refs": {}}',
+    ],
+)
+def test_what_tells_nothing_is_none(text: str) -> None:
+    assert from_json(text) is None

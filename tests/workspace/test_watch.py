@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import watch as watch_module
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.watch import Watch
@@ -19,9 +20,15 @@ def project(tmp_path: Path) -> Project:
     return make_project(tmp_path / "project")
 
 
+def watching(project: Project, kept_in: Folder | None = None) -> Watch:
+    watch = Watch(project.repository(), kept_in)
+    assert watch.begin() == ()
+    return watch
+
+
 def plant(name: str) -> Callable[[Path], None]:
     def act(git_dir: Path) -> None:
-        (git_dir / name).parent.mkdir(exist_ok=True)
+        (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
         (git_dir / name).write_text("x\n")
 
     return act
@@ -44,6 +51,12 @@ def pipe_config(git_dir: Path) -> None:
         (lambda g: (g / "hooks/a.sample").chmod(0o755), r"\.git/hooks/a\.sample"),
         (lambda g: (g / "hooks/a.sample").write_text("b\n"), r"\.git/hooks/a\.sample"),
         (plant("info/attributes"), r"\.git/info/attributes \(new\)"),
+        (lambda g: (g / "info/exclude").write_text("secret*\n"), r"\.git/info/exclude"),
+        (
+            plant("modules/sub/hooks/post-checkout"),
+            r"\.git/modules/sub/hooks/post-checkout \(new\)",
+        ),
+        (plant("modules/sub/modules/in/config"), r"\.git/modules/sub/modules/in/config \(x\)"),
         (plant("config.worktree"), r"\.git/config\.worktree \(x\)"),
         (plant("refs/heads/x"), r"refs/heads/x \(new\)"),
         (plant("HEAD"), r"\.git/HEAD"),
@@ -55,8 +68,9 @@ def test_what_is_planted_is_named_once(
     project: Project, act: Callable[[Path], None], said: str
 ) -> None:
     git_dir = project.folder / ".git"
-    plant("hooks/a.sample")(git_dir)
-    watch = Watch(project.repository())
+    for name in ("hooks/a.sample", "modules/sub/config", "info/exclude"):
+        plant(name)(git_dir)
+    watch = watching(project)
     assert watch.look() == ()
     act(git_dir)
     found = watch.look()
@@ -82,7 +96,7 @@ def test_what_is_planted_is_named_once(
 def test_so_is_what_git_is_told_to_change(
     project: Project, words: tuple[str, ...], said: str
 ) -> None:
-    watch = Watch(project.repository())
+    watch = watching(project)
     project.git(*words)
     assert ", ".join(watch.look()) == said
 
@@ -90,13 +104,13 @@ def test_so_is_what_git_is_told_to_change(
 def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -> None:
     project.git("pack-refs", "--all")
     was = project.git("rev-parse", "HEAD")[:12]
-    watch = Watch(project.repository())
+    watch = watching(project)
     project.git("commit", "-q", "--amend", "-m", "another")
     assert watch.look() == (f"refs/heads/main (was {was})",)
 
 
 def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> None:
-    watch = Watch(project.repository())
+    watch = watching(project)
     (project.folder / ".git").rename(project.folder.parent / "taken")
     project.git("init", "-q")
     assert any(one.startswith("refs/heads/main (was ") for one in watch.look())
@@ -110,6 +124,7 @@ def test_in_a_work_tree_the_users_own_repository_is_watched(
     seen = find_repository(tree.folder)
     assert seen is not None
     watch = Watch(seen)
+    watch.begin()
     (tree.folder / "new.txt").write_text("new\n")
     assert tree.commit("ours\n", AUTHOR).is_new
     assert watch.look() == ()
@@ -122,10 +137,31 @@ def test_in_a_work_tree_the_users_own_repository_is_watched(
 def test_what_looks_as_before_is_not_read_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = Watch(project.repository())
+    watch = watching(project)
 
     def read(path: Path, mode: int) -> bytes:
         raise AssertionError(path)
 
     monkeypatch.setattr(watch_module, "_content", read)
     assert watch.look() == ()
+
+
+def test_what_was_seen_outlives_the_process(project: Project, tmp_path: Path) -> None:
+    kept_in = Folder(tmp_path / "run")
+    kept_in.make()
+    watch = watching(project, kept_in)
+    project.git("config", "core.fsmonitor", "x")
+    assert Watch(project.repository(), kept_in).begin() == (".git/config (core.fsmonitor)",)
+    assert watching(project, kept_in).look() == ()
+    project.git("config", "core.pager", "x")
+    assert watch.look() == (".git/config (core.fsmonitor, core.pager)",)
+    assert watching(project, kept_in).look() == ()
+
+
+def test_what_was_kept_and_cannot_be_read_is_begun_anew(project: Project, tmp_path: Path) -> None:
+    kept_in = Folder(tmp_path / "run")
+    kept_in.make()
+    kept_in.create("repository.json", b"{")
+    watching(project, kept_in)
+    project.git("config", "core.pager", "x")
+    assert Watch(project.repository(), kept_in).begin() == (".git/config (core.pager)",)

@@ -54,7 +54,7 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     plan = plan_cleanup(known_runs(state), now - days * DAY_SECONDS, named.url if named else "")
     plan = replace(plan, drafts=left_drafts(state))
     for run in plan.waiting:
-        click.echo(f"Kept: {_shown(run, now)}  its work is neither applied nor discarded")
+        click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
     if not plan:
         click.echo("Nothing to clean up.")
         return

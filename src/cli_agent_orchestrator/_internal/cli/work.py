@@ -21,7 +21,7 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator._internal.runs.delivering import refuse_applied
+from cli_agent_orchestrator._internal.runs.delivering import refuse_committed
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.moments import (
     BETWEEN,
@@ -120,8 +120,8 @@ def undo(run: str | None, yes: bool) -> None:
     """Take back all that RUN did to the files: bring them back to what they were at its start.
 
     As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
-    What you had not committed when the run began is there again. Work that `cao apply` has brought
-    into your branch stays there; it says which `git revert` takes it back.
+    What you had not committed when the run began is there again. Work that is committed stays: it
+    says which `git revert` takes it out of your branch, or that `cao discard` removes its own.
 
     \b
     cao undo
@@ -130,7 +130,7 @@ def undo(run: str | None, yes: bool) -> None:
     runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
     found = choose_run(runs, run, here) if run else _usual(runs, here)
     kept = _kept(found)
-    refuse_applied(kept.record, os.environ)
+    refuse_committed(kept.record, os.environ)
     _go_back(kept, START_LABEL, yes)
 
 
@@ -239,6 +239,9 @@ def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
         yield "Left alone, since no snapshot has it:"
         yield from _named([f"{one.path} ({one.reason})" for one in done.left_alone])
     yield f"Done: {_files(len(done.paths))}. To undo this: cao restore {kept.record.id} {done.kept}"
+    tree = kept.record.tree
+    if tree is not None and tree.has_work:
+        yield f"The branch {tree.branch} still has what was committed: `cao apply` brings that."
 
 
 def _agrees() -> bool:

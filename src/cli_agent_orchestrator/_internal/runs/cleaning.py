@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder, runs_folder
-from cli_agent_orchestrator._internal.runs.delivering import has_tree, remove_applied
+from cli_agent_orchestrator._internal.runs.delivering import (
+    has_later_work,
+    has_tree,
+    remove_applied,
+)
 from cli_agent_orchestrator._internal.runs.registry import actual_status, can_resume
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import (
@@ -44,8 +48,8 @@ class KnownRun:
     status: RunStatus
     in_use: bool
     """Is it at work, or can it be resumed?"""
-    has_tree: bool = False
-    """Is there a work tree with work that nobody has applied or discarded?"""
+    waits: str = ""
+    """Why it stays though it is old: what is in its work tree; empty if it may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Cleanup:
     drafts: tuple[str, ...] = ()
     """Names of folders that a killed process has left half made."""
     waiting: tuple[KnownRun, ...] = ()
-    """Old runs that stay, as nobody has applied or discarded what is in their work trees."""
+    """Old runs that stay, for what is in their work trees."""
 
     def __bool__(self) -> bool:
         return bool(self.agents or self.folders or self.drafts)
@@ -87,7 +91,7 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
             agents.append(run)
             left = False
         if not left and (record.ended or record.started) < before:
-            (waiting if run.has_tree else folders).append(run)
+            (waiting if run.waits else folders).append(run)
     return Cleanup(tuple(agents), tuple(folders), waiting=tuple(waiting))
 
 
@@ -96,7 +100,7 @@ def _server_named(record: RunRecord) -> str:
     return setting.value if setting else ""
 
 
-def known_runs(state_folder: Path) -> list[KnownRun]:
+def known_runs(state_folder: Path, environ: Mapping[str, str] = os.environ) -> list[KnownRun]:
     """Return the runs whose records can be read."""
     found = []
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
@@ -107,7 +111,11 @@ def known_runs(state_folder: Path) -> list[KnownRun]:
                 status = actual_status(record, folder)
                 locked = folder.is_locked()
                 in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
-                waits = has_tree(state_folder, record)
+                waits = ""
+                if has_tree(state_folder, record):
+                    waits = "its work is neither applied nor discarded"
+                elif has_later_work(state_folder, record, environ):
+                    waits = f"{record.wd} was changed since its work was applied"
                 found.append(KnownRun(record, status, in_use, waits))
     return found
 

@@ -36,6 +36,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
+from cli_agent_orchestrator._internal.workspace.changes import is_left_behind
 from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
@@ -111,14 +112,24 @@ def apply_run(ended: Ended) -> Delivery:
     return done
 
 
-def refuse_applied(record: RunRecord, environ: Mapping[str, str]) -> None:
-    """Raise if the work of a run is in the user's branch, with the command that reverts it there.
+def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
+    """Raise if the work of a run is committed, with the command that takes it back.
 
     Git is asked, whatever the record says: people merge and take back by themselves.
     """
     saved = record.tree
     if saved is None or not saved.has_work:
         return
+    _refuse_applied(record, saved, environ)
+    if saved.delivered is not Delivered.DISCARDED:
+        raise NotSteerable(
+            f"nothing was changed: the work of the run {record.id} is on its own branch, "
+            f"{saved.branch}, and not in your files. `cao discard {record.id}` removes it; to go "
+            f"back in its work tree: cao restore {record.id} start"
+        )
+
+
+def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> None:
     with suppress(GitError, OSError):
         repository = find_repository(Path(record.project))
         if repository is None:
@@ -250,9 +261,27 @@ def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, 
             return False
     with suppress(OrchestratorError, OSError):
         with ended_run(state_folder, record.id, environ) as ended:
+            if _later_work(ended.tree):
+                return False
             discard_run(ended)
         return True
     return False
+
+
+def has_later_work(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
+    """Was something changed in the work tree of a run since its work was applied?"""
+    saved = record.tree
+    if saved is None or saved.delivered is not Delivered.APPLIED:
+        return False
+    with suppress(OrchestratorError, OSError):
+        return bool(_later_work(reopen_tree(record, saved, state_folder, environ)))
+    return False
+
+
+def _later_work(tree: OwnTree) -> list[str]:
+    if not tree.worktree.exists or tree.worktree.is_unfinished:
+        return []
+    return [path for path in tree.worktree.uncommitted() if not is_left_behind(path)]
 
 
 def _with_commit(ended: Ended) -> Ended:
@@ -282,7 +311,7 @@ def _commit(ended: Ended) -> Ended:
             f"{record.wd}"
         )
     tree.mend(ended.store)
-    committed, _ = tree.commit(record.id, state, record.task_line)
+    committed, _ = tree.commit(ended.store, record.id, state, record.task_line)
     if not committed.saved.has_work:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)

@@ -25,6 +25,9 @@ class Looks:
         )
         for remark in remarks:
             ledger.warn(remark)
+        if changed := plan.work.changed_before:
+            text = "the repository was changed, by agents or by you, since the run was interrupted"
+            ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
         ledger.count_to(sequence)
 
     def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:

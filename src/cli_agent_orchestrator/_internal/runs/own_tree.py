@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.layout import (
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
 from cli_agent_orchestrator._internal.workspace import inclusion
+from cli_agent_orchestrator._internal.workspace.changes import is_left_behind
 from cli_agent_orchestrator._internal.workspace.commit_message import (
     GateResult,
     Reviewer,
@@ -40,6 +41,7 @@ from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError,
 
 BRANCH_PREFIX = "cao/"
 FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
+AFTER_VERDICT_LABEL, PUT_BACK_LABEL = "after the verdict", "as it was judged"
 OPEN_TO_ALL = Path("/tmp")
 NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
@@ -150,12 +152,37 @@ class OwnTree:
         held_back = self.worktree.held_back
         return Snapshots(store, self.wd, self.repository, held_back=held_back)
 
-    def commit(self, run: str, state: RunState, task_line: str) -> "tuple[OwnTree, Commit]":
+    def commit(
+        self, store: Path, run: str, state: RunState, task_line: str
+    ) -> "tuple[OwnTree, Commit]":
         """Commit what has passed, in the user's name; return the tree with its new tip."""
         tree = self.worktree
         identity = user_identity(tree.repository, tree.environ)
+        put_back = self._put_back(store)
         done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
+        if put_back:
+            text = f"changed after the verdict, and not committed: {first_of(put_back)}"
+            done = replace(done, remarks=(*done.remarks, text))
         return replace(self, worktree=replace(tree, tip=done.id)), done
+
+    def _put_back(self, store: Path) -> list[str]:
+        """Bring back what was judged, which the last snapshot has; return what was different.
+
+        That is kept in a snapshot of its own.
+        """
+        snapshots = self.snapshots(store)
+        taken = snapshots.all()
+        if not taken:
+            return []
+        judged = max(taken, key=lambda one: one.at)
+        differing = [one.path for one in snapshots.differing(judged.commit)]
+        changed = [path for path in differing if not is_left_behind(path)]
+        if changed:
+            number = max(one.sequence for one in taken) + 1
+            snapshots.take(number, AFTER_VERDICT_LABEL)
+            snapshots.restore(judged.commit, changed)
+            snapshots.take(number + 1, PUT_BACK_LABEL)
+        return changed
 
     def _restore(self, store: Path) -> None:
         snapshots = self.snapshots(store)

@@ -98,7 +98,8 @@ class TreeRun:
             return
         try:
             self.mend()
-            self.tree, done = self.tree.commit(self._run, state, task_line)
+            store = store_of(self._state_folder, self._run)
+            self.tree, done = self.tree.commit(store, self._run, state, task_line)
             self._recorder.note_tree(self.tree.saved)
         except (RunError, GitError, OSError) as error:
             self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")

@@ -1,7 +1,6 @@
 """The work folder of a run: kept after every turn, so that it is known who changed what."""
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from cli_agent_orchestrator._internal.layout import (
 )
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.changes import Change, is_left_behind
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
@@ -29,11 +28,6 @@ PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
-# what programs leave behind when they are merely run
-CACHE_PATTERN = (
-    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
-    r"|\.pyc$|(^|/)\.coverage$"
-)
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
     "run; the files as they were are kept: cao diff, cao restore, cao undo"
@@ -62,11 +56,6 @@ class Seen:
         return tuple(one for one in self.changes if not is_left_behind(one.path))
 
 
-def is_left_behind(path: str) -> bool:
-    """Is a file one that programs leave behind when they are merely run?"""
-    return re.search(CACHE_PATTERN, path) is not None
-
-
 def leave_alone() -> None:
     """Do nothing: a folder that is the user's own is not for us to mend."""
 
@@ -78,11 +67,11 @@ class WorkFolder:
         self,
         snapshots: Snapshots | None,
         repository: Repository | None = None,
-        checkouts: Folder | None = None,
+        run_folder: Folder | None = None,
         tend: Callable[[], None] = leave_alone,
         held_back: HeldBack | None = None,
     ) -> None:
-        """Take where snapshots and checkouts go; `tend` mends the folder before it is looked at.
+        """Take what can be kept, and where; `tend` mends the folder before it is looked at.
 
         What is held back is in every checkout, and in no snapshot.
         """
@@ -90,10 +79,12 @@ class WorkFolder:
         self._tend = tend
         self._snapshots = snapshots
         self._repository = repository
-        self._checkouts = checkouts
+        self._checkouts = None if run_folder is None else _checkouts_of(run_folder)
         self._before: Snapshot | None = None
         self._last: Snapshot | None = None
-        self._watch: Watch | None = None
+        self._watch = None if repository is None else Watch(repository, run_folder)
+        self.changed_before: tuple[str, ...] = ()
+        """What of the repository was changed since an earlier process of the run looked."""
 
     @property
     def snapshots(self) -> Snapshots | None:
@@ -152,8 +143,8 @@ class WorkFolder:
 
         When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
         """
-        if self._repository is not None:
-            self._watch = Watch(self._repository)
+        if self._watch is not None:
+            self.changed_before = self._watch.begin()
         if self._snapshots is None:
             return sequence, []
         try:
@@ -261,10 +252,9 @@ def open_work_folder(
             raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
     store = run_folder.path / SNAPSHOTS_FOLDER
-    checkouts = Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
     snapshots = Snapshots(store, wd, repository, clock, held_back)
     held = held_back_of(run_folder, held_back) if held_back else None
-    return WorkFolder(snapshots, repository, checkouts, tend, held)
+    return WorkFolder(snapshots, repository, run_folder, tend, held)
 
 
 def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
@@ -309,6 +299,10 @@ def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     warnings = (event for event in events if isinstance(event, Warned))
     said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
     return tuple(dict.fromkeys(said))
+
+
+def _checkouts_of(run_folder: Folder) -> Folder:
+    return Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
 
 
 def _clear(checkouts: Folder) -> None:

@@ -26,6 +26,8 @@ from cli_agent_orchestrator.errors import GitError
 
 CAN_CHECK_MERGES = (2, 38)
 MISSING = "000000"
+MOST_COMPARED = 2000
+"""Paths that are named to git at once."""
 # error: Entry 'touched.txt' not uptodate. Cannot merge.
 REFUSED_PATTERN = r"'(.+)' (?:not uptodate|would be overwritten)"
 
@@ -209,6 +211,9 @@ def _merged(git: Git, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
 def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
     """Bring the checkout forward to a commit, if nothing of the user's is in the way."""
     touched = _touched(git, head, commit)
+    if _is_half_done(git, commit, touched):
+        moved = _set_head(git, head, commit)
+        return _refused(f"git refused: {moved}") if moved else Delivery(kind, commit)
     in_the_way = tuple(sorted(_in_the_way(git, touched)))
     if not in_the_way:
         complaint = _fast_forward(git, head, commit)
@@ -234,12 +239,28 @@ def _fast_forward(git: Git, head: str, commit: str) -> str:
     answer = git.ask("read-tree", "-m", "-u", head, commit)
     if answer.code:
         return answer.complaint
+    complaint = _set_head(git, head, commit)
+    if complaint:
+        git.run("read-tree", "-m", "-u", commit, head)
+    return complaint
+
+
+def _set_head(git: Git, head: str, commit: str) -> str:
     moved = git.ask("update-ref", "-m", "cao: bring the work of a run", "HEAD", commit, head)
     if moved.code:
-        git.run("read-tree", "-m", "-u", commit, head)
         return moved.complaint
     git.ask("update-ref", "--no-deref", "ORIG_HEAD", head)
     return ""
+
+
+def _is_half_done(git: Git, commit: str, touched: list[Touched]) -> bool:
+    """Are all files as they are to become, in the index too? A killed delivery leaves it so."""
+    git.ask("update-index", "-q", "--refresh")
+    paths = [f":(top,literal){one.path}" for one in touched]
+    if not paths or len(paths) > MOST_COMPARED:
+        return False
+    in_index = git.ask("diff-index", "--cached", "--quiet", commit, "--", *paths)
+    return in_index.code == 0 and git.ask("diff-files", "--quiet", "--", *paths).code == 0
 
 
 def _touched(git: Git, old: str, new: str) -> list[Touched]:

@@ -34,6 +34,8 @@ __all__ = ["Change", "LeftOut", "Snapshot", "Snapshots"]
 REFS = "refs/cao/"
 LARGEST_DIFF = 8 * 1024 * 1024
 DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
+TICK = 0.001
+"""Seconds at least from one snapshot to the next."""
 # 1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014
 ID_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
 
@@ -68,6 +70,7 @@ class Snapshots:
         self._git = self._store.git
         self._clock = clock or SystemClock()
         self._gathering = Gathering(self._store, self._top, prefix, held_back)
+        self._newest: float | None = None
 
     def take(self, sequence: int, label: str) -> Snapshot:
         """Keep the work folder as it is now; the same sequence again takes the place of the first.
@@ -78,13 +81,19 @@ class Snapshots:
             raise GitError(f"{self._top} is not there any more; there is nothing to keep")
         with self._store.opened(self._gathering.ignored()) as is_new:
             tree, left_out = self._gathering.gather(is_new, self._last_commit)
-            at = self._clock.now()
+            at = self._newest = self._later_time()
             about = {"label": label, "at": at, "left_out": [asdict(one) for one in left_out]}
             commit = self._git.text("commit-tree", tree, given=json.dumps(about).encode())
             self._git.run("update-ref", f"{REFS}{sequence:06d}", commit)
             if is_new:
                 self._store.mark_ready()
         return Snapshot(commit, tree, sequence, label, at, left_out)
+
+    def _later_time(self) -> float:
+        """Return the time, or one after all others: a clock may go back, and it tells the order."""
+        if self._newest is None:
+            self._newest = max((one.at for one in self.all()), default=0.0)
+        return max(self._clock.now(), self._newest + TICK)
 
     @property
     def has_any(self) -> bool:

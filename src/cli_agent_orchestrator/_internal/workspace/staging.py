@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.workspace.changes import cache_of, is_left_behind
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, sort_out
@@ -20,6 +21,7 @@ OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
 """What we and the agents' sandboxes leave behind in the folder where agents work."""
 MARKER = ".codex"
 """A file that one agent leaves behind; it is empty."""
+LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
 PRIVATE = "copied from your folder, and not for the repository"
 OWN_REPOSITORY = "a repository of its own"
 OPTIONS = {
@@ -87,6 +89,8 @@ def stage(
     found = [one for one in found if not is_held(one.path, fixed.paths)]
     hidden = [one.path for one in found if one.path in private]
     found = [one for one in found if one.path not in private]
+    left_behind = [one.path for one in found if not one.is_known and is_left_behind(one.path)]
+    found = [one for one in found if one.is_known or not is_left_behind(one.path)]
     gone = [one.path for one in found if one.is_gone]
     there = sort_out(git.work_tree, ((one.path, one.is_known) for one in found if not one.is_gone))
     gone += there.to_forget
@@ -97,6 +101,7 @@ def stage(
     left_out = (
         *there.left_out,
         *(LeftOut(path, PRIVATE) for path in hidden),
+        *(LeftOut(place, LEFT_BEHIND) for place in sorted({*map(cache_of, left_behind)})),
         *(LeftOut(path, OWN_REPOSITORY) for path in there.repositories),
     )
     return Staged(git.text("write-tree"), (*gone, *there.to_store), left_out)

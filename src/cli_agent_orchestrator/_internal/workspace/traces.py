@@ -5,7 +5,9 @@ was moved: the next command that the user gives there would go by it. Git is not
 this, since it would go by it, too.
 """
 
+import json
 import re
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +45,28 @@ class Traces:
 def differences(old: Traces, new: Traces) -> tuple[str, ...]:
     """Say what is different, in words."""
     return (*_files(old.files, new.files), *_refs(old.refs, new.refs))
+
+
+def to_json(traces: Traces) -> str:
+    """Return what `from_json` reads again."""
+    files = {
+        path: [trace.mode, b64encode(trace.content).decode()]
+        for path, trace in traces.files.items()
+    }
+    return json.dumps({"files": files, "refs": dict(traces.refs)})
+
+
+def from_json(text: str) -> Traces | None:
+    """Return a repository as it was, or None if the text does not tell."""
+    try:
+        said = json.loads(text)
+        files = {
+            str(path): Trace(int(mode), b64decode(content, validate=True))
+            for path, (mode, content) in said["files"].items()
+        }
+        return Traces(files, {str(name): str(at) for name, at in said["refs"].items()})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 def settings_in(content: bytes) -> list[tuple[str, str]]:

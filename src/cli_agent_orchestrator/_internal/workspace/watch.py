@@ -1,6 +1,7 @@
 """Notices what others change in a repository that can start a program or moves its branches.
 
-    watch = Watch(repository)
+    watch = Watch(repository, run_folder)
+    watch.begin()   # what is different since an earlier process of the run looked for the last time
     ...
     watch.look()    # ('.git/config (core.fsmonitor)', '.git/hooks/post-checkout (new)')
 
@@ -15,13 +16,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.layout import WATCH_FILE
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.traces import (
     Trace,
     Traces,
     differences,
+    from_json,
     packed_refs,
+    to_json,
 )
 
 FILES = (
@@ -30,8 +34,14 @@ FILES = (
     ("config",),
     ("config.worktree",),
     ("info", "attributes"),
+    ("info", "exclude"),
     ("reftable", "tables.list"),
 )
+SUBMODULES = "modules"
+NO_REPOSITORIES = ("hooks", "info", "lfs", "logs", "objects", "refs", "worktrees")
+"""Folders of a repository in which there is none of a submodule."""
+DEEPEST = 8
+LARGEST_KEPT = 256 * 1024 * 1024
 LARGEST_FILE = 64 * 1024 * 1024
 SHORT = 1024 * 1024
 """Bytes up to which a file is kept as it is; of a larger one a number that stands for it."""
@@ -43,15 +53,40 @@ Look = tuple[int, int, int, int, int]
 class Watch:
     """One repository, as it was when it was last looked at."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, kept_in: Folder | None = None) -> None:
+        """Take the folder in which each look is kept, if it is to outlive this process."""
         self._repository = repository
+        self._kept_in = kept_in
         self._read: dict[Path, tuple[Look, Trace]] = {}
-        self._last = self._traces()
+        self._last = Traces()
+
+    def begin(self) -> tuple[str, ...]:
+        """Look for the first time; say what is different from the last look that was kept."""
+        kept = self._kept()
+        self._last = self._traces() if kept is None else kept
+        if kept is None:
+            self._keep()
+        return self.look()
 
     def look(self) -> tuple[str, ...]:
         """Say what is different from the last look, in words."""
         before, self._last = self._last, self._traces()
+        if before != self._last:
+            self._keep()
         return differences(before, self._last)
+
+    def _kept(self) -> Traces | None:
+        if self._kept_in is not None:
+            with suppress(OSError):
+                text = self._kept_in.read(WATCH_FILE, LARGEST_KEPT).decode(errors="replace")
+                return from_json(text)
+        return None
+
+    def _keep(self) -> None:
+        if self._kept_in is not None:
+            # Without it a crash is the only thing that hides a change.
+            with suppress(OSError):
+                self._kept_in.replace(WATCH_FILE, to_json(self._last).encode(), lasting=False)
 
     def _traces(self) -> Traces:
         common = self._repository.common_dir
@@ -76,6 +111,9 @@ class Watch:
         for folder in dict.fromkeys((repository.common_dir, repository.git_dir)):
             yield from (folder.joinpath(*parts) for parts in FILES)
         yield from _below(repository.common_dir / "hooks")
+        for folder in _submodules(repository.common_dir / SUBMODULES, DEEPEST):
+            yield from (folder.joinpath(*parts) for parts in FILES if parts != ("HEAD",))
+            yield from _below(folder / "hooks")
 
     def _trace(self, path: Path) -> Trace | None:
         """Return a file as it is; None if it is not there."""
@@ -100,6 +138,21 @@ class Watch:
     def _shown(self, path: Path) -> str:
         top = self._repository.top
         return str(path.relative_to(top) if path.is_relative_to(top) else path)
+
+
+def _submodules(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the repositories of submodules below a folder, and of their own submodules."""
+    names: list[str] = []
+    with suppress(OSError):
+        if stat.S_ISDIR(folder.lstat().st_mode):
+            with os.scandir(folder) as entries:
+                names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    for name in names if depth else ():
+        inner = folder / name
+        if os.path.lexists(inner / "config"):
+            yield inner
+        if name not in NO_REPOSITORIES:
+            yield from _submodules(inner, depth - 1)
 
 
 def _below(folder: Path) -> Iterator[Path]:
