@@ -401,3 +401,22 @@ class TestWholeFolders:
         with pytest.raises(OSError, match="symbolic link"):
             Folder(tmp_path, ("old",)).remove_all()
         assert (other / "kept").exists()
+
+
+def test_a_folder_of_any_depth_can_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/file").write_text("mine")
+    here = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    top = here
+    for _ in range(1200):
+        os.mkdir("deep", dir_fd=here)
+        os.symlink(tmp_path / "victim", "link", dir_fd=here)
+        below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        if here != top:
+            os.close(here)
+        here = below
+    os.close(here)
+    os.close(top)
+    Folder(tmp_path, ("deep",)).remove_all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "victim"]
+    assert (tmp_path / "victim/file").read_text() == "mine"

@@ -213,3 +213,15 @@ def test_a_checkout_has_what_the_snapshot_had_and_is_removed(project: Path) -> N
         assert (folder / "a.py").read_text(encoding="utf-8") == "one\n"
         assert (folder / "b.py").read_text(encoding="utf-8") == "new\n"
     assert not folder.exists()
+
+
+def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    shutil.rmtree(next(project.parent.glob("state/runs/*/snapshots.git")))
+    with pytest.raises(RunError, match="while programmer was at work, the snapshots of the run"):
+        work.look(1, "programmer")
+    again = open_here(project)
+    _, (remark,) = again.begin(1, is_in_flight=True)
+    assert remark.startswith("what is done to the work folder can not be undone: the snapshots")
+    assert again.snapshots is None

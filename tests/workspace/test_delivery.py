@@ -99,6 +99,12 @@ def hide(flag: str) -> Callable[[Project], None]:
     return do
 
 
+def link_in_a_folder(project: Project) -> None:
+    project.write({".git/info/exclude": "*\n"})
+    (project.folder / "new.txt").mkdir()
+    (project.folder / "new.txt/link").symlink_to(project.folder.parent)
+
+
 def link_in_place_of_a_folder(project: Project) -> None:
     (project.folder / "elsewhere").mkdir()
     (project.folder / "deep").symlink_to("elsewhere")
@@ -160,6 +166,7 @@ STATES = {
     "an untracked folder in the way": State(
         lambda p: p.write({"new.txt/own": "own\n"}), ("new.txt/own",)
     ),
+    "an ignored link to a folder in the way": State(link_in_a_folder, ("new.txt/link",)),
     "a file in the place of a folder": State(lambda p: p.write({"deep": "own\n"}), ("deep",)),
     "a link in the place of a folder": State(link_in_place_of_a_folder, ("deep",)),
     "an ignored file in the way": State(

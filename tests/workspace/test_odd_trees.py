@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import gathering, left_out
 from cli_agent_orchestrator._internal.workspace.delivery import Terms, apply
 from cli_agent_orchestrator._internal.workspace.git import NOBODY
@@ -651,3 +652,31 @@ def test_a_tree_that_changes_while_it_is_read_is_no_failure(project: Path) -> No
                 assert "a.txt" in content(snapshots, taken)
         finally:
             writer.kill()
+
+
+def test_files_in_folders_of_any_depth_are_told_or_kept(tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project", {"a.txt": "a\n"})
+    descriptor = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1200):
+        os.mkdir("dddd", dir_fd=descriptor)
+        below = os.open("dddd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    try:
+        taken = snapshots_of(project).take(0, "start")
+        assert "a.txt" in content(snapshots_of(project), taken)
+    finally:
+        # What removes temporary folders would not get so deep.
+        Folder(project, ("dddd",)).remove_all()
+
+
+@pytest.mark.parametrize("name", ["x\x01y", "tab\tname", "line\nbreak", "\x7f"])
+def test_a_repository_without_a_commit_may_have_any_name(tmp_path: Path, name: str) -> None:
+    project = make_repository(tmp_path / "project", {"a.txt": "a\n"})
+    (project / name).mkdir()
+    git(project / name, "init", "-q")
+    write(project, {f"{name}/file": "x\n"})
+    taken = snapshots_of(project).take(0, "start")
+    assert [one.path for one in taken.left_out] == [name]

@@ -607,3 +607,14 @@ def test_a_branch_that_moves_meanwhile_is_not_written_over(project: Project, sta
     with pytest.raises(GitFailed, match="update-ref"):
         worktree.commit("one\n", AUTHOR)
     assert project.git("rev-parse", BRANCH) == worktree.tip
+
+
+def test_what_an_agent_has_had_ignored_is_committed_if_it_was_judged(
+    project: Project, state: Path
+) -> None:
+    worktree = made(project, state)
+    write(worktree.folder, {"local_rules.py": "X = 1\n", "other.py": "Y = 1\n"})
+    with (project.folder / ".git/info/exclude").open("a") as file:
+        file.write("local_*\nother*\n")
+    done = worktree.commit("work\n", AUTHOR, also=["a.txt", "local_rules.py", "gone.py"])
+    assert project.git("diff", "--name-only", "HEAD", done.id) == "local_rules.py"

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
@@ -195,7 +196,10 @@ class Folder:
     def remove_all(self) -> None:
         """Remove the folder with all that is in it; no link is followed."""
         with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
-            shutil.rmtree(self.parts[-1], dir_fd=parent)
+            try:
+                shutil.rmtree(self.parts[-1], dir_fd=parent)
+            except RecursionError:
+                _remove_deep(self.parts[-1], parent)
 
     def remove_if_empty(self) -> bool:
         """Remove the folder if nothing is in it; say whether it was."""
@@ -372,6 +376,42 @@ def _made(folder: int, name: str, mode: int, owner: Owner | None = None) -> int:
             os.close(descriptor)
             raise
     return descriptor
+
+
+def _remove_deep(name: str, parent: int) -> None:
+    """Remove a folder in which folders lie too deep for a walk: all are brought up first."""
+    top = os.open(name, FOLDER_FLAGS, dir_fd=parent)
+    mark, number = secrets.token_hex(8), 0
+    try:
+        while entries := _names(top):
+            for entry in entries:
+                if not _is_folder(entry, top):
+                    os.unlink(entry, dir_fd=top)
+                    continue
+                folder = os.open(entry, FOLDER_FLAGS, dir_fd=top)
+                try:
+                    for inner in _names(folder):
+                        if _is_folder(inner, folder):
+                            number += 1
+                            new = f"{mark}-{number}"
+                            os.rename(inner, new, src_dir_fd=folder, dst_dir_fd=top)
+                        else:
+                            os.unlink(inner, dir_fd=folder)
+                finally:
+                    os.close(folder)
+                os.rmdir(entry, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _is_folder(name: str, parent: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
 
 
 def _write(descriptor: int, data: bytes, lasting: bool) -> None:

@@ -42,12 +42,12 @@ read by the same code from every screen the server saw.
 - **sending**: messages that did not arrive once and exactly, or whose arrival was not confirmed.
 
 On a machine that does nothing else, the end of a turn is to be known within 100 ms (p50) and 300 ms
-(p99) of the model's last byte, where the agent tells it. Where a Stop hook of the user's may object,
-Claude Code tells that it wants to stop, and its screen alone that it did: that mode is not counted
-in the figure for all turns. Version 2.1.105 does not say whether there is such a hook, so the screen
-is waited for in all its turns, and the limits are not reached there. Nothing false and nothing
-missed is allowed on any machine. What was not measured anew by the newest `make accuracy` stands as
-it was found before.
+(p99) of the model's last byte, where the agent tells it. Where a Stop hook of the user's may
+object, Claude Code tells that it wants to stop, and its screen alone that it did: that mode is not
+counted in the figure for all turns. Version 2.1.105 does not say whether there is such a hook, so
+the screen is waited for in all its turns, and the limits are not reached there. Nothing false and
+nothing missed is allowed on any machine. What was not measured anew by the newest `make accuracy`
+stands as it was found before.
 """
 
 WILD_NOTE = """\

@@ -101,7 +101,7 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
 
 def apply_run(ended: Ended) -> Delivery:
     """Bring the work of a run into the branch that the user has checked out."""
-    ended = _with_commit(ended)
+    ended, remarks = _with_commit(ended)
     tree = ended.tree.worktree
     identity = user_identity(tree.repository, tree.environ)
     message = f"Merge branch '{tree.branch}'\n"
@@ -109,7 +109,7 @@ def apply_run(ended: Ended) -> Delivery:
     done = delivery.apply(tree.repository, tree.branch, terms)
     if done.kind is not Kind.REFUSED:
         _note(ended, Delivered.APPLIED)
-    return done
+    return replace(done, remarks=(*remarks, *done.remarks))
 
 
 def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
@@ -150,7 +150,7 @@ def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, s
 
 def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
     """Push the branch of a run, and open a pull request if there is a program that can."""
-    ended = _with_commit(ended)
+    ended, _ = _with_commit(ended)
     if not ended.saved.onto:
         raise NotSteerable(
             "no branch was checked out when the run began, so it is not known which one the "
@@ -284,11 +284,15 @@ def _later_work(tree: OwnTree) -> list[str]:
     return [path for path in tree.worktree.uncommitted() if not is_left_behind(path)]
 
 
-def _with_commit(ended: Ended) -> Ended:
-    """Return a run whose work is committed; raise why there is nothing to deliver."""
+def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
+    """Return a run whose work is committed, and what is to be said of that.
+
+    Raise why there is nothing to deliver.
+    """
     saved = ended.saved
+    remarks: tuple[str, ...] = ()
     if not saved.has_work:
-        ended = _commit(ended)
+        ended, remarks = _commit(ended)
         saved = ended.saved
     tree = ended.tree.worktree
     now = tree.branch_tip()
@@ -297,10 +301,10 @@ def _with_commit(ended: Ended) -> Ended:
             f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
             f"it with git log {saved.branch}, and merge it yourself if you want it"
         )
-    return ended
+    return ended, remarks
 
 
-def _commit(ended: Ended) -> Ended:
+def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     """Commit what a run left uncommitted that has passed: it was killed just then."""
     record, tree = ended.record, ended.tree
     seals = UserSeals(ended.state_folder)
@@ -311,11 +315,11 @@ def _commit(ended: Ended) -> Ended:
             f"{record.wd}"
         )
     tree.mend(ended.store)
-    committed, _ = tree.commit(ended.store, record.id, state, record.task_line)
+    committed, done = tree.commit(ended.store, record.id, state, record.task_line)
     if not committed.saved.has_work:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)
-    return _note(ended, Delivered.NOT_YET)
+    return _note(ended, Delivered.NOT_YET), done.remarks
 
 
 def _note(ended: Ended, delivered: Delivered) -> Ended:

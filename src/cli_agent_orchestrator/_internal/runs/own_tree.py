@@ -158,22 +158,22 @@ class OwnTree:
         """Commit what has passed, in the user's name; return the tree with its new tip."""
         tree = self.worktree
         identity = user_identity(tree.repository, tree.environ)
-        put_back = self._put_back(store)
-        done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
+        judged, put_back = self._put_back(store)
+        done = tree.commit(commit_message(task_line, work_of(run, state)), identity, judged)
         if put_back:
             text = f"changed after the verdict, and not committed: {first_of(put_back)}"
             done = replace(done, remarks=(*done.remarks, text))
         return replace(self, worktree=replace(tree, tip=done.id)), done
 
-    def _put_back(self, store: Path) -> list[str]:
-        """Bring back what was judged, which the last snapshot has; return what was different.
+    def _put_back(self, store: Path) -> tuple[list[str], list[str]]:
+        """Bring back what was judged, which the last snapshot has.
 
-        That is kept in a snapshot of its own.
+        Return its files, and which were different; those are kept in a snapshot of their own.
         """
         snapshots = self.snapshots(store)
         taken = snapshots.all()
         if not taken:
-            return []
+            return [], []
         judged = max(taken, key=lambda one: one.at)
         differing = [one.path for one in snapshots.differing(judged.commit)]
         changed = [path for path in differing if not is_left_behind(path)]
@@ -182,7 +182,7 @@ class OwnTree:
             snapshots.take(number, AFTER_VERDICT_LABEL)
             snapshots.restore(judged.commit, changed)
             snapshots.take(number + 1, PUT_BACK_LABEL)
-        return changed
+        return snapshots.files(judged.commit), changed
 
     def _restore(self, store: Path) -> None:
         snapshots = self.snapshots(store)

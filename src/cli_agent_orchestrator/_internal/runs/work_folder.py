@@ -28,6 +28,7 @@ PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
+REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
     "run; the files as they were are kept: cao diff, cao restore, cao undo"
@@ -152,6 +153,9 @@ class WorkFolder:
                 # A run that was killed may have left some.
                 _clear(self._checkouts)
             taken = self._snapshots.all()
+            if not taken and sequence:
+                self._snapshots = None
+                return sequence, [f"{NOT_KEPT}{REMOVED}"]
             if not taken:
                 self._last = self._snapshots.take(0, START_LABEL)
                 remarks = self._about_start(self._last)
@@ -187,6 +191,8 @@ class WorkFolder:
     def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
         if self._snapshots is None or self._last is None:
             return Seen()
+        if not self._snapshots.has_any:
+            raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
         try:
             before, self._last = self._last, self._snapshots.take(sequence, label)
             self._before = before

@@ -299,8 +299,9 @@ def _unknown(top: Path, path: str, removed: set[str]) -> Iterator[str]:
             return
     kind = _kind(top / path)
     if kind == stat.S_IFDIR:
-        for folder, _, names in os.walk(top / path):
-            below = (os.path.relpath(Path(folder) / name, top) for name in names)
+        for folder, folders, names in os.walk(top / path):
+            links = [name for name in folders if (Path(folder) / name).is_symlink()]
+            below = (os.path.relpath(Path(folder) / name, top) for name in (*names, *links))
             yield from (name for name in below if name not in removed)
     elif kind:
         yield path

@@ -233,6 +233,10 @@ def _refused(complaint: str, paths: Iterable[str]) -> str | None:
     """Return which of the paths git could not read."""
     match = re.search(REFUSED_PATTERN, complaint)
     shown = (match[1] if match else "").strip()
-    return next(
-        (one for one in paths if os.fsencode(one).decode(errors="replace").strip() == shown), None
-    )
+    return next((one for one in paths if shown in _as_git_writes(one)), None)
+
+
+def _as_git_writes(path: str) -> tuple[str, str]:
+    """Return a path as it can be in a complaint: git writes ? for a control character there."""
+    text = os.fsencode(path).decode(errors="replace").strip()
+    return text, re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "?", text)

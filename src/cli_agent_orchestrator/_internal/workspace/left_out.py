@@ -121,11 +121,13 @@ class _Links:
 
     def is_beyond(self, path: str) -> bool:
         """Is there a link on the way to a path?"""
-        return self._is_link(path.rstrip("/").rpartition("/")[0])
-
-    def _is_link(self, folder: str) -> bool:
-        known = self._known.get(folder)
-        if known is None:
-            known = self.is_beyond(folder) or (self._top / folder).is_symlink()
-            self._known[folder] = known
-        return known
+        folder = path.rstrip("/").rpartition("/")[0]
+        unknown = []
+        while folder not in self._known:
+            unknown.append(folder)
+            folder = folder.rpartition("/")[0]
+        found = self._known[folder]
+        for below in reversed(unknown):
+            found = found or (self._top / below).is_symlink()
+            self._known[below] = found
+        return found

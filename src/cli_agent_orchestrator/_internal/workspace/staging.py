@@ -58,6 +58,19 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What of a work tree is taken."""
+
+    fixed: Fixed
+    private: Collection[str] = ()
+    """Files that never are."""
+    also: Collection[str] = ()
+    """Files that are, though something might by now call them ignored."""
+    prefix: str = ""
+    """The work folder in the tree; what lies there in `OURS` is not taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """What a work tree holds."""
 
@@ -77,18 +90,16 @@ class Difference:
     is_gone: bool
 
 
-def stage(
-    git: Git, commit: str, fixed: Fixed, private: Collection[str] = (), prefix: str = ""
-) -> Staged:
-    """Take all of a work tree into the index that `git` has, and write it as a tree.
-
-    Files that are private are never taken, nor what lies in `OURS` below the work folder.
-    """
+def stage(git: Git, commit: str, rules: Rules) -> Staged:
+    """Take all of a work tree into the index that `git` has, and write it as a tree."""
     git.run("read-tree", commit)
-    found = [one for one in differences(git) if not is_ours(one.path, prefix, git.work_tree)]
-    found = [one for one in found if not is_held(one.path, fixed.paths)]
-    hidden = [one.path for one in found if one.path in private]
-    found = [one for one in found if one.path not in private]
+    found = [*differences(git)]
+    known = {one.path for one in found} | {*git.names("ls-files", "-z")} if rules.also else set()
+    found += [Difference(path, False, False) for path in rules.also if path not in known]
+    found = [one for one in found if not is_ours(one.path, rules.prefix, git.work_tree)]
+    found = [one for one in found if not is_held(one.path, rules.fixed.paths)]
+    hidden = [one.path for one in found if one.path in rules.private]
+    found = [one for one in found if one.path not in rules.private]
     left_behind = [one.path for one in found if not one.is_known and is_left_behind(one.path)]
     found = [one for one in found if one.is_known or not is_left_behind(one.path)]
     gone = [one.path for one in found if one.is_gone]
@@ -97,7 +108,7 @@ def stage(
     git.run("update-index", "-z", "--force-remove", "--stdin", given=_listed(gone))
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
     git.run(*words, given=_listed(there.to_store))
-    fixed.restore(git)
+    rules.fixed.restore(git)
     left_out = (
         *there.left_out,
         *(LeftOut(path, PRIVATE) for path in hidden),

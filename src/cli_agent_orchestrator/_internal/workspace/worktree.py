@@ -13,7 +13,7 @@ The folder belongs where agents cannot write (not below `/tmp`), and so does wha
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -161,15 +161,18 @@ class Worktree:
             self._fixed.hide(git)
         return faults
 
-    def commit(self, message: str, identity: Identity) -> Commit:
-        """Commit all files; without a change there is no new commit."""
+    def commit(self, message: str, identity: Identity, also: Sequence[str] = ()) -> Commit:
+        """Commit all files, `also` those that somebody has had ignored since.
+
+        Without a change there is no new commit.
+        """
         faults = self.faults()
         if faults:
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
         with self._own_index(identity) as git:
-            prefix = self.repository.prefix
-            staged = staging.stage(git, parent, self._fixed, self.included, prefix)
+            rules = staging.Rules(self._fixed, self.included, also, self.repository.prefix)
+            staged = staging.stage(git, parent, rules)
             is_new = staged.tree != git.text("rev-parse", f"{parent}^{{tree}}")
             commit = parent
             if is_new:
