@@ -279,10 +279,9 @@ def test_a_run_in_a_work_tree_is_told_by_its_project_and_its_branch(
 ) -> None:
     monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
     tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", tip, delivered=delivered)
-    keep_record(rig, RunStatus.PASS, project="/srv/shop", tree=tree, reason="/srv/shop/a.py is odd")
+    keep_record(rig, RunStatus.PASS, project="/srv/shop", tree=tree)
     page = CliRunner().invoke(report, [RUN]).output
     assert "\n- Folder: shop\n" in page
-    assert "\n- Stopped: a.py is odd\n" in page
     facts = page.partition("\n\n")[2].partition("\n\n")[0].split("\n")
     assert [line for line in facts if "cao/" in line or "Next" in line] == lines
 
@@ -298,12 +297,14 @@ def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
     state = rig.begin()
     rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
     state_file = str(rig.state_file.path)
-    with keep_record(rig, status).locked():
+    reason = f"{rig.folder}/a.py is odd"
+    with keep_record(rig, status, reason=reason).locked():
         for words in (["--wd", str(rig.folder), "--state-file", state_file], [RUN]):
             page = CliRunner().invoke(report, words).output
             assert page.startswith(f"# Not finished ({word}): round 1, cycle 1, analyst is due\n")
             # Whether its agents are there or not, and from any folder.
             assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
+            assert "\n- Stopped: a.py is odd\n" in page
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.runs import table
+from cli_agent_orchestrator._internal.cli.runs import table, watch
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.event_log import EventLog
 from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.events import RunEnded
 
 ID = "20261115-084037-k3f9"
 
@@ -29,3 +33,18 @@ def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(
     run = RunSummary(ID, "/p", "mend it", "loop", status, 1, "", 1.0, 2.0, providers)
     (_, line) = table([run], Path("/p"), 61.0)
     assert f"  {shown}" in line
+
+
+def test_whoever_watches_is_told_why_a_run_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(tmp_path))
+    folder = run_folder(tmp_path, ID)
+    folder.make()
+    write_record(folder, RunRecord(ID, "/p", "/p/s", ID, "", "", 1.0, status=RunStatus.FAILED))
+    log = EventLog(folder)
+    log.append(RunEnded(2.0, "RUNNING", 1, 3, "analyst: usage \x1b[2Jlimit"))
+    log.close()
+    done = CliRunner().invoke(watch, [ID])
+    assert done.exit_code == 3
+    assert "cao: analyst: usage �[2Jlimit" in done.output

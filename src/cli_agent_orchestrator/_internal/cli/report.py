@@ -180,7 +180,7 @@ def report_of_run(name: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             found = build_report(saved, replace(places, archive=archive_of(folder, record)))
-            return _with_ways(_with_own(replace(found, reason=record.reason), folder), record)
+            return _with_ways(_with_own(found, folder), record)
     found = report_of_record(folder, record, read_events(folder))
     return _with_ways(_with_own(found, folder), record)
 
@@ -199,7 +199,9 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
         return found
     own = summary_of(folder)
     to_resume = "" if own.status is RunStatus.RUNNING else f"`cao resume {own.id}`"
-    return replace(found, standing=own.status, to_resume=to_resume)
+    record = read_record(folder)
+    reason = record.reason if record is not None else ""
+    return replace(found, standing=own.status, to_resume=to_resume, reason=reason)
 
 
 def _with_ways(found: Report, record: RunRecord) -> Report:

@@ -159,10 +159,10 @@ def sessions_of(record: RunRecord) -> tuple[str, ...]:
 def _end(terminals: Terminals, terminal_id: str, record: RunRecord) -> bool:
     try:
         terminal = terminals.get_terminal(terminal_id)
-        is_there = terminal.get("session_name") in sessions_of(record)
-        if is_there and terminal.get("alive") is not False:
+        if terminal.get("session_name") in sessions_of(record):
+            # One that is dead is still listed.
             terminals.exit_terminal(terminal_id)
-            return True
+            return terminal.get("alive") is not False
     except ApiRefused as error:
         if error.status_code != GONE:
             raise

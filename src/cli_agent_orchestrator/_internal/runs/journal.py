@@ -11,7 +11,6 @@ from pathlib import PurePath
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import JOURNAL_FILE
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.events import CheckEnded, TurnEnded
@@ -46,7 +45,7 @@ class TurnRecord:
     """Did it belong to a cycle of author and reviewer?"""
 
 
-def turn_record(ended: TurnEnded, dispatch: Dispatch, provider: str, source: str) -> TurnRecord:
+def turn_record(ended: TurnEnded, began: float, provider: str, source: str) -> TurnRecord:
     """Return the record of an agent's turn."""
     return TurnRecord(
         sequence=ended.sequence,
@@ -54,7 +53,7 @@ def turn_record(ended: TurnEnded, dispatch: Dispatch, provider: str, source: str
         round=ended.round,
         cycle=ended.cycle,
         provider=provider,
-        began=dispatch.since,
+        began=began,
         ended=ended.at,
         worked=ended.seconds,
         outcome=ended.detail,

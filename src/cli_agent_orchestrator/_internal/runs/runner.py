@@ -290,7 +290,7 @@ class Runner:
         state, outcome = record_reply(self.state, turn, output, self._plan.rules, work)
         ended = turn_ended(self._ledger.now, dispatch, outcome, worked, str(reply.archive))
         provider = self.state.provider_of(turn.role)
-        self._ledger.enter(turn_record(ended, dispatch, provider, str(reply.source)), state)
+        self._ledger.enter(turn_record(ended, dispatch.since, provider, str(reply.source)), state)
         self._keep_screen(dispatch, reply.source)
         self._ledger.tell(replace(ended, reason=reason_against(outcome, reply.text)))
         self._heed_stall()
@@ -350,7 +350,7 @@ class Runner:
             worked = 0.0
         ended = turn_ended(event.at, dispatch, Skipped(), worked, "")
         provider = self.state.provider_of(review.role)
-        self._ledger.enter(turn_record(ended, dispatch, provider, PERSON), after)
+        self._ledger.enter(turn_record(ended, dispatch.since, provider, PERSON), after)
         self._ledger.tell(event)
         self._ledger.tell(ended)
 
