@@ -1,5 +1,6 @@
 """How a run is shown: lines, JSON, and the live view of a terminal."""
 
+import errno
 import io
 import json
 import os
@@ -430,6 +431,15 @@ class Shown:
             time.sleep(0.01)
 
 
+class Closing(io.StringIO):
+    """A terminal that is closed after the first thing is written."""
+
+    def write(self, text: str) -> int:
+        if self.tell():
+            raise OSError(errno.EIO, "it is gone")
+        return super().write(text)
+
+
 class TestViews:
     def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
         with PlainView(Path("/p")) as view:
@@ -511,6 +521,12 @@ class TestViews:
         with Shown():
             assert signal.getsignal(signal.SIGWINCH) is not before
         assert signal.getsignal(signal.SIGWINCH) is before
+
+    def test_a_terminal_that_is_gone_ends_the_picture_and_nothing_else(self) -> None:
+        console = Console(file=Closing(), force_terminal=True, width=100, height=40)
+        with LiveView(Narration(Path("/p")), console, refresh_seconds=0.01) as view:
+            view._ticker.join(60)
+            assert not view._ticker.is_alive()
 
     def test_a_question_rings_the_bell_once(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
