@@ -7,17 +7,22 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
     known_runs,
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.delivering import discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
+from cli_agent_orchestrator._internal.runs.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
+from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator.errors import GitError, NotSteerable
-from tests.runs.test_own_tree import RUN, record_of
+from tests.handoff.fakes import FakeClock
+from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project
 
 LATER = 1e9
@@ -121,6 +126,42 @@ class TestHalfMade:
         ):
             discard_run(ended)
         assert (project.folder / "a.txt").exists()
+
+
+class TestNotCommittedYet:
+    """A run has passed, and is killed before its work is committed."""
+
+    def leave(self, project: Project, state: Path, status: FinalStatus) -> OwnTree:
+        """Leave a changed file and the saved state of a run that has ended so."""
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        write_record(run_folder(state, RUN), record_of(tree))
+        (tree.wd / "new.txt").write_text("new")
+        saved = replace(STATE, wd=str(tree.wd), final_status=status)
+        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
+        return tree
+
+    def apply(self, state: Path) -> Delivery:
+        with ended_run(state, RUN, os.environ) as ended:
+            return apply_run(ended)
+
+    def test_it_is_committed_when_it_is_applied(self, project: Project, state: Path) -> None:
+        self.leave(project, state, FinalStatus.PASS)
+        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert (project.folder / "new.txt").read_text() == "new"
+        assert f"Cao-Run: {RUN}" in project.git("log", "-1", "--format=%B")
+
+    def test_though_an_agent_broke_the_work_tree(self, project: Project, state: Path) -> None:
+        tree = self.leave(project, state, FinalStatus.PASS)
+        (tree.worktree.folder / ".git").unlink()
+        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert (project.folder / "new.txt").read_text() == "new"
+
+    def test_what_failed_is_not(self, project: Project, state: Path) -> None:
+        self.leave(project, state, FinalStatus.FAIL)
+        before = project.state()
+        with pytest.raises(NotSteerable, match="has not passed"):
+            self.apply(state)
+        assert project.state() == before
 
 
 class TestArchive:
