@@ -72,6 +72,7 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     assert again.saved == tree.saved
     assert again.wd == tree.wd
     assert again.worktree.is_intact()
+    assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
 
 
 def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:

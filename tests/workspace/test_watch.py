@@ -87,6 +87,13 @@ def test_so_is_what_git_is_told_to_change(
     assert ", ".join(watch.look()) == said
 
 
+def test_git_at_work_is_no_change(project: Project) -> None:
+    watch = Watch(project.repository())
+    for name in ("refs/heads/main.lock", "refs/heads/other.lock", "hooks/x.lock"):
+        plant(name)(project.folder / ".git")
+    assert watch.look() == ()
+
+
 def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -> None:
     project.git("pack-refs", "--all")
     was = project.git("rev-parse", "HEAD")[:12]
