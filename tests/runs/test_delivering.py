@@ -13,7 +13,12 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.delivering import (
+    apply_run,
+    discard_run,
+    ended_run,
+    request_run,
+)
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
@@ -155,6 +160,22 @@ class TestNotCommittedYet:
         (tree.worktree.folder / ".git").unlink()
         assert self.apply(state).kind is Kind.FAST_FORWARDED
         assert (project.folder / "new.txt").read_text() == "new"
+
+    @pytest.mark.parametrize("applied", [False, True])
+    def test_a_request_is_noted_unless_the_work_is_applied_already(
+        self, project: Project, state: Path, tmp_path: Path, applied: bool
+    ) -> None:
+        project.git("init", "-q", "--bare", str(tmp_path / "other.git"))
+        project.git("remote", "add", "origin", str(tmp_path / "other.git"))
+        self.leave(project, state, FinalStatus.PASS)
+        if applied:
+            self.apply(state)
+        with ended_run(state, RUN, os.environ) as ended:
+            assert request_run(ended, "", draft=False).remote == "origin"
+        record = read_record(run_folder(state, RUN))
+        assert record is not None
+        assert record.tree is not None
+        assert record.tree.delivered is (Delivered.APPLIED if applied else Delivered.REQUESTED)
 
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)
