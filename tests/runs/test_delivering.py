@@ -177,6 +177,17 @@ class TestNotCommittedYet:
         assert record.tree is not None
         assert record.tree.delivered is (Delivered.APPLIED if applied else Delivered.REQUESTED)
 
+    def test_no_request_is_made_if_nobody_knows_for_which_branch(
+        self, project: Project, state: Path
+    ) -> None:
+        project.git("checkout", "-q", "--detach")
+        tree = self.leave(project, state, FinalStatus.PASS)
+        with (
+            ended_run(state, RUN, os.environ) as ended,
+            pytest.raises(NotSteerable, match=f"git push origin {tree.worktree.branch}"),
+        ):
+            request_run(ended, "", draft=False)
+
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)
         before = project.state()

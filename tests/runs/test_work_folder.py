@@ -181,6 +181,11 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
         pass
 
 
+def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
+    with pytest.raises(RunError, match="nothing of what is held back"):
+        open_work_folder(project, None, SystemClock(), held_back=("a.py",))
+
+
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
     work = open_here(project)
     (project.parent / "state").write_text("in the way", encoding="utf-8")

@@ -200,6 +200,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
         moved_on(project)
     state.do(project)
     before = project.state()
+    was = project.git("rev-parse", "HEAD")
     mine = contents(project.folder)
     result = delivered(project)
     if state.in_the_way or state.reason:
@@ -212,6 +213,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
         Kind.MERGED if meanwhile else Kind.FAST_FORWARDED, project.git("rev-parse", "HEAD")
     )
     arrived(project)
+    assert project.git("rev-parse", "ORIG_HEAD") == was
     after = contents(project.folder)
     work = {*WORK, "gone.txt", "link", "run.sh"}
     assert {name: data for name, data in after.items() if name not in work} == {
