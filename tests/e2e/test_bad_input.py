@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -333,7 +334,8 @@ class TestStart:
 
     def test_agents_of_a_run_that_cannot_be_saved_are_ended(self, ready: Machine) -> None:
         # Taken away only when the agents start: before that, nothing is started at all.
-        install(ready, f'mkdir -p {state_path(ready)}\nexec {sys.executable} "$@"')
+        python = shlex.quote(sys.executable)
+        install(ready, f'mkdir -p {state_path(ready)}\nexec {python} "$@"')
         done = ready.cao("run", "task.md")
         assert done.returncode == 3, done.stderr
         assert f"the state cannot be saved to {state_path(ready)}: it is a folder" in done.stderr

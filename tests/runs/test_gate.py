@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -100,7 +101,8 @@ def run_daemon(folder: Path, seconds: float, program: str, then: str) -> Ending:
         os.mkfifo(folder / name)
     (folder / "daemon.py").write_text(DAEMON, encoding="utf-8")
     reading = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
-    result = run(folder, f"{sys.executable} {program}; cat begun; {then}", seconds)
+    python = shlex.quote(sys.executable)
+    result = run(folder, f"{python} {program}; cat begun; {then}", seconds)
     os.set_blocking(reading, True)
     # It ends when nobody has the other end of the pipe any more.
     assert os.read(reading, 1) == b""
