@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.cli.narration import (
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Approved,
     CyclesUsedUp,
@@ -47,6 +48,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
+from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -527,6 +529,18 @@ class TestViews:
         with LiveView(Narration(Path("/p")), console, refresh_seconds=0.01) as view:
             view._ticker.join(60)
             assert not view._ticker.is_alive()
+
+    def test_what_cannot_be_asked_of_the_run_is_said_and_cannot_control_the_terminal(self) -> None:
+        def refuse(run: str, wish: Wish) -> None:
+            raise NotSteerable(f"{run}: {type(wish).__name__} \x1b]0;title\x07")
+
+        written = io.StringIO()
+        console = Console(file=written, force_terminal=True, width=100, height=40)
+        with LiveView(Narration(Path("/p")), console, ask=refuse) as view:
+            for event in (RunOpened(NOON, "k3f9", "/p"), RUN_BEGAN, BEGAN):
+                view.tell(event)
+            view._hear(b"p")
+        assert "cao: k3f9: Pause �]0;title" in written.getvalue()
 
     def test_a_question_rings_the_bell_once(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")

@@ -161,6 +161,20 @@ class TestNotCommittedYet:
         assert self.apply(state).kind is Kind.FAST_FORWARDED
         assert (project.folder / "new.txt").read_text() == "new"
 
+    def test_it_comes_into_no_other_branch_than_it_began_on(
+        self, project: Project, state: Path
+    ) -> None:
+        self.leave(project, state, FinalStatus.PASS)
+        project.git("switch", "-q", "-c", "other")
+        done = self.apply(state)
+        assert done.kind is Kind.REFUSED
+        assert "git switch main" in done.reason
+        assert not (project.folder / "new.txt").exists()
+        record = read_record(run_folder(state, RUN))
+        assert record is not None
+        assert record.tree is not None
+        assert record.tree.delivered is Delivered.NOT_YET
+
     @pytest.mark.parametrize("applied", [False, True])
     def test_a_request_is_noted_unless_the_work_is_applied_already(
         self, project: Project, state: Path, tmp_path: Path, applied: bool

@@ -1,5 +1,7 @@
 """The work tree of a run: what its commit says, what its record has, what becomes of it."""
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,13 @@ from cli_agent_orchestrator._internal.pipeline.check import BaseResult
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState
 from cli_agent_orchestrator._internal.runs.delivering import apply_run, ended_run, has_tree
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator._internal.runs.own_tree import (
+    FOLDER_GONE,
+    OwnTree,
+    plan_tree,
+    reopen_tree,
+    work_of,
+)
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
@@ -73,6 +81,25 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     assert again.wd == tree.wd
     assert again.worktree.is_intact()
     assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
+
+
+@pytest.mark.parametrize("with_folder", [False, True], ids=["its files", "its folder too"])
+def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
+    project: Project, tmp_path: Path, with_folder: bool
+) -> None:
+    project.commit({".gitignore": ".env\n", ".worktreeinclude": ".env\n"})
+    project.write({".env": "A=1\n"})
+    tree = plan_tree(project.folder, tmp_path, RUN, os.environ)[0].make()[0]
+    tree.snapshots(tmp_path / "store").take(0, "start")
+    (tree.wd / "a.txt").write_text("changed\n")
+    tree.snapshots(tmp_path / "store").take(1, "programmer")
+    shutil.rmtree(tree.worktree.folder)
+    if not with_folder:
+        tree.worktree.folder.mkdir()
+    assert tree.mend(tmp_path / "store")[0] == FOLDER_GONE
+    assert (tree.wd / "a.txt").read_text() == "changed\n"
+    assert (tree.wd / ".env").read_text() == "A=1\n"
+    assert tree.worktree.is_intact()
 
 
 def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:
