@@ -564,6 +564,15 @@ class TestViews:
         assert shown.text.count("waits to be given its message") == 1
         assert shown.text.count("has its message now") == 1
 
+    def test_a_terminal_that_does_not_know_its_size_has_the_usual_one(self) -> None:
+        ours, theirs = os.openpty()
+        with os.fdopen(theirs, "w") as file, os.fdopen(ours, "rb", 0) as reading:
+            assert os.get_terminal_size(theirs) == (0, 0)
+            console = Console(file=file, force_terminal=True, width=100, height=40)
+            with LiveView(Narration(Path("/p")), console) as view:
+                view.tell(Warned(NOON, "all of it on a line"))
+            assert b"all of it on a line" in reading.read(100_000)
+
     def test_a_terminal_of_another_encoding_gets_question_marks(self) -> None:
         output = io.BytesIO()
         file = io.TextIOWrapper(output, encoding="ascii")

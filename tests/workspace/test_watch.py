@@ -124,6 +124,9 @@ def test_in_a_work_tree_the_users_own_repository_is_watched(
     assert watch.look() == (f"{project.folder}/.git/config (core.hookspath)",)
     project.git("branch", "-f", "stolen", folder=tree.folder)
     assert watch.look() == ("refs/heads/stolen (new)",)
+    # What only the git that works in that tree reads.
+    (seen.git_dir / "config.worktree").write_text("[core]\n\tfsmonitor = evil\n")
+    assert watch.look() == (f"{seen.git_dir}/config.worktree (core.fsmonitor)",)
 
 
 def test_what_looks_as_before_is_not_read_again(
