@@ -19,12 +19,13 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     ended_run,
     request_run,
 )
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree
+from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, NotSteerable
 from tests.handoff.fakes import FakeClock
 from tests.runs.test_own_tree import RUN, STATE, record_of
@@ -201,6 +202,20 @@ class TestNotCommittedYet:
             pytest.raises(NotSteerable, match=f"git push origin {tree.worktree.branch}"),
         ):
             request_run(ended, "", draft=False)
+
+    def test_what_is_discarded_is_kept_though_the_repository_is_cleaned_up(
+        self, project: Project, state: Path
+    ) -> None:
+        tree = self.leave(project, state, FinalStatus.PASS)
+        committed, _ = tree.commit(RUN, STATE, "Do it")
+        write_record(run_folder(state, RUN), record_of(committed))
+        with ended_run(state, RUN, os.environ) as ended:
+            assert discard_run(ended)
+        project.git("gc", "-q", "--prune=now")
+        snapshots = Snapshots(store_of(state, RUN), tree.wd, None)
+        (last,) = snapshots.all()
+        assert snapshots.read(last.commit, "new.txt", 99) == b"new"
+        assert snapshots.is_intact()
 
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)

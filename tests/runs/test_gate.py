@@ -126,8 +126,9 @@ def test_what_a_killed_run_left_is_ended_before_the_gate_is_repeated(tmp_path: P
         env={"PATH": os.environ["PATH"], "CAO_GATE": "outer:run-1"},
         start_new_session=True,
     )
-    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-2"))
-    assert left.poll() is None
+    for other in ("run-2", "run", "outer:run"):
+        GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark=other))
+        assert left.poll() is None
     GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-1"))
     assert left.wait(60) == -signal.SIGKILL
     assert left.stdin is not None
