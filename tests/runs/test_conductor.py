@@ -304,7 +304,7 @@ def leave_at(stage: Stage, role: str, **options: str) -> None:
         return agree(asked)
 
     stage.server.answer = answer
-    with stage.conductor(PROOF="off", **options) as conductor, pytest.raises(Stopped):
+    with stage.conductor(None, PROOF="off", **options) as conductor, pytest.raises(Stopped):
         conductor.run()
     stage.server.answer = agree
 
