@@ -135,15 +135,21 @@ class TestSettings:
         assert ready.cao("run").returncode == 2
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-    @pytest.mark.parametrize("mode", [0o500, 0o300], ids=["unwritable", "unreadable"])
-    def test_a_folder_without_access_is_refused(self, ready: Machine, mode: int) -> None:
+    @pytest.mark.parametrize(
+        ("mode", "words"),
+        [(0o500, "read and write"), (0o300, "cao.toml cannot be read: Permission denied")],
+        ids=["unwritable", "unreadable"],
+    )
+    def test_a_folder_without_access_is_refused(
+        self, ready: Machine, mode: int, words: str
+    ) -> None:
         folder = ready.home / "closed"
         folder.mkdir(mode=mode)
         ready.env["WD"] = str(folder)
         done = ready.cao("run", "task.md")
         folder.chmod(0o700)
         assert done.returncode == 2
-        assert "read and write" in done.stderr
+        assert words in done.stderr
 
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system of the kernel")
     def test_a_folder_in_which_nothing_can_be_made_is_refused(self, ready: Machine) -> None:
