@@ -1,7 +1,8 @@
 """A Codex of a version that does not exist yet: it tells it, and paints what it is given."""
 
-import sys
 from pathlib import Path
+
+from tests.programs import python_program
 
 VERSION = "9.0.0"
 
@@ -19,7 +20,6 @@ NEW_LOOK = """\
 """A screen that nothing is known of."""
 
 PROGRAM = """\
-#!{python} -IS
 import sys
 
 if "--version" in sys.argv:
@@ -35,6 +35,6 @@ else:
 def write_future_codex(path: Path, *screens: str) -> None:
     """Write a program that shows these screens one after the other, at each Enter the next."""
     painted = [screen.rstrip().encode() for screen in screens]
-    program = PROGRAM.format(python=sys.executable, version=VERSION, screens=painted)
-    path.write_text(program, encoding="utf-8")
+    program = PROGRAM.format(version=VERSION, screens=painted)
+    path.write_text(python_program(program, "-IS"), encoding="utf-8")
     path.chmod(0o755)

@@ -320,6 +320,13 @@ class TestStart:
         }
         assert request.replace_terminals
 
+    def test_a_task_may_be_in_a_file(self, rig: Rig, http: httpx.Client) -> None:
+        body = {"wd": str(rig.project), "task_file": "task.md"}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, _),) = rig.launcher.asked
+        assert request.options == {"WD": str(rig.project), "PROMPT_FILE": "task.md"}
+        assert not request.replace_terminals
+
     @pytest.mark.parametrize(
         ("change", "code"),
         [

@@ -56,7 +56,14 @@ class Server:
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
         env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "LINES")}
-        self.env = {**env, "TMUX_TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "TERM": "screen"}
+        self.env = {
+            **env,
+            "TMUX_TMPDIR": str(folder),
+            "LC_ALL": "C.UTF-8",
+            "TERM": "screen",
+            # Not the user's own: it may be one that lets nobody in.
+            "SHELL": "/bin/sh",
+        }
 
     def tmux(self, *words: str) -> str:
         return subprocess.run(

@@ -1,15 +1,28 @@
 """What is said when the work of a run is delivered."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.deliver import Asked, choose_waiting, request_words
+from cli_agent_orchestrator._internal.cli.deliver import (
+    Asked,
+    choose_waiting,
+    discard,
+    request_words,
+)
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.own_tree import plan_tree
 from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.run_record import RunStatus, write_record
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
-from cli_agent_orchestrator.errors import OrchestratorError
+from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+from tests.runs.kept_runs import make_run
+from tests.runs.test_own_tree import RUN, record_of
+from tests.workspace.projects import make_project
 
 ASKED = Asked("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
 PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"
@@ -112,3 +125,26 @@ def test_where_it_is_not_clear_those_are_listed_whose_work_waits(
     with pytest.raises(OrchestratorError) as error:
         choose_waiting(runs, started, HERE, 61.0)
     assert str(error.value).split("\n") == lines
+
+
+def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_folder(os.environ)
+    project = make_project(tmp_path / "project").folder
+    tree, _ = plan_tree(project, state, RUN, os.environ)[0].make()
+    folder = run_folder(state, RUN)
+    write_record(folder, replace(record_of(tree), status=RunStatus.FAIL))
+    folder.create("state.json", b"{}")
+    make_run(state, project, "20261116-101010-abc7")
+    monkeypatch.chdir(project)
+    refused = CliRunner().invoke(discard, [], input="y\n")
+    assert isinstance(refused.exception, UsageError)
+    assert tree.worktree.exists
+    done = CliRunner().invoke(discard, ["--yes"])
+    assert done.exception is None
+    assert done.stdout.splitlines() == [
+        f"To be removed: {tree.worktree.folder}, cao/{RUN}",
+        f"Removed. The record of the run has a snapshot of it: {RUN}",
+    ]
+    assert not tree.worktree.exists

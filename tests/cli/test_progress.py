@@ -1,5 +1,6 @@
 """How a run is shown: lines, JSON, and the live view of a terminal."""
 
+import errno
 import io
 import json
 import os
@@ -26,6 +27,7 @@ from cli_agent_orchestrator._internal.cli.narration import (
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Approved,
     CyclesUsedUp,
@@ -46,6 +48,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
+from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -430,6 +433,15 @@ class Shown:
             time.sleep(0.01)
 
 
+class Closing(io.StringIO):
+    """A terminal that is closed after the first thing is written."""
+
+    def write(self, text: str) -> int:
+        if self.tell():
+            raise OSError(errno.EIO, "it is gone")
+        return super().write(text)
+
+
 class TestViews:
     def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
         with PlainView(Path("/p")) as view:
@@ -512,6 +524,24 @@ class TestViews:
             assert signal.getsignal(signal.SIGWINCH) is not before
         assert signal.getsignal(signal.SIGWINCH) is before
 
+    def test_a_terminal_that_is_gone_ends_the_picture_and_nothing_else(self) -> None:
+        console = Console(file=Closing(), force_terminal=True, width=100, height=40)
+        with LiveView(Narration(Path("/p")), console, refresh_seconds=0.01) as view:
+            view._ticker.join(60)
+            assert not view._ticker.is_alive()
+
+    def test_what_cannot_be_asked_of_the_run_is_said_and_cannot_control_the_terminal(self) -> None:
+        def refuse(run: str, wish: Wish) -> None:
+            raise NotSteerable(f"{run}: {type(wish).__name__} \x1b]0;title\x07")
+
+        written = io.StringIO()
+        console = Console(file=written, force_terminal=True, width=100, height=40)
+        with LiveView(Narration(Path("/p")), console, ask=refuse) as view:
+            for event in (RunOpened(NOON, "k3f9", "/p"), RUN_BEGAN, BEGAN):
+                view.tell(event)
+            view._hear(b"p")
+        assert "cao: k3f9: Pause �]0;title" in written.getvalue()
+
     def test_a_question_rings_the_bell_once(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
         now = replace(asks, at=time.time() + 60)
@@ -533,6 +563,15 @@ class TestViews:
         assert shown.text.count("! not delivered") == written
         assert shown.text.count("waits to be given its message") == 1
         assert shown.text.count("has its message now") == 1
+
+    def test_a_terminal_that_does_not_know_its_size_has_the_usual_one(self) -> None:
+        ours, theirs = os.openpty()
+        with os.fdopen(theirs, "w") as file, os.fdopen(ours, "rb", 0) as reading:
+            assert os.get_terminal_size(theirs) == (0, 0)
+            console = Console(file=file, force_terminal=True, width=100, height=40)
+            with LiveView(Narration(Path("/p")), console) as view:
+                view.tell(Warned(NOON, "all of it on a line"))
+            assert b"all of it on a line" in reading.read(100_000)
 
     def test_a_terminal_of_another_encoding_gets_question_marks(self) -> None:
         output = io.BytesIO()

@@ -25,6 +25,7 @@ from tests.workspace.projects import Project, make_project
 from tests.workspace.repositories import git, make_repository, write
 
 OTHER = "20261116-101010-abc7"
+FITS_A_TURN = "20261116-101010-abx1"
 
 
 @pytest.fixture
@@ -71,12 +72,15 @@ def test_a_role_means_its_last_turn(project: Path) -> None:
 
 def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
     other = make_repository(project.parent / "other", {"b.txt": "1\n"})
-    folder = make_run(state_folder(os.environ), other, OTHER)
-    snapshots_in(folder, other).take(0, "start")
-    write(other, {"b.txt": "2\n"})
-    snapshots_in(folder, other).take(1, "programmer")
+    for run in (OTHER, FITS_A_TURN):
+        folder = make_run(state_folder(os.environ), other, run)
+        write(other, {"b.txt": "1\n"})
+        snapshots_in(folder, other).take(0, "start")
+        write(other, {"b.txt": "2\n"})
+        snapshots_in(folder, other).take(1, "programmer")
     assert "b.txt" in invoke(diff, "c7").stdout
     assert "b.txt" in invoke(diff, "7").stdout
+    assert "b.txt" in invoke(diff, "x1").stdout
     assert "b.txt" not in invoke(diff, "1").stdout
     with pytest.raises(UsageError, match="no snapshot for '99'"):
         invoke(diff, "99")

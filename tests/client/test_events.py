@@ -1,7 +1,9 @@
 """The event stream as the client reads it, and every way it ends."""
 
+import json
 import socket
 import threading
+from dataclasses import asdict
 
 import httpx
 import pytest
@@ -178,6 +180,23 @@ def test_it_is_told_when_the_stream_is_open(server: RunningApi, client: ApiClien
     assert opened.wait(WAIT_SECONDS)
     client.close_events()
     reader.join(WAIT_SECONDS)
+
+
+def test_an_event_has_all_that_the_server_tells() -> None:
+    told = TerminalEvent(
+        id="7",
+        kind="exited",
+        terminal_id="x",
+        session_name="cao-1",
+        status=TerminalStatus.ERROR,
+        reason="it ended with 137",
+        at=1_700_000_000.5,
+        alive=False,
+        exit_code=137,
+        action="make test",
+    )
+    with stream_of(f"event: exited\nid: 7\ndata: {json.dumps(asdict(told))}\n\n") as client:
+        assert list(client.events()) == [told]
 
 
 def test_words_of_later_versions_are_no_problem() -> None:

@@ -1,5 +1,7 @@
 """The client against a server that has none of our extras."""
 
+import json
+
 import pytest
 
 from cli_agent_orchestrator._internal.client import QUERY_LIMIT, ApiClient
@@ -107,6 +109,15 @@ def test_sessions_that_are_no_list_are_refused(theirs: ThirdParty, guest: ApiCli
     theirs.answers["/sessions"] = (200, b"{}")
     with pytest.raises(ApiRefused, match="not a list"):
         guest.list_sessions()
+
+
+@pytest.mark.parametrize("word", ["no", 1, None])
+def test_what_is_no_yes_confirms_nothing(
+    theirs: ThirdParty, guest: ApiClient, word: object
+) -> None:
+    answer = json.dumps({"success": True, "confirmed": word}).encode()
+    theirs.answers["/terminals/0badcafe/input"] = (200, answer)
+    assert not guest.send_input("0badcafe", "go").confirmed
 
 
 def test_a_server_that_did_not_deliver_is_believed(theirs: ThirdParty, guest: ApiClient) -> None:

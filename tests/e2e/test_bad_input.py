@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -134,15 +135,21 @@ class TestSettings:
         assert ready.cao("run").returncode == 2
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-    @pytest.mark.parametrize("mode", [0o500, 0o300], ids=["unwritable", "unreadable"])
-    def test_a_folder_without_access_is_refused(self, ready: Machine, mode: int) -> None:
+    @pytest.mark.parametrize(
+        ("mode", "words"),
+        [(0o500, "read and write"), (0o300, "cao.toml cannot be read: Permission denied")],
+        ids=["unwritable", "unreadable"],
+    )
+    def test_a_folder_without_access_is_refused(
+        self, ready: Machine, mode: int, words: str
+    ) -> None:
         folder = ready.home / "closed"
         folder.mkdir(mode=mode)
         ready.env["WD"] = str(folder)
         done = ready.cao("run", "task.md")
         folder.chmod(0o700)
         assert done.returncode == 2
-        assert "read and write" in done.stderr
+        assert words in done.stderr
 
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system of the kernel")
     def test_a_folder_in_which_nothing_can_be_made_is_refused(self, ready: Machine) -> None:
@@ -333,7 +340,8 @@ class TestStart:
 
     def test_agents_of_a_run_that_cannot_be_saved_are_ended(self, ready: Machine) -> None:
         # Taken away only when the agents start: before that, nothing is started at all.
-        install(ready, f'mkdir -p {state_path(ready)}\nexec {sys.executable} "$@"')
+        python = shlex.quote(sys.executable)
+        install(ready, f'mkdir -p {state_path(ready)}\nexec {python} "$@"')
         done = ready.cao("run", "task.md")
         assert done.returncode == 3, done.stderr
         assert f"the state cannot be saved to {state_path(ready)}: it is a folder" in done.stderr

@@ -33,7 +33,8 @@ class Shell:
     def __init__(self, machine: Machine, folder: str) -> None:
         self._machine = machine
         self._socket = f"{folder}/socket"
-        env = {**machine.env, "LC_ALL": "C.UTF-8"}
+        # Not the shell of the user: it may be one that lets nobody in.
+        env = {**machine.env, "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
         words = ["-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50"]
         self._env = env
         self.tmux(*words, "-c", str(machine.work), "env -u TMUX -u ENV PS1='ready> ' sh -i")

@@ -127,6 +127,9 @@ def test_an_error_after_the_beginning_is_a_result_that_can_be_resumed(machine: M
         "print(result.final_status, result.exit_code, bool(result.reason))\n",
     )
     assert done.stdout == "RUNNING 3 True\n", done.stderr
+    machine.script(script())
+    anew = "import cli_agent_orchestrator as cao; print(cao.run(replace_terminals=True).passed)"
+    assert python(machine, anew).stdout == "True\n"
 
 
 def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machine) -> None:

@@ -346,7 +346,7 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     done = machine.cao("run", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
-    undone = machine.cao("undo", "--yes")
+    undone = machine.cao("restore", "start", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert not (tree_of(machine) / "src/new.txt").exists()
     assert machine.cao("apply").returncode == 0
@@ -386,7 +386,11 @@ def test_what_a_run_did_in_its_work_tree_is_shown_and_taken_back(
     run_to_pass(machine)
     assert "+new" in machine.cao("diff").stdout
     done = machine.cao("undo", "--yes")
+    assert done.returncode == 2
+    assert "`cao discard 2" in done.stderr
+    done = machine.cao("restore", "start", "--yes")
     assert done.returncode == 0, done.stderr
+    assert "still has what was committed" in done.stdout
     assert not (tree_of(machine) / "new.txt").exists()
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"

@@ -219,7 +219,7 @@ def test_permissions_become_settings(permissions: Permissions, commands: str, be
 def test_the_plugin_is_named_and_told_its_file_and_the_profile() -> None:
     launch = opencode.launch(request(Permissions.FULL))
     [plugin] = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["plugin"]
-    assert plugin == f"file://{opencode.PLUGIN}"
+    assert plugin == opencode.PLUGIN.as_uri()
     assert launch.env["CAO_EVENT_FILE"] == "/state/x.jsonl"
     assert launch.env["CAO_SESSION_CONTEXT"] == "Test it."
 

@@ -127,6 +127,15 @@ def test_a_report_is_believed_rather_than_the_output(desk: Desk) -> None:
     assert str(result) == "FAIL: `" + gate.run + "` ended with exit code 0, but 1 of 2 tests failed"
 
 
+def test_a_setup_need_not_write_the_report(desk: Desk) -> None:
+    report = "<testsuite><testcase name='a'/></testsuite>"
+    gate = Gate("tests", f'echo "{report}" > j.xml', clean=True, setup="true", junit="j.xml")
+    result = desk.run(gate)
+    assert result.passed, str(result)
+    assert result.counts is not None
+    assert result.counts.run == 1
+
+
 @pytest.mark.parametrize("command", ["true", "rm j.xml", "rm j.xml; ln -s x j.xml", "echo > j.xml"])
 def test_a_report_from_before_counts_for_nothing(desk: Desk, command: str) -> None:
     desk.write("j.xml", "<testsuite><testcase name='a'/></testsuite>")

@@ -293,3 +293,54 @@ def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage
         pytest.raises(ResumeError, match=rf"before its first turn.*cao discard {run}"),
     ):
         conductor.run()
+
+
+def leave_at(stage: Stage, role: str, **options: str) -> None:
+    """Let a run be stopped when a role is asked, so that it can be resumed."""
+
+    def answer(asked: Asked) -> str:
+        if asked.role == role:
+            raise Stopped("enough")
+        return agree(asked)
+
+    stage.server.answer = answer
+    with stage.conductor(None, PROOF="off", **options) as conductor, pytest.raises(Stopped):
+        conductor.run()
+    stage.server.answer = agree
+
+
+def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stage) -> None:
+    leave_at(stage, "tester")
+    # So that the run goes by the settings of now: it may have come with a clone.
+    (stage.state / "run.key").unlink()
+    write(stage.project, {"cao.toml": '[gates]\ntests = "touch ran"\n'})
+    with (
+        stage.conductor(RESUME="1") as conductor,
+        pytest.raises(UsageError, match=r"wants these commands to be run:\n  tests = "),
+    ):
+        conductor.run()
+    assert not (stage.project / "ran").exists()
+
+
+@pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
+def test_what_is_held_back_stays_so_until_the_end(stage: Stage, held_back: str) -> None:
+    make_repository_here(stage)
+    write(stage.project, {"b.txt": "b\n"})
+    leave_at(stage, "tester", WORKSPACE="worktree", HELD_BACK="a.txt", GATES="tests=true")
+    (run,) = (path.name for path in (stage.state / "worktrees").iterdir())
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT, "HELD_BACK": held_back}
+    request = replace(build_request(asked, {}), run=run)
+    with Conductor(request, stage.given()) as conductor:
+        if held_back == "a.txt":
+            assert conductor.run().final_status is FinalStatus.PASS
+            return
+        with pytest.raises(UsageError, match=r"settled when a run begins.*holding back a\.txt"):
+            conductor.run()
+
+
+def test_the_record_of_a_run_has_no_password_of_its_server(stage: Stage) -> None:
+    with stage.conductor(API="http://ada:secret@localhost:1") as conductor:
+        conductor.run()
+    (record,) = stage.state.glob("runs/2*/run.json")
+    assert "localhost:1" in record.read_text()
+    assert "secret" not in record.read_text()

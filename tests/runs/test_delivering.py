@@ -7,16 +7,27 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
     known_runs,
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.delivering import (
+    apply_run,
+    discard_run,
+    ended_run,
+    request_run,
+)
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
+from cli_agent_orchestrator._internal.runs.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
+from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, NotSteerable
+from tests.handoff.fakes import FakeClock
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
 
@@ -121,6 +132,97 @@ class TestHalfMade:
         ):
             discard_run(ended)
         assert (project.folder / "a.txt").exists()
+
+
+class TestNotCommittedYet:
+    """A run has passed, and is killed before its work is committed."""
+
+    def leave(self, project: Project, state: Path, status: FinalStatus) -> OwnTree:
+        """Leave a changed file and the saved state of a run that has ended so."""
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        write_record(run_folder(state, RUN), record_of(tree))
+        (tree.wd / "new.txt").write_text("new")
+        saved = replace(STATE, wd=str(tree.wd), final_status=status)
+        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
+        return tree
+
+    def apply(self, state: Path) -> Delivery:
+        with ended_run(state, RUN, os.environ) as ended:
+            return apply_run(ended)
+
+    def test_it_is_committed_when_it_is_applied(self, project: Project, state: Path) -> None:
+        self.leave(project, state, FinalStatus.PASS)
+        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert (project.folder / "new.txt").read_text() == "new"
+        assert f"Cao-Run: {RUN}" in project.git("log", "-1", "--format=%B")
+
+    def test_though_an_agent_broke_the_work_tree(self, project: Project, state: Path) -> None:
+        tree = self.leave(project, state, FinalStatus.PASS)
+        (tree.worktree.folder / ".git").unlink()
+        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert (project.folder / "new.txt").read_text() == "new"
+
+    def test_it_comes_into_no_other_branch_than_it_began_on(
+        self, project: Project, state: Path
+    ) -> None:
+        self.leave(project, state, FinalStatus.PASS)
+        project.git("switch", "-q", "-c", "other")
+        done = self.apply(state)
+        assert done.kind is Kind.REFUSED
+        assert "git switch main" in done.reason
+        assert not (project.folder / "new.txt").exists()
+        record = read_record(run_folder(state, RUN))
+        assert record is not None
+        assert record.tree is not None
+        assert record.tree.delivered is Delivered.NOT_YET
+
+    @pytest.mark.parametrize("applied", [False, True])
+    def test_a_request_is_noted_unless_the_work_is_applied_already(
+        self, project: Project, state: Path, tmp_path: Path, applied: bool
+    ) -> None:
+        project.git("init", "-q", "--bare", str(tmp_path / "other.git"))
+        project.git("remote", "add", "origin", str(tmp_path / "other.git"))
+        self.leave(project, state, FinalStatus.PASS)
+        if applied:
+            self.apply(state)
+        with ended_run(state, RUN, os.environ) as ended:
+            assert request_run(ended, "", draft=False).remote == "origin"
+        record = read_record(run_folder(state, RUN))
+        assert record is not None
+        assert record.tree is not None
+        assert record.tree.delivered is (Delivered.APPLIED if applied else Delivered.REQUESTED)
+
+    def test_no_request_is_made_if_nobody_knows_for_which_branch(
+        self, project: Project, state: Path
+    ) -> None:
+        project.git("checkout", "-q", "--detach")
+        tree = self.leave(project, state, FinalStatus.PASS)
+        with (
+            ended_run(state, RUN, os.environ) as ended,
+            pytest.raises(NotSteerable, match=f"git push origin {tree.worktree.branch}"),
+        ):
+            request_run(ended, "", draft=False)
+
+    def test_what_is_discarded_is_kept_though_the_repository_is_cleaned_up(
+        self, project: Project, state: Path
+    ) -> None:
+        tree = self.leave(project, state, FinalStatus.PASS)
+        committed, _ = tree.commit(store_of(state, RUN), RUN, STATE, "Do it")
+        write_record(run_folder(state, RUN), record_of(committed))
+        with ended_run(state, RUN, os.environ) as ended:
+            assert discard_run(ended)
+        project.git("gc", "-q", "--prune=now")
+        snapshots = Snapshots(store_of(state, RUN), tree.wd, None)
+        (last,) = snapshots.all()
+        assert snapshots.read(last.commit, "new.txt", 99) == b"new"
+        assert snapshots.is_intact()
+
+    def test_what_failed_is_not(self, project: Project, state: Path) -> None:
+        self.leave(project, state, FinalStatus.FAIL)
+        before = project.state()
+        with pytest.raises(NotSteerable, match="has not passed"):
+            self.apply(state)
+        assert project.state() == before
 
 
 class TestArchive:

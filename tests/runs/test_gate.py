@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -100,7 +101,8 @@ def run_daemon(folder: Path, seconds: float, program: str, then: str) -> Ending:
         os.mkfifo(folder / name)
     (folder / "daemon.py").write_text(DAEMON, encoding="utf-8")
     reading = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
-    result = run(folder, f"{sys.executable} {program}; cat begun; {then}", seconds)
+    python = shlex.quote(sys.executable)
+    result = run(folder, f"{python} {program}; cat begun; {then}", seconds)
     os.set_blocking(reading, True)
     # It ends when nobody has the other end of the pipe any more.
     assert os.read(reading, 1) == b""
@@ -124,8 +126,9 @@ def test_what_a_killed_run_left_is_ended_before_the_gate_is_repeated(tmp_path: P
         env={"PATH": os.environ["PATH"], "CAO_GATE": "outer:run-1"},
         start_new_session=True,
     )
-    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-2"))
-    assert left.poll() is None
+    for other in ("run-2", "run", "outer:run"):
+        GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark=other))
+        assert left.poll() is None
     GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-1"))
     assert left.wait(60) == -signal.SIGKILL
     assert left.stdin is not None

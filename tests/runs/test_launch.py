@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
+from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest, run_command
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, RunOpened, Warned, to_line
 
@@ -55,6 +55,15 @@ def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
         "run": "",
     }
     assert is_apart
+
+
+@pytest.mark.parametrize("module", ["json", "click", "cli_agent_orchestrator"])
+def test_modules_of_the_project_take_no_part(tmp_path: Path, module: str) -> None:
+    (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    request = LaunchRequest({"WD": str(tmp_path), "FLOW": "nothing", "PROMPT": "# Task\nDo it."})
+    with pytest.raises(UsageError, match="nothing"):
+        Launcher(run_command(sys.executable), os.environ).launch(request, tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_what_it_writes_elsewhere_is_shown_to_nobody(

@@ -1,5 +1,7 @@
 """The work tree of a run: what its commit says, what its record has, what becomes of it."""
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,13 @@ from cli_agent_orchestrator._internal.pipeline.check import BaseResult
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState
 from cli_agent_orchestrator._internal.runs.delivering import apply_run, ended_run, has_tree
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator._internal.runs.own_tree import (
+    FOLDER_GONE,
+    OwnTree,
+    plan_tree,
+    reopen_tree,
+    work_of,
+)
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
@@ -72,6 +80,26 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     assert again.saved == tree.saved
     assert again.wd == tree.wd
     assert again.worktree.is_intact()
+    assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
+
+
+@pytest.mark.parametrize("with_folder", [False, True], ids=["its files", "its folder too"])
+def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
+    project: Project, tmp_path: Path, with_folder: bool
+) -> None:
+    project.commit({".gitignore": ".env\n", ".worktreeinclude": ".env\n"})
+    project.write({".env": "A=1\n"})
+    tree = plan_tree(project.folder, tmp_path, RUN, os.environ)[0].make()[0]
+    tree.snapshots(tmp_path / "store").take(0, "start")
+    (tree.wd / "a.txt").write_text("changed\n")
+    tree.snapshots(tmp_path / "store").take(1, "programmer")
+    shutil.rmtree(tree.worktree.folder)
+    if not with_folder:
+        tree.worktree.folder.mkdir()
+    assert tree.mend(tmp_path / "store")[0] == FOLDER_GONE
+    assert (tree.wd / "a.txt").read_text() == "changed\n"
+    assert (tree.wd / ".env").read_text() == "A=1\n"
+    assert tree.worktree.is_intact()
 
 
 def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:
@@ -111,6 +139,14 @@ def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Pa
     project.write({"new/a.txt": "a\n"})
     with pytest.raises(UsageError, match="is in no commit yet"):
         plan_tree(project.folder / "new", tmp_path, RUN, {})
+
+
+@pytest.mark.parametrize(("state", "is_open"), [("/tmp/state", True), ("/nowhere/state", False)])
+def test_a_work_tree_where_every_agent_may_write_is_warned_of(
+    project: Project, state: str, is_open: bool
+) -> None:
+    _, warnings = plan_tree(project.folder, Path(state), RUN, {})
+    assert any("where every agent may write" in text for text in warnings) is is_open
 
 
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:

@@ -204,13 +204,15 @@ from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from tests.handoff.fakes import FakeClock
 from tests.runs.test_recorder import ENDED, NOON, RECORD
 
+first = Recorder(Path(sys.argv[1]), FakeClock())
+first.start(RECORD, resumed=False)
+first.take(Warned(NOON, "before"))
+first.close()
 kept = Recorder(Path(sys.argv[1]), FakeClock())
-kept.start(RECORD, resumed=False)
-kept.take(Warned(NOON, "before"))
+kept.start(RECORD, resumed=True)
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-for number in range(5):
-    kept.take(Warned(NOON, "lost"))
+print(*(kept.take(Warned(NOON, "lost")).seq for number in range(5)))
 print(len(kept.pop_troubles()))
 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 kept.take(Warned(NOON, "after"))
@@ -227,7 +229,9 @@ def test_a_disk_that_was_full_for_a_while_loses_only_what_did_not_fit(tmp_path: 
         check=True,
         timeout=60,
     )
-    assert int(done.stdout) >= 1
+    numbers, troubles = done.stdout.splitlines()
+    assert numbers == "2 3 4 5 6"
+    assert int(troubles) >= 1
     events = read_events(run_folder(tmp_path, RUN))
     texts = [event.text for event in events if isinstance(event, Warned)]
     assert texts == ["before", "after"]

@@ -1,6 +1,7 @@
 """Gates in a sandbox, really run where there is one."""
 
 import os
+import shlex
 import socket
 import sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_there_is_no_network(work: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
-        result = run(work, f'{sys.executable} -c "{connect}"')
+        result = run(work, shlex.join([os.path.realpath(sys.executable), "-c", connect]))
     assert result.exit_code == 1, result.output
 
 

@@ -9,7 +9,12 @@ import pytest
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
-from cli_agent_orchestrator._internal.runs.work_folder import Seen, WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.runs.work_folder import (
+    Seen,
+    WorkFolder,
+    named,
+    open_work_folder,
+)
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator.errors import GitError, RunError
@@ -69,6 +74,14 @@ def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
     (project / "x\n04:00:00  PASS").write_text("", encoding="utf-8")
     _, (remark,) = open_here(project).begin(0, is_in_flight=False)
     assert remark.startswith(r"'x\n04:00:00  PASS' had changes")
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(1, "f0"), (10, "f9"), (11, "f9 and 1 more"), (30, "f9 and 20 more")]
+)
+def test_of_many_names_the_first_are_told_and_how_many_more_there_are(count: int, end: str) -> None:
+    said = named([f"f{number}" for number in range(count)])
+    assert said.rpartition(", ")[2] == end
 
 
 def test_what_changed_between_two_starts_is_nobodys_turn(project: Path) -> None:
@@ -166,6 +179,11 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
     assert work.look(4, "programmer") == Seen()
     with pytest.raises(RunError, match="no fresh checkout"), work.laid_out("x"):
         pass
+
+
+def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
+    with pytest.raises(RunError, match="nothing of what is held back"):
+        open_work_folder(project, None, SystemClock(), held_back=("a.py",))
 
 
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:

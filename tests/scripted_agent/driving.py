@@ -93,7 +93,7 @@ class TmuxAgent:
         settings.write_text(TMUX_SETTINGS)
         argv = scripted.launch(launch_request(folder, script_args(folder, script), profile)).argv
         start = ["new-session", "-d", "-x", "120", "-y", "40", "-c", str(folder), "--", *argv]
-        subprocess.run(["tmux", "-L", self._socket, "-f", str(settings), *start], check=True)
+        subprocess.run(["tmux", "-u", "-L", self._socket, "-f", str(settings), *start], check=True)
         self.pid = int(self._show("#{pane_pid}"))
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class TmuxAgent:
         Path(path).unlink(missing_ok=True)
 
     def tmux(self, *words: str, data: bytes | None = None) -> str:
-        command = ["tmux", "-L", self._socket, *words]
+        command = ["tmux", "-u", "-L", self._socket, *words]
         done = subprocess.run(command, input=data, capture_output=True, check=True)
         return done.stdout.decode()
 

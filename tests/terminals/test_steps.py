@@ -52,6 +52,18 @@ async def test_a_step_returns_the_answer_and_ends_the_agent(ground: Ground) -> N
         assert left_behind(service, ground) == (0, "")
 
 
+@pytest.mark.parametrize("keep", [False, True])
+async def test_what_a_killed_server_leaves_of_a_step_is_known_to_be_one_unless_it_stays(
+    ground: Ground, keep: bool
+) -> None:
+    ground.script(HANG)
+    async with ground.service() as service:
+        running = asyncio.create_task(service.run_step(replace(step(ground), keep=keep)))
+        terminal = await working(service)
+        assert service._board.get(terminal).row.step is not keep
+        running.cancel()
+
+
 async def test_a_step_may_keep_its_agent_and_join_a_session(ground: Ground) -> None:
     ground.script(ANSWER)
     async with ground.service() as service:

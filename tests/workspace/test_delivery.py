@@ -126,6 +126,15 @@ def begin_rebase(project: Project) -> None:
     project.git("rebase", "side", fails=True)
 
 
+def pop_with_conflict(project: Project) -> None:
+    """Leave a conflict though nothing is under way, as a stash does."""
+    # Not where the work has changed it.
+    project.write({"touched.txt": "stashed\n2\n3\n4\n5\n"})
+    project.git("stash", "-q")
+    project.commit({"touched.txt": "committed\n2\n3\n4\n5\n"})
+    project.git("stash", "pop", fails=True)
+
+
 STATES = {
     "clean": State(lambda p: None),
     "a change elsewhere": State(lambda p: p.write({"mine.txt": "changed\n"})),
@@ -179,6 +188,7 @@ STATES = {
         lambda p: p.git("switch", "-q", "-c", "other"), reason="git switch main"
     ),
     "no branch": State(lambda p: p.git("checkout", "-q", "--detach"), reason="no branch"),
+    "a conflict that a stash has left": State(pop_with_conflict, ("touched.txt",)),
     "in the middle of a merge": State(begin_merge, reason="a merge is under way"),
     "in the middle of a rebase": State(begin_rebase, reason="a rebase is under way"),
     "a branch that cannot be moved": State(
@@ -198,6 +208,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
         moved_on(project)
     state.do(project)
     before = project.state()
+    was = project.git("rev-parse", "HEAD")
     mine = contents(project.folder)
     result = delivered(project)
     if state.in_the_way or state.reason:
@@ -210,6 +221,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
         Kind.MERGED if meanwhile else Kind.FAST_FORWARDED, project.git("rev-parse", "HEAD")
     )
     arrived(project)
+    assert project.git("rev-parse", "ORIG_HEAD") == was
     after = contents(project.folder)
     work = {*WORK, "gone.txt", "link", "run.sh"}
     assert {name: data for name, data in after.items() if name not in work} == {

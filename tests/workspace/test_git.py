@@ -1,6 +1,8 @@
 """The one way to git, on real repositories."""
 
+import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,32 @@ def test_what_is_written_is_taken_up_to_a_limit(repository: Git) -> None:
 def test_without_git_it_is_said(repository: Git, tmp_path: Path) -> None:
     with pytest.raises(GitMissing, match="git is not installed"):
         Git(repository.git_dir, repository.work_tree, environ={"PATH": str(tmp_path)}).run("init")
+
+
+def test_one_that_does_not_end_is_ended(repository: Git, tmp_path: Path) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nsleep 600 & sleep 600\n")
+    program.chmod(0o755)
+    slow = replace(repository, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"}, seconds=0.1)
+    # It returns: nobody holds the output any more, so the whole group was ended.
+    with pytest.raises(GitError, match="git status was ended: it took over 0 seconds"):
+        slow.run("status")
+
+
+def test_looking_changes_nothing_in_the_repository(repository: Git) -> None:
+    file = repository.work_tree / "a"
+    file.write_text("a")
+    repository.run("add", "a")
+    os.utime(file, (1, 1))
+    before = (repository.git_dir / "index").read_bytes()
+    assert repository.text("status", "--porcelain") == "A  a"
+    assert (repository.git_dir / "index").read_bytes() == before
+
+
+def test_nothing_is_fetched(repository: Git) -> None:
+    answer = repository.ask("ls-remote", str(repository.git_dir))
+    assert answer.code != 0
+    assert "not allowed" in answer.complaint
 
 
 def test_no_variable_leads_git_elsewhere(repository: Git, tmp_path: Path) -> None:

@@ -96,6 +96,22 @@ def test_a_snapshot_can_be_laid_out_and_laid_over(project: Path, tmp_path: Path)
         snapshots.lay_out(old.commit, checkout)
 
 
+@pytest.mark.parametrize("word", ["", "HEAD", "--output=/dev/null", f"{'a' * 40}^", "a" * 39])
+def test_what_is_no_id_does_not_reach_git(project: Path, tmp_path: Path, word: str) -> None:
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    for ask in (
+        lambda: snapshots.changes(taken.commit, word),
+        lambda: snapshots.diff(word, taken.commit),
+        lambda: snapshots.read(word, "a.txt", 9),
+        lambda: snapshots.files(word),
+        lambda: snapshots.lay_out(word, tmp_path / "checkout"),
+        lambda: snapshots.restore(word),
+    ):
+        with pytest.raises(GitError, match="is not the id of a snapshot"):
+            ask()
+
+
 def test_laying_over_replaces_whatever_is_in_the_way(project: Path, tmp_path: Path) -> None:
     snapshots = snapshots_of(project)
     taken = snapshots.take(0, "start")

@@ -101,6 +101,13 @@ def test_so_is_what_git_is_told_to_change(
     assert ", ".join(watch.look()) == said
 
 
+def test_git_at_work_is_no_change(project: Project) -> None:
+    watch = Watch(project.repository())
+    for name in ("refs/heads/main.lock", "refs/heads/other.lock", "hooks/x.lock"):
+        plant(name)(project.folder / ".git")
+    assert watch.look() == ()
+
+
 def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -> None:
     project.git("pack-refs", "--all")
     was = project.git("rev-parse", "HEAD")[:12]
@@ -132,6 +139,9 @@ def test_in_a_work_tree_the_users_own_repository_is_watched(
     assert watch.look() == (f"{project.folder}/.git/config (core.hookspath)",)
     project.git("branch", "-f", "stolen", folder=tree.folder)
     assert watch.look() == ("refs/heads/stolen (new)",)
+    # What only the git that works in that tree reads.
+    (seen.git_dir / "config.worktree").write_text("[core]\n\tfsmonitor = evil\n")
+    assert watch.look() == (f"{seen.git_dir}/config.worktree (core.fsmonitor)",)
 
 
 def test_what_looks_as_before_is_not_read_again(

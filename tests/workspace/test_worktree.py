@@ -98,10 +98,11 @@ def test_a_branch_that_exists_is_not_taken(project: Project, state: Path, branch
 
 def test_a_folder_that_exists_is_not_taken(project: Project, state: Path) -> None:
     write(state / "worktrees/r1", {"x": "mine"})
+    before = contents(state / "worktrees/r1")
     with pytest.raises(GitError, match="already; move it away"):
         made(project, state)
     assert project.git("branch", "--list", "cao/*") == ""
-    assert contents(state / "worktrees/r1") == {"x": (0o644, b"mine")}
+    assert contents(state / "worktrees/r1") == before
 
 
 def test_a_work_tree_that_cannot_be_filled_is_not_left_behind(
@@ -161,8 +162,34 @@ def test_files_that_the_list_names_are_copied(project: Project, state: Path) -> 
     there = contents(worktree.folder)
     assert there[".env"] == (0o600, b"A=1\n")
     assert there["run.key"] == (0o755, b"k\n")
-    assert there["conf.json"] == (0o644, b"{}\n"), "what is committed stays as it is"
+    assert (worktree.folder / "conf.json").read_text() == "{}\n", "what is committed stays as it is"
     assert not {"build.log", "node_modules/m.js", ".env.production"} & set(there)
+
+
+def test_what_is_held_back_is_not_copied(project: Project, state: Path) -> None:
+    project.commit({".gitignore": "*.key\n", ".worktreeinclude": "*.key\n"})
+    project.write({"a.key": "a\n", "held/b.key": "b\n"})
+    repository = project.repository()
+    worktree, _ = Worktree.make(
+        repository, state / "worktrees/r1", "cao/r1", repository.head, held_back=("held",)
+    )
+    assert worktree.included == ("a.key",)
+    assert not (worktree.folder / "held").exists()
+
+
+def test_a_branch_that_is_made_another_name_of_the_users_moves_nothing(
+    project: Project, state: Path
+) -> None:
+    worktree = made(project, state)
+    project.commit({"mine.txt": "mine\n"})
+    before = project.git("rev-parse", "main")
+    project.git("symbolic-ref", "refs/heads/cao/r1", "refs/heads/main")
+    assert worktree.faults() == ("the branch cao/r1 was made another name of a branch",)
+    worktree.mend()
+    write(worktree.folder, {"new.txt": "new\n"})
+    commit = worktree.commit("one\n", AUTHOR)
+    assert project.git("rev-parse", "main") == before
+    assert project.git("rev-parse", "cao/r1") == commit.id
 
 
 def test_what_was_copied_is_never_committed(project: Project, state: Path) -> None:

@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.terminals.tmux import (
     Tmux,
 )
 from cli_agent_orchestrator.errors import UsageError
+from tests.programs import python_program
 from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
@@ -76,7 +77,7 @@ async def test_arguments_arrive_exactly_as_given(rig: Rig, tmp_path: Path) -> No
 async def test_a_command_of_one_word_is_not_run_by_a_shell(rig: Rig, tmp_path: Path) -> None:
     report = tmp_path / "report"
     program = tmp_path / "my $(touch oops) program;"
-    program.write_text(f"#!{sys.executable}\n{REPORTER}")
+    program.write_text(python_program(REPORTER))
     program.chmod(0o755)
     told = await report_of(
         rig, Command((str(program),), str(tmp_path), {"REPORT": str(report)}), report
