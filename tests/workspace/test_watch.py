@@ -102,7 +102,7 @@ def test_so_is_what_git_is_told_to_change(
 
 
 def test_git_at_work_is_no_change(project: Project) -> None:
-    watch = Watch(project.repository())
+    watch = watching(project)
     for name in ("refs/heads/main.lock", "refs/heads/other.lock", "hooks/x.lock"):
         plant(name)(project.folder / ".git")
     assert watch.look() == ()
