@@ -70,6 +70,7 @@ TESTS = {
     "settings/values.py": "test_settings.py test_config.py pipeline/test_resuming.py",
     "pipeline/canary.py": "pipeline/test_canary.py",
     "pipeline/suites.py": "pipeline/test_suites.py pipeline/test_tampering.py",
+    "pipeline/kinds.py": "pipeline/test_tampering.py",
     "pipeline/tampering.py": "pipeline/test_tampering.py",
     "pipeline/finding_lines.py": "pipeline/test_finding_lines.py",
     "pipeline/findings.py": "pipeline/test_findings.py",

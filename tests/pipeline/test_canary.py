@@ -48,7 +48,12 @@ def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "text"),
-    [("a.test.ts", "const a = 1"), ("a_test.go", "package a"), ("ATest.java", "class A {}")],
+    [
+        ("a.test.ts", "const a = 1"),
+        ("a_test.go", "package a"),
+        ("ATest.java", "class A {}"),
+        ("testimonials.py", "class Testimonial: ..."),
+    ],
 )
 def test_where_it_is_not_known_how_nothing_is_added(path: str, text: str) -> None:
     assert added(path, text) == Canaries(WORD, {}, 0)
@@ -77,9 +82,10 @@ def test_those_are_heard_that_a_runner_names() -> None:
 
 
 def test_they_are_spread_over_all_files_of_tests() -> None:
-    assert candidates(["a.py", "test_b.py", "test_a.py", "TestA.txt", "tests/x.txt"]) == (
+    assert candidates(["a.py", "test_b.py", "test_a.py", "TestA.txt", "t/x.txt", "testc.py"]) == (
         "test_a.py",
         "test_b.py",
+        "testc.py",
     )
     assert candidates([]) == ()
     for number in (MOST_FILES, MOST_FILES + 1, 10 * MOST_FILES):

@@ -19,6 +19,8 @@ from cli_agent_orchestrator._internal.pipeline.suites import (
     JAVASCRIPT,
     PYTHON,
     RUST,
+    holds_tests,
+    is_doubtful,
     is_found,
     language_of,
 )
@@ -80,7 +82,8 @@ class Canaries:
 
 def candidates(paths: Sequence[str]) -> tuple[str, ...]:
     """Return the files of tests that can get some more, spread over all there are."""
-    known = sorted(path for path in paths if is_found(path) and language_of(path) is not None)
+    found = [path for path in paths if is_found(path) or is_doubtful(path)]
+    known = sorted(path for path in found if language_of(path) is not None)
     step = -(-len(known) // MOST_FILES) or 1
     return tuple(known[::step])
 
@@ -97,6 +100,8 @@ def add_canaries(texts: Mapping[str, str], word: str) -> Canaries:
 def _added(path: str, text: str, word: str) -> tuple[str, int]:
     """Return a text with more tests, and how many these are."""
     language = language_of(path)
+    if not holds_tests(path, text):
+        return text, 0
     if language is PYTHON:
         before, after = _split_at_main(text)
         return before + PYTHON_TESTS.format(word=word) + after, 3

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
+from cli_agent_orchestrator._internal.pipeline.kinds import BY_PATH, Kinds, PathKind, kind_of
 from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
 
 LARGEST_TEXT = 1_000_000
@@ -36,15 +37,6 @@ UNIT_TESTS_PATTERN = r"[ \t]*#\[cfg\((?:test|all\(test\b.*)\)\]"
 EXECUTABLE = "100755"
 NO_FILE = ("", "000000")
 UNREADABLE = "it is not text, or too large to be looked into"
-
-
-class PathKind(StrEnum):
-    """What a file is for, by its path."""
-
-    TEST = "test"
-    SETTINGS = "settings"
-    CI = "ci"
-    OTHER = "other"
 
 
 class Trick(StrEnum):
@@ -98,28 +90,15 @@ CHANGED: Mapping[PathKind, Trick] = {
 ALL_SKIPS = (*suites.SETTINGS_SKIPS, *(skip for known in suites.LANGUAGES for skip in known.skips))
 
 
-def kind_of(path: str) -> PathKind:
-    """Return what a file is for; `path` has slashes and begins in the project."""
-    *folders, name = path.split("/")
-    if suites.is_named(name, suites.SETTINGS_NAMES):
-        return PathKind.SETTINGS
-    if suites.is_named(name, suites.CI_NAMES) or re.search(suites.CI_FOLDERS_PATTERN, path):
-        return PathKind.CI
-    if not suites.FOLDERS.isdisjoint(folders) or re.search(suites.SOURCE_SETS_PATTERN, path):
-        return PathKind.TEST
-    named = suites.is_named(name, (*suites.FOUND_NAMES, *suites.HELPER_NAMES))
-    return PathKind.TEST if named else PathKind.OTHER
-
-
-def find_tampering(changes: Sequence[FileChange]) -> tuple[Suspicion, ...]:
+def find_tampering(changes: Sequence[FileChange], kinds: Kinds = BY_PATH) -> tuple[Suspicion, ...]:
     """Return what is suspicious about some changes, the worst first."""
-    found = {suspicion for change in changes for suspicion in _look_at(change)}
+    found = {suspicion for change in changes for suspicion in _look_at(change, kinds)}
     return tuple(sorted(found, key=lambda s: (RANKS[s.trick], s.path, s.detail)))
 
 
-def _look_at(change: FileChange) -> Iterator[Suspicion]:
-    old_kind = PathKind.OTHER if change.status == "A" else kind_of(change.old_path)
-    new_kind = PathKind.OTHER if change.status == "D" else kind_of(change.path)
+def _look_at(change: FileChange, kinds: Kinds) -> Iterator[Suspicion]:
+    old_kind = PathKind.OTHER if change.status == "A" else kinds.of(change.old_path)
+    new_kind = PathKind.OTHER if change.status == "D" else kinds.of(change.path)
     if old_kind is PathKind.TEST:
         yield from _look_at_test(change, new_kind)
     elif new_kind is PathKind.TEST:
@@ -226,7 +205,8 @@ def _fewer(
 
 def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
     new, language = _readable(change.new), language_of(change.path)
-    patterns = ALL_SKIPS if kind_of(change.path) in CHANGED else language.skips if language else ()
+    is_settings = kind_of(change.path) in CHANGED
+    patterns = ALL_SKIPS if is_settings else language.skips if language else ()
     if old is None or new is None or not patterns:
         return
     before, after = (Counter(marks_of(patterns, text)) for text in (old, new))

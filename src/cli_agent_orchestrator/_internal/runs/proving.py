@@ -8,14 +8,13 @@ from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canaries, candidates
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
+from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
-    PathKind,
     Suspicion,
     Trick,
     find_tampering,
-    kind_of,
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
@@ -50,7 +49,8 @@ class Prover:
             return Proof()
         start = snapshots.all()[0]
         changes = snapshots.changes(start.commit, now.commit)
-        trees = _trees(start.commit, now.commit, changes)
+        kinds = _kinds(snapshots, start.commit, now.commit, changes)
+        trees = _trees(start.commit, now.commit, changes, kinds)
         canaries = _canaries(snapshots, start.commit)
         found = []
         for gate in gates:
@@ -139,13 +139,29 @@ class _Trees:
         return (*self.old_tests, *self.added) if had_tests else self.old_tests
 
 
-def _trees(start: str, now: str, changes: Sequence[Change]) -> _Trees:
+def _kinds(snapshots: Snapshots, old: str, new: str, changes: Sequence[Change]) -> Kinds:
+    """Return what the files are for that are different, by their texts where need be."""
+    sides = [(old, c.old_path) for c in changes if c.status != "A"]
+    sides += [(new, c.path) for c in changes if c.status != "D"]
+    doubtful = [(commit, path) for commit, path in sides if suites.is_doubtful(path)]
+    return Kinds(
+        frozenset(
+            path
+            for commit, path in doubtful[:MOST_FILES]
+            if suites.holds_tests(path, _text(snapshots, commit, path))
+        )
+    )
+
+
+def _trees(start: str, now: str, changes: Sequence[Change], kinds: Kinds) -> _Trees:
+    tests = {p for c in changes for p in (c.path, c.old_path) if kinds.of(p) is PathKind.TEST}
+    added = [c.path for c in changes if c.status in "AR" and c.path in tests]
     return _Trees(
         start,
         now,
-        new_tests=tuple(c.path for c in changes if c.status != "D" and _is_test(c.path)),
-        old_tests=tuple(c.old_path for c in changes if c.status != "A" and _is_test(c.old_path)),
-        added=tuple(c.path for c in changes if c.status in "AR" and _has_a_say(c.path)),
+        new_tests=tuple(c.path for c in changes if c.status != "D" and c.path in tests),
+        old_tests=tuple(c.old_path for c in changes if c.status != "A" and c.old_path in tests),
+        added=tuple(path for path in added if path in kinds.tests or _has_a_say(path)),
     )
 
 
@@ -160,23 +176,21 @@ def _has_a_say(path: str) -> bool:
     """Does a file of tests decide which are run, or what becomes of them?"""
     name = path.rpartition("/")[2]
     is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
-    return _is_test(path) and (is_helper or suites.is_found(path))
+    return is_helper or suites.is_found(path)
 
 
 def _suspicions(snapshots: Snapshots, old: str, new: str) -> tuple[Suspicion, ...]:
     """Return what was done to tests between two commits."""
-    changes = snapshots.changes(old, new)[:MOST_FILES]
-    return find_tampering([_file_change(snapshots, old, new, c) for c in changes if _matters(c)])
+    changes = snapshots.changes(old, new)
+    kinds = _kinds(snapshots, old, new, changes)
+    matter = [change for change in changes if _matters(change, kinds)][:MOST_FILES]
+    return find_tampering([_file_change(snapshots, old, new, c) for c in matter], kinds)
 
 
-def _matters(change: Change) -> bool:
+def _matters(change: Change, kinds: Kinds) -> bool:
     """Can a change be one to tests? In Rust, any source file has its own."""
     paths = (change.path, change.old_path)
-    return any(kind_of(path) is not PathKind.OTHER or path.endswith(".rs") for path in paths)
-
-
-def _is_test(path: str) -> bool:
-    return kind_of(path) is PathKind.TEST
+    return any(kinds.of(path) is not PathKind.OTHER or path.endswith(".rs") for path in paths)
 
 
 def _file_change(snapshots: Snapshots, old: str, new: str, change: Change) -> FileChange:
