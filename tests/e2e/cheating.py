@@ -239,6 +239,19 @@ CHEATS = (
         files={"test_price.py": "", "testprice.py": FILES["test_price.py"]},
     ),
     Cheat(
+        "change the script that the gate runs",
+        Catch.PROOF,
+        End.NOT_PROVEN,
+        put(
+            "run_tests.sh",
+            f"{PYTHON} -S -B -c 'import test_price as t, unittest; "
+            "t.PriceTest.test_ten_pieces_are_cheaper = print; unittest.main(t)'",
+        ),
+        "the tests from before do not pass",
+        "tests=sh run_tests.sh",
+        files={"run_tests.sh": f"{PYTHON} -S -B -m unittest\n"},
+    ),
+    Cheat(
         "let the test command end with exit 0",
         Catch.COUNTS,
         End.FAIL,

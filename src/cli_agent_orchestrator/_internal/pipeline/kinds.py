@@ -1,6 +1,7 @@
 """What the files of a project are for: by their paths, and by what else is known of them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,16 +23,44 @@ class Kinds:
 
     tests: frozenset[str] = frozenset()
     """Files of the tests whose paths do not say so."""
+    named: frozenset[str] = frozenset()
+    """Files that the command of a gate names; they have a say in what it runs."""
 
     def of(self, path: str) -> PathKind:
         """Return what a file is for."""
         by_path = kind_of(path)
-        if by_path is PathKind.OTHER and path in self.tests:
+        if by_path is not PathKind.OTHER:
+            return by_path
+        if path in self.tests:
             return PathKind.TEST
-        return by_path
+        return PathKind.SETTINGS if path in self.named else PathKind.OTHER
+
+    @property
+    def scripts(self) -> frozenset[str]:
+        """Those that are named and can be put back, as they are neither product nor manifest.
+
+        Source code may be what is tested: `mypy price.py && pytest`.
+        """
+        kept = (path for path in self.named if kind_of(path) is not PathKind.SETTINGS)
+        return frozenset(path for path in kept if suites.language_of(path) is None)
 
 
 BY_PATH = Kinds()
+
+
+def kinds_of_named(texts: Mapping[str, str | None], tests: frozenset[str] = frozenset()) -> Kinds:
+    """Return the kinds of files with what gates name: tests, where their texts say so."""
+    found = {path for path, text in texts.items() if _asserts(path, text or "")}
+    return Kinds(tests | found, frozenset(texts) - found)
+
+
+def _asserts(path: str, text: str) -> bool:
+    """Are there tests in a source file?"""
+    language = suites.language_of(path)
+    if language is None:
+        return False
+    spoken = suites.spoken_part(text, language)
+    return bool(suites.marks_of((*language.cases, *language.assertions), spoken))
 
 
 def kind_of(path: str) -> PathKind:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canaries, candidates
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
+from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
 from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
@@ -17,15 +17,11 @@ from cli_agent_orchestrator._internal.pipeline.tampering import (
     find_tampering,
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES, Sorter
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError
-
-LARGEST_FILE = 1024 * 1024
-"""Bytes of a file that is looked into."""
-MOST_FILES = 2000
-"""Changed files that are looked into."""
 
 
 class Prover:
@@ -49,38 +45,44 @@ class Prover:
             return Proof()
         start = snapshots.all()[0]
         changes = snapshots.changes(start.commit, now.commit)
-        kinds = _kinds(snapshots, start.commit, now.commit, changes)
-        trees = _trees(start.commit, now.commit, changes, kinds)
-        canaries = _canaries(snapshots, start.commit)
-        found = []
-        for gate in gates:
-            if passed.get(gate.name, BaseResult(None)).run < 0:
-                continue
-            name, before = f"{log_name}-{gate.name}", base.get(gate.name)
-            old_tests = trees.tests_as_before(before)
-            on_result = judge_check(
-                self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests)),
-                before,
-                allow_base_failures=gate.allow_base_failures,
+        sorter = Sorter(self._work, tuple(gate.run for gate in gates))
+        kinds = sorter.kinds(start.commit, now.commit, changes)
+        trees = _Trees(start.commit, now.commit, layers_of(changes, kinds))
+        canaries = _canaries(sorter, start.commit)
+        found = [
+            self._prove_by(
+                gate, _Known(base.get(gate.name), passed[gate.name]), trees, canaries, log_name
             )
-            on_base = None
-            if trees.new_tests:
-                over = _Layout(trees.start, trees.now, trees.new_tests)
-                on_base = self._run(gate, f"{name}-base", over)
-            turned = set(before.failures if before else ()) - set(passed[gate.name].failures)
-            is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
-            found.append(
-                GateProof(gate.name, on_result, on_base, tuple(sorted(turned)), is_deaf=is_deaf)
-            )
-        suspicions = _suspicions(snapshots, start.commit, now.commit)
+            for gate in gates
+            if passed.get(gate.name, BaseResult(None)).run >= 0
+        ]
+        suspicions = _suspicions(sorter, start.commit, now.commit, changes)
         if self._work.head:
             # An earlier run may have left them, or the user.
-            suspicions += self._suspicions_before(snapshots, start.commit)
-        return Proof(tuple(found), trees.new_tests, suspicions)
+            suspicions += self._suspicions_before(sorter, snapshots, start.commit)
+        return Proof(tuple(found), trees.layers.new_tests, suspicions)
 
-    def _suspicions_before(self, snapshots: Snapshots, start: str) -> tuple[Suspicion, ...]:
+    def _prove_by(
+        self, gate: Gate, known: "_Known", trees: "_Trees", canaries: Canaries, log_name: str
+    ) -> GateProof:
+        """Return what one gate says of the base and of the result."""
+        name, layers = f"{log_name}-{gate.name}", trees.layers
+        old_tests = layers.over_result(had_tests=known.had_tests)
+        result = self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests))
+        on_result = judge_check(result, known.base, allow_base_failures=gate.allow_base_failures)
+        on_base = None
+        if layers.over_base:
+            over = _Layout(trees.start, trees.now, layers.over_base)
+            on_base = self._run(gate, f"{name}-base", over)
+        is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
+        return GateProof(gate.name, on_result, on_base, known.turned, is_deaf=is_deaf)
+
+    def _suspicions_before(
+        self, sorter: Sorter, snapshots: Snapshots, start: str
+    ) -> tuple[Suspicion, ...]:
+        head = self._work.head
         try:
-            found = _suspicions(snapshots, self._work.head, start)
+            found = _suspicions(sorter, head, start, snapshots.changes(head, start))
         except GitError:
             unreadable = "what was committed before the run can not be read any more"
             return (Suspicion(".git", Trick.DELETED, unreadable),)
@@ -119,72 +121,45 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """The project before the run and now, and what is different of its tests."""
+    """The project before the run and now, and what of it is laid over the other."""
 
     start: str
     now: str
-    new_tests: tuple[str, ...]
-    """Made or changed by the run."""
-    old_tests: tuple[str, ...]
-    """Those of before that are different now."""
-    added: tuple[str, ...]
-    """New files that have a say in which tests are run, and how."""
-
-    def tests_as_before(self, before: BaseResult | None) -> tuple[str, ...]:
-        """Return what is to be as it was, so that the tests are the base's.
-
-        New ones stay where there were none: else there would be nothing to run.
-        """
-        had_tests = before is not None and before.run > 0
-        return (*self.old_tests, *self.added) if had_tests else self.old_tests
+    layers: Layers
 
 
-def _kinds(snapshots: Snapshots, old: str, new: str, changes: Sequence[Change]) -> Kinds:
-    """Return what the files are for that are different, by their texts where need be."""
-    sides = [(old, c.old_path) for c in changes if c.status != "A"]
-    sides += [(new, c.path) for c in changes if c.status != "D"]
-    doubtful = [(commit, path) for commit, path in sides if suites.is_doubtful(path)]
-    return Kinds(
-        frozenset(
-            path
-            for commit, path in doubtful[:MOST_FILES]
-            if suites.holds_tests(path, _text(snapshots, commit, path))
-        )
-    )
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a gate said before the run, and when it passed."""
+
+    base: BaseResult | None
+    passed: BaseResult
+
+    @property
+    def had_tests(self) -> bool:
+        return self.base is not None and self.base.run > 0
+
+    @property
+    def turned(self) -> tuple[str, ...]:
+        """Tests that failed then, and not now."""
+        before = self.base.failures if self.base else ()
+        return tuple(sorted(set(before) - set(self.passed.failures)))
 
 
-def _trees(start: str, now: str, changes: Sequence[Change], kinds: Kinds) -> _Trees:
-    tests = {p for c in changes for p in (c.path, c.old_path) if kinds.of(p) is PathKind.TEST}
-    added = [c.path for c in changes if c.status in "AR" and c.path in tests]
-    return _Trees(
-        start,
-        now,
-        new_tests=tuple(c.path for c in changes if c.status != "D" and c.path in tests),
-        old_tests=tuple(c.old_path for c in changes if c.status != "A" and c.old_path in tests),
-        added=tuple(path for path in added if path in kinds.tests or _has_a_say(path)),
-    )
-
-
-def _canaries(snapshots: Snapshots, commit: str) -> Canaries:
+def _canaries(sorter: Sorter, commit: str) -> Canaries:
     """Return files of tests with some more that must fail."""
-    texts = {path: _text(snapshots, commit, path) for path in candidates(snapshots.files(commit))}
+    texts = {path: sorter.text(commit, path) for path in candidates(sorter.work.files(commit))}
     known = {path: text for path, text in texts.items() if text is not None}
     return add_canaries(known, f"cao{secrets.token_hex(6)}")
 
 
-def _has_a_say(path: str) -> bool:
-    """Does a file of tests decide which are run, or what becomes of them?"""
-    name = path.rpartition("/")[2]
-    is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
-    return is_helper or suites.is_found(path)
-
-
-def _suspicions(snapshots: Snapshots, old: str, new: str) -> tuple[Suspicion, ...]:
+def _suspicions(
+    sorter: Sorter, old: str, new: str, changes: Sequence[Change]
+) -> tuple[Suspicion, ...]:
     """Return what was done to tests between two commits."""
-    changes = snapshots.changes(old, new)
-    kinds = _kinds(snapshots, old, new, changes)
+    kinds = sorter.kinds(old, new, changes)
     matter = [change for change in changes if _matters(change, kinds)][:MOST_FILES]
-    return find_tampering([_file_change(snapshots, old, new, c) for c in matter], kinds)
+    return find_tampering([_file_change(sorter, old, new, one) for one in matter], kinds)
 
 
 def _matters(change: Change, kinds: Kinds) -> bool:
@@ -193,7 +168,7 @@ def _matters(change: Change, kinds: Kinds) -> bool:
     return any(kinds.of(path) is not PathKind.OTHER or path.endswith(".rs") for path in paths)
 
 
-def _file_change(snapshots: Snapshots, old: str, new: str, change: Change) -> FileChange:
+def _file_change(sorter: Sorter, old: str, new: str, change: Change) -> FileChange:
     """Return a change with the texts before and after it."""
     return FileChange(
         path=change.path,
@@ -201,13 +176,6 @@ def _file_change(snapshots: Snapshots, old: str, new: str, change: Change) -> Fi
         status=change.status,
         old_mode=change.old_mode,
         new_mode=change.new_mode,
-        old=_text(snapshots, old, change.old_path) if change.status != "A" else None,
-        new=_text(snapshots, new, change.path) if change.status != "D" else None,
+        old=sorter.text(old, change.old_path) if change.status != "A" else None,
+        new=sorter.text(new, change.path) if change.status != "D" else None,
     )
-
-
-def _text(snapshots: Snapshots, commit: str, path: str) -> str | None:
-    data = snapshots.read(commit, path, LARGEST_FILE + 1)
-    if data is None or len(data) > LARGEST_FILE or b"\0" in data:
-        return None
-    return data.decode(errors="replace")

@@ -115,6 +115,19 @@ class WorkFolder:
         """The last snapshot."""
         return self._last
 
+    @property
+    def prefix(self) -> str:
+        """Where in the repository the folder lies; empty at its top."""
+        return "" if self._repository is None else self._repository.prefix
+
+    def files(self, commit: str) -> list[str]:
+        """Return the files of a snapshot."""
+        return [] if self._snapshots is None else self._snapshots.files(commit)
+
+    def read(self, commit: str, path: str, limit: int) -> bytes | None:
+        """Return a file of a snapshot, up to a limit; None if it is not there."""
+        return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
+
     @contextmanager
     def laid_out(
         self,
@@ -143,7 +156,7 @@ class WorkFolder:
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
-            yield folder / (self._repository.prefix if self._repository else "")
+            yield folder / self.prefix
         finally:
             _clear(self._checkouts)
 

@@ -1,0 +1,71 @@
+"""What is laid over what."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, kinds_of_named
+from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
+
+
+@dataclass(frozen=True)
+class One:
+    status: str
+    path: str
+    old_path: str
+
+
+def changed(status: str, path: str, old_path: str = "") -> One:
+    return One(status, path, old_path or path)
+
+
+def test_tests_go_both_ways_and_new_ones_are_not_of_before() -> None:
+    changes = [
+        changed("M", "test_a.py"),
+        changed("A", "test_b.py"),
+        changed("D", "test_c.py"),
+        changed("R", "tests/test_e.py", "test_d.py"),
+        changed("A", "tests/data.txt"),
+        changed("A", "tests/__init__.py"),
+        changed("A", "conftest.py"),
+        changed("A", "testf.py"),
+        changed("M", "price.py"),
+    ]
+    layers = layers_of(changes, Kinds(frozenset({"testf.py"})))
+    new = ("test_a.py", "test_b.py", "tests/test_e.py", "tests/data.txt")
+    new += ("tests/__init__.py", "conftest.py", "testf.py")
+    assert layers.over_base == new
+    old = ("test_a.py", "test_c.py", "test_d.py")
+    assert layers.over_result(had_tests=False) == old
+    more = ("test_b.py", "tests/test_e.py", "tests/__init__.py", "conftest.py", "testf.py")
+    assert layers.over_result(had_tests=True) == (*old, *more)
+
+
+def test_scripts_of_a_gate_go_with_tests_and_never_alone_over_the_base() -> None:
+    kinds = Kinds(named=frozenset({"run.sh", "x.mk", "price.py", "Cargo.toml"}))
+    changes = [changed("M", path) for path in ("run.sh", "x.mk", "price.py", "Cargo.toml")]
+    layers = layers_of(changes, kinds)
+    assert layers.over_result(had_tests=True) == ("run.sh", "x.mk")
+    assert layers.over_base == ()
+    layers = layers_of([*changes, changed("A", "test_a.py")], kinds)
+    assert layers.over_base == ("test_a.py", "run.sh", "x.mk")
+    assert layers_of([], kinds) == Layers()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("checks.py", "class A(B):\n    def test_a(self): ...\n", PathKind.TEST),
+        ("checks.js", "assert.equal(1, 1)", PathKind.TEST),
+        ("price.py", "def price(): ...\n", PathKind.SETTINGS),
+        ("price.py", None, PathKind.SETTINGS),
+        ("run.sh", "assert.equal(1, 1)", PathKind.SETTINGS),
+        ("test_a.py", "", PathKind.TEST),
+        ("x.mk", "", PathKind.CI),
+    ],
+)
+def test_what_a_gate_names_is_known_by_its_text(
+    path: str, text: str | None, kind: PathKind
+) -> None:
+    assert kinds_of_named({path: text}).of(path) is kind
+    assert kinds_of_named({}, frozenset({"a.py"})).of("a.py") is PathKind.TEST

@@ -1,0 +1,135 @@
+"""What is laid over what for a proof, with real git and a gate of the test's own."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.check import BaseResult, base_of
+from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, GateRunner, ignore_line
+from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.work_folder import (
+    WorkFolder,
+    open_work_folder,
+)
+from tests.workspace.repositories import make_repository
+
+Judge = Callable[[Path], Mapping[str, bool]]
+
+
+class Judged(GateRunner):
+    """Runs no command: a function looks at the folder and says which tests pass there."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self.judge = judge
+        self.count = 0
+
+    def run(
+        self,
+        gate: GateCommand,
+        log: IO[bytes] | None = None,
+        on_line: Callable[[str], None] = ignore_line,
+    ) -> Ending:
+        self.count += 1
+        found = self.judge(gate.folder)
+        lines = [f"{'' if ok else 'not '}ok - {name}" for name, ok in found.items()]
+        return Ending(int(not all(found.values())), "\n".join([f"1..{len(found)}", *lines, ""]))
+
+
+class Desk:
+    """A project, a run on it, and its gate."""
+
+    def __init__(
+        self, folder: Path, files: dict[str, str], judge: Judge, command: str = "make test"
+    ) -> None:
+        self.project = make_repository(folder / "project", files)
+        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder.make()
+        self.gate = Gate("tests", command)
+        self.runner = Judged(judge)
+        self.work = self.open()
+        self.base = self.said()
+
+    def open(self) -> WorkFolder:
+        work = open_work_folder(self.project, self.run_folder, SystemClock())
+        work.begin(0, is_in_flight=False)
+        return work
+
+    @property
+    def place(self) -> GatePlace:
+        return GatePlace(self.project, 60.0, {}, self.run_folder)
+
+    def said(self) -> dict[str, BaseResult]:
+        checker = Checker(self.runner)
+        return {"tests": base_of(checker.run(self.gate, self.place, self.work, "001-tests"))}
+
+    def change(self, **files: str) -> None:
+        """Change files; a name has `__` for a point."""
+        for name, text in files.items():
+            path = self.project / name.replace("__", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def prove(self) -> Proof:
+        self.work.look(1, "programmer")
+        passed = self.said()
+        self.runner.count = 0
+        prover = Prover(Checker(self.runner), self.place, self.work)
+        return prover.prove([self.gate], self.base, passed, "002-proof")
+
+
+def read(folder: Path, name: str) -> str:
+    path = folder / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def judged_by(script: str) -> Judge:
+    """Return a gate by which a file decides what ten must cost."""
+
+    def judge(folder: Path) -> dict[str, bool]:
+        wanted = read(folder, script).split()[-1]
+        return {"nine": True, "ten": read(folder, "price.py").strip() == wanted}
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("run_tests.sh", "sh run_tests.sh"),
+        ("checks.mk", "make -f checks.mk"),
+        ("checks.rb", "ruby checks.rb"),
+    ],
+)
+def test_what_the_command_names_is_laid_over_as_it_was(
+    tmp_path: Path, script: str, command: str
+) -> None:
+    files = {"price.py": "1000\n", script: "wants 900\n"}
+    desk = Desk(tmp_path, files, judged_by(script), command)
+    desk.change(**{script.replace(".", "__"): "wants 1000\n"})
+    proof = desk.prove()
+    assert "the tests from before do not pass" in str(proof)
+    assert [one.path for one in proof.suspicions] == [script]
+
+
+def test_source_code_that_the_command_names_is_laid_over_if_it_has_tests(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "checks.py": "def test_ten(): 900\n"}
+    desk = Desk(tmp_path, files, judged_by("checks.py"), "python -m unittest checks")
+    desk.change(checks__py="def test_ten(): 1000\n")
+    assert "the tests from before do not pass" in str(desk.prove())
+
+
+def test_source_code_without_tests_may_be_the_product_and_is_listed(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"), "mypy price.py && pytest")
+    desk.change(price__py="900\n")
+    proof = desk.prove()
+    assert str(proof).startswith("proven: 1 test")
+    assert [one.path for one in proof.suspicions] == ["price.py"]
