@@ -33,8 +33,7 @@ def test_tests_go_both_ways_and_new_ones_are_not_of_before() -> None:
     ]
     layers = layers_of(changes, Kinds(frozenset({"testf.py"})))
     new = ("test_a.py", "test_b.py", "tests/test_e.py", "tests/data.txt")
-    new += ("tests/__init__.py", "conftest.py", "testf.py")
-    assert layers.over_base == new
+    assert layers.over_base == (*new, "tests/__init__.py", "conftest.py", "testf.py")
     old = ("test_a.py", "test_c.py", "test_d.py")
     assert layers.over_result(had_tests=False) == old
     more = ("test_b.py", "tests/test_e.py", "tests/__init__.py", "conftest.py", "testf.py")

@@ -17,7 +17,12 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import Cleared, Failed, NotProven, Passed
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, page_of_proof
+from cli_agent_orchestrator._internal.pipeline.proof import (
+    GateProof,
+    Proof,
+    page_of_proof,
+    still_failing,
+)
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
@@ -61,6 +66,28 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             "pass as they were; look at 1 change to tests or settings",
         ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
+        (
+            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
+            False,
+            "not proven: nothing was changed",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, (), ("a", "b")),)),
+            False,
+            "not proven: the base passes now, too: 2 tests that failed before the run do not fail "
+            "there any more",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, GREEN, (), ("a",)),), NEW),
+            False,
+            "not proven: the base passes now, too: 1 test that failed before the run does not fail "
+            "there any more; the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, (), ("a",)),), NEW),
+            True,
+            "proven: the run's own tests fail without its work, ",
+        ),
         (
             Proof((GateProof("tests", GREEN),)),
             False,
@@ -107,6 +134,26 @@ def test_what_is_proven(proof: Proof, proven: bool, words: str) -> None:
     assert page_of_proof(proof).startswith(
         f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {proof}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("again", "still"),
+    [
+        (TestCounts("tap", 3, 1, 0, ("a",)), ("a",)),
+        (TestCounts("tap", 2, 2, 0, ("a", "b")), ("a", "b")),
+        (TestCounts("tap", 4, 0), ()),
+        # What fails there fails with the work, too.
+        (TestCounts("tap", 3, 1, 0, ("old",)), ()),
+        # By another name, as it may have the folder in it.
+        (TestCounts("tap", 3, 1, 0, ("/checkout/a",)), ("a", "b")),
+        # It could not be run: nothing is known against it.
+        (None, ("a", "b")),
+    ],
+)
+def test_what_failed_before_must_fail_on_the_base_still(
+    again: TestCounts | None, still: tuple[str, ...]
+) -> None:
+    assert still_failing(("a", "b"), again, ("old",)) == still
 
 
 def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:

@@ -133,3 +133,41 @@ def test_source_code_without_tests_may_be_the_product_and_is_listed(tmp_path: Pa
     proof = desk.prove()
     assert str(proof).startswith("proven: 1 test")
     assert [one.path for one in proof.suspicions] == ["price.py"]
+
+
+def test_where_nothing_was_done_nothing_is_proven(tmp_path: Path) -> None:
+    warm = tmp_path / "warm"
+    desk = Desk(tmp_path, {"price.py": "1\n"}, lambda folder: {"a": True, "b": warm.exists()})
+    warm.touch()
+    cache = desk.project / "__pycache__/a.pyc"
+    cache.parent.mkdir()
+    cache.touch()
+    assert "not proven: nothing was changed" in str(desk.prove())
+
+
+def test_a_test_that_does_not_fail_on_the_base_any_more_proves_nothing(tmp_path: Path) -> None:
+    warm = tmp_path / "warm"
+    desk = Desk(tmp_path, {"price.py": "1\n"}, lambda folder: {"a": True, "b": warm.exists()})
+    warm.touch()
+    desk.change(price__py="2\n")
+    said = str(desk.prove())
+    assert "not proven: the base passes now, too: 1 test that failed before the run" in said
+    assert desk.runner.count == 2
+
+
+def test_one_that_still_does_is_told_with_one_more_run_of_the_gate(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"))
+    desk.change(price__py="900\n")
+    assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
+    # Both trees with tests that must fail, and the base's tests on the result.
+    assert desk.runner.count == 1 + 3
+
+
+def test_new_tests_on_the_base_tell_of_old_ones_as_well(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"))
+    desk.change(price__py="900\n", test_more__py="")
+    assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
+    # Both trees with tests that must fail, and the base's tests on the result.
+    assert desk.runner.count == 1 + 3

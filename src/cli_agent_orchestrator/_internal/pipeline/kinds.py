@@ -7,6 +7,12 @@ from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
 
+# what programs leave behind when they are merely run
+CACHE_PATTERN = (
+    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
+    r"|\.pyc$|(^|/)\.coverage$"
+)
+
 
 class PathKind(StrEnum):
     """What a file is for."""
@@ -74,3 +80,8 @@ def kind_of(path: str) -> PathKind:
         return PathKind.TEST
     named = suites.is_named(name, (*suites.FOUND_NAMES, *suites.HELPER_NAMES))
     return PathKind.TEST if named else PathKind.OTHER
+
+
+def is_left_behind(path: str) -> bool:
+    """Is a file one that programs leave behind when they are merely run?"""
+    return re.search(CACHE_PATTERN, path) is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cli_agent_orchestrator._internal.pipeline import suites
-from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
+from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, is_left_behind
 
 
 class Changed(Protocol):
@@ -35,6 +35,8 @@ class Layers:
     """New files that have a say in which tests are run, and how."""
     scripts: tuple[str, ...] = ()
     """What the command of a gate names and is no product, and is different now."""
+    is_untouched: bool = True
+    """Is there no difference but what programs leave behind when they are merely run?"""
 
     def over_result(self, *, had_tests: bool) -> tuple[str, ...]:
         """Return what is to be as it was, so that the tests are the base's.
@@ -60,6 +62,7 @@ def layers_of(changes: Sequence[Changed], kinds: Kinds) -> Layers:
         old_tests=tuple(path for path in before if path in tests),
         added=tuple(path for path in added if path in kinds.tests or _has_a_say(path)),
         scripts=tuple(path for path in before if path in kinds.scripts and path not in tests),
+        is_untouched=all(is_left_behind(c.path) for c in changes),
     )
 
 

@@ -10,9 +10,11 @@ Tests that failed before the run and pass now are worth as much as new ones. Wha
 their settings and CI files is listed beside it; that alone proves nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion
 
 MOST_LISTED = 30
@@ -30,7 +32,9 @@ class GateProof:
     on_base: CheckResult | None = None
     """The run's own tests on the base; None if it neither made nor changed any."""
     turned: tuple[str, ...] = ()
-    """Tests that failed before the run and pass now."""
+    """Tests that failed before the run, fail on the base still, and pass now."""
+    faded: tuple[str, ...] = ()
+    """Tests that failed before the run and do not fail on the base any more."""
     is_deaf: bool = False
     """Does it notice tests on the base that must fail, and not on the result?"""
 
@@ -57,12 +61,16 @@ class Proof:
     new_tests: tuple[str, ...] = ()
     """Files of tests that the run made or changed."""
     suspicions: tuple[Suspicion, ...] = ()
+    is_untouched: bool = False
+    """Is every file as it was before the run?"""
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """Say what is missing for a proof, each in a few words; nothing if it is one."""
         if not self.gates:
             return ("no gate says which tests it runs",)
+        if self.is_untouched:
+            return ("nothing was changed",)
         found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
         if not any(one.is_red_before for one in self.gates):
             found.append(self._why_not_red())
@@ -88,12 +96,35 @@ class Proof:
         return f"proven: {', '.join(parts)}{tail}"
 
     def _why_not_red(self) -> str:
+        if faded := sum(len(one.faded) for one in self.gates):
+            verb = "does" if faded == 1 else "do"
+            tests = f"{_number(faded, 'test')} that failed before the run {verb} not fail there"
+            more = f"; {self._why_new_are_not_red()}" if self.new_tests else ""
+            return f"the base passes now, too: {tests} any more{more}"
+        return self._why_new_are_not_red()
+
+    def _why_new_are_not_red(self) -> str:
         if not self.new_tests:
             return "no test was made or changed, and none that failed before now passes"
         bases = [one.on_base for one in self.gates if one.on_base is not None]
         if any(result.counts is not None and not result.counts.failed for result in bases):
             return f"the run's own tests pass without its work ({_named(self.new_tests)})"
         return "the run's own tests could not be run on the base"
+
+
+def still_failing(
+    turned: tuple[str, ...], again: TestCounts | None, now: Sequence[str]
+) -> tuple[str, ...]:
+    """Return which of the tests that failed before the run fail on the base when run again.
+
+    `now` fail with the work as well, and say nothing. The name of a test may have its folder in
+    it: then no name is found again, and something fails all the same.
+    """
+    if again is None:
+        return turned
+    found = tuple(name for name in turned if name in again.failures)
+    is_red = again.failed > 0 and not set(again.failures) <= set(now)
+    return found or (turned if is_red else ())
 
 
 def page_of_proof(proof: Proof) -> str:

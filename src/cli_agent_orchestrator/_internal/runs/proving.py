@@ -9,7 +9,7 @@ from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canar
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof
+from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, still_failing
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
     Suspicion,
@@ -47,7 +47,8 @@ class Prover:
         changes = snapshots.changes(start.commit, now.commit)
         sorter = Sorter(self._work, tuple(gate.run for gate in gates))
         kinds = sorter.kinds(start.commit, now.commit, changes)
-        trees = _Trees(start.commit, now.commit, layers_of(changes, kinds))
+        layers = layers_of(changes, kinds)
+        trees = _Trees(start.commit, now.commit, layers)
         canaries = _canaries(sorter, start.commit)
         found = [
             self._prove_by(
@@ -60,7 +61,7 @@ class Prover:
         if self._work.head:
             # An earlier run may have left them, or the user.
             suspicions += self._suspicions_before(sorter, snapshots, start.commit)
-        return Proof(tuple(found), trees.layers.new_tests, suspicions)
+        return Proof(tuple(found), layers.new_tests, suspicions, layers.is_untouched)
 
     def _prove_by(
         self, gate: Gate, known: "_Known", trees: "_Trees", canaries: Canaries, log_name: str
@@ -74,8 +75,20 @@ class Prover:
         if layers.over_base:
             over = _Layout(trees.start, trees.now, layers.over_base)
             on_base = self._run(gate, f"{name}-base", over)
+        turned = self._still_failing(gate, name, known, trees, on_base)
+        faded = tuple(test for test in known.turned if not turned)
         is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
-        return GateProof(gate.name, on_result, on_base, known.turned, is_deaf=is_deaf)
+        return GateProof(gate.name, on_result, on_base, turned, faded, is_deaf=is_deaf)
+
+    def _still_failing(
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees", on_base: CheckResult | None
+    ) -> tuple[str, ...]:
+        """Return which tests fail on the base now as they did before the run, and pass with it."""
+        if not known.turned:
+            return ()
+        if on_base is None or not on_base.counts or not on_base.counts.failed:
+            on_base = self._run(gate, f"{name}-again", _Layout(trees.start, "", ()))
+        return still_failing(known.turned, on_base.counts, known.passed.failures)
 
     def _suspicions_before(
         self, sorter: Sorter, snapshots: Snapshots, start: str

@@ -1,7 +1,6 @@
 """The work folder of a run: kept after every turn, so that it is known who changed what."""
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from cli_agent_orchestrator._internal.layout import (
     HELD_BACK_FOLDER,
     SNAPSHOTS_FOLDER,
 )
+from cli_agent_orchestrator._internal.pipeline.kinds import is_left_behind
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
@@ -29,11 +29,6 @@ PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
-# what programs leave behind when they are merely run
-CACHE_PATTERN = (
-    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
-    r"|\.pyc$|(^|/)\.coverage$"
-)
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
     "run; the files as they were are kept: cao diff, cao restore, cao undo"
@@ -60,11 +55,6 @@ class Seen:
     def touched(self) -> tuple[Change, ...]:
         """The changes without what programs leave behind when they are merely run."""
         return tuple(one for one in self.changes if not is_left_behind(one.path))
-
-
-def is_left_behind(path: str) -> bool:
-    """Is a file one that programs leave behind when they are merely run?"""
-    return re.search(CACHE_PATTERN, path) is not None
 
 
 def leave_alone() -> None:
