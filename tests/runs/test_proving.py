@@ -1,5 +1,7 @@
 """What is laid over what for a proof, with real git and a gate of the test's own."""
 
+import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
@@ -16,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, Gate
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.work_folder import (
     WorkFolder,
+    held_back_of,
     open_work_folder,
 )
 from tests.workspace.repositories import make_repository
@@ -47,18 +50,29 @@ class Desk:
     """A project, a run on it, and its gate."""
 
     def __init__(
-        self, folder: Path, files: dict[str, str], judge: Judge, command: str = "make test"
+        self,
+        folder: Path,
+        files: dict[str, str],
+        judge: Judge,
+        command: str = "make test",
+        held_back: tuple[str, ...] = (),
     ) -> None:
         self.project = make_repository(folder / "project", files)
         self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
         self.run_folder.make()
         self.gate = Gate("tests", command)
         self.runner = Judged(judge)
+        self.held_back = held_back
+        if held_back:
+            held_back_of(self.run_folder, held_back).take(self.project)
+            for name in held_back:
+                shutil.rmtree(self.project / name)
         self.work = self.open()
         self.base = self.said()
 
     def open(self) -> WorkFolder:
-        work = open_work_folder(self.project, self.run_folder, SystemClock())
+        clock = SystemClock()
+        work = open_work_folder(self.project, self.run_folder, clock, held_back=self.held_back)
         work.begin(0, is_in_flight=False)
         return work
 
@@ -171,3 +185,29 @@ def test_new_tests_on_the_base_tell_of_old_ones_as_well(tmp_path: Path) -> None:
     assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
     # Both trees with tests that must fail, and the base's tests on the result.
     assert desk.runner.count == 1 + 3
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of all tests that are in a folder."""
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("test_*.py")]
+    return {name for text in texts for name in re.findall(r"def (test\w+)", text)}
+
+
+@pytest.mark.parametrize("held_back", [(), ("tests",)])
+def test_tests_that_must_fail_are_added_to_what_is_held_back_too(
+    tmp_path: Path, held_back: tuple[str, ...]
+) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        text = read(folder, "price.py")
+        if "fake" in text:
+            return {"test_nine": True, "test_ten": True}
+        known = {"test_nine": True, "test_ten": "900" in text}
+        return {**dict.fromkeys(names_in(folder), False), **known}
+
+    tests = "def test_nine(): ...\n\n\ndef test_ten(): ...\n"
+    files = {"price.py": "1000\n", "tests/test_price.py": tests}
+    desk = Desk(tmp_path, files, judge, held_back=held_back)
+    desk.change(price__py="fake\n")
+    assert "it does not notice tests that must fail" in str(desk.prove())
+    desk.change(price__py="900\n")
+    assert str(desk.prove()).startswith("proven: 1 test")

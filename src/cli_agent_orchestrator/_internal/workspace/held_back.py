@@ -50,6 +50,18 @@ class HeldBack:
         laying.put(files, self.kept.path)
         laying.check()
 
+    def files(self) -> tuple[str, ...]:
+        """Return all that is held back."""
+        return tuple(_files(self.kept.path))
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """Return a file; None if it is none, or longer than the limit."""
+        *above, name = path.split("/")
+        try:
+            return Folder(self.kept.root, (*self.kept.parts, *above)).read(name, limit)
+        except OSError:
+            return None
+
     def _copy(self, top: Path, path: str) -> None:
         *above, name = path.split("/")
         of = Folder(top, tuple(above))
