@@ -68,3 +68,11 @@ def test_what_a_gate_names_is_known_by_its_text(
 ) -> None:
     assert kinds_of_named({path: text}).of(path) is kind
     assert kinds_of_named({}, frozenset({"a.py"})).of("a.py") is PathKind.TEST
+
+
+def test_new_source_files_of_the_product_can_be_empty() -> None:
+    new = ("done.py", "a/b.mjs", "lib/c.ts", "d.rb")
+    others = ("test_a.py", "e.txt", "f.go", "setup.py", "tests/g.py", "node_modules/h.js")
+    changes = [changed("A", path) for path in (*new, *others)]
+    changes += [changed("M", "old.py"), changed("R", "moved.py", "was.py"), changed("D", "no.py")]
+    assert layers_of(changes, Kinds()).new_sources == (*new, "moved.py")

@@ -99,6 +99,16 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             "not proven: the run's own tests pass without its work (tests/test_new.py)",
         ),
         (
+            Proof((GateProof("tests", GREEN, GREEN, emptied=("done.py",)),), NEW),
+            False,
+            "not proven: the run's own tests pass with nothing in its new files (done.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, emptied=("done.py",)),), NEW),
+            True,
+            "proven: the run's own tests fail without its work",
+        ),
+        (
             Proof((GateProof("tests", GREEN, NOT_RUN),), NEW),
             False,
             "not proven: the run's own tests could not be run on the base",

@@ -211,3 +211,38 @@ def test_tests_that_must_fail_are_added_to_what_is_held_back_too(
     assert "it does not notice tests that must fail" in str(desk.prove())
     desk.change(price__py="900\n")
     assert str(desk.prove()).startswith("proven: 1 test")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("", "the run's own tests pass with nothing in its new files (deep/done.py)"),
+        ("total", "proven: the run's own tests fail"),
+    ],
+)
+def test_a_new_test_that_only_needs_a_new_file_to_be_there_proves_nothing(
+    tmp_path: Path, wanted: str, words: str
+) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        tests = {"old": True}
+        if (folder / "test_done.py").exists():
+            done = folder / "deep/done.py"
+            tests["new"] = done.exists() and wanted in done.read_text(encoding="utf-8")
+        return tests
+
+    desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
+    desk.change(**{"deep/done__py": "def total(): ...\n", "test_done__py": ""})
+    assert words in str(desk.prove())
+    # The base's tests on the result; the run's on the base, without and with empty files.
+    assert desk.runner.count == 3
+
+
+def test_an_empty_file_that_is_in_the_way_of_tests_proves_nothing(tmp_path: Path) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        shadow = folder / "json.py"
+        return {"new": not shadow.exists() or bool(read(folder, "json.py"))}
+
+    desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
+    desk.change(json__py="all of it\n", test_done__py="")
+    assert "the run's own tests pass without its work (test_done.py)" in str(desk.prove())
+    assert desk.runner.count == 2

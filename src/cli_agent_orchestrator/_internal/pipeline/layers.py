@@ -11,6 +11,11 @@ from typing import Protocol
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, is_left_behind
 
+EMPTY_SUFFIXES = (*suites.PYTHON.suffixes, *suites.JAVASCRIPT.suffixes, ".rb")
+"""Of languages in which a file may have nothing in it."""
+# Without its text nothing can be installed.
+NEVER_EMPTY = "setup.py"
+
 
 class Changed(Protocol):
     """A file that is different."""
@@ -35,6 +40,8 @@ class Layers:
     """New files that have a say in which tests are run, and how."""
     scripts: tuple[str, ...] = ()
     """What the command of a gate names and is no product, and is different now."""
+    new_sources: tuple[str, ...] = ()
+    """New files of the product that may be empty and still be found by tests."""
     is_untouched: bool = True
     """Is there no difference but what programs leave behind when they are merely run?"""
 
@@ -62,6 +69,9 @@ def layers_of(changes: Sequence[Changed], kinds: Kinds) -> Layers:
         old_tests=tuple(path for path in before if path in tests),
         added=tuple(path for path in added if path in kinds.tests or _has_a_say(path)),
         scripts=tuple(path for path in before if path in kinds.scripts and path not in tests),
+        new_sources=tuple(
+            c.path for c in changes if c.status in "AR" and _is_new_source(c.path, kinds)
+        ),
         is_untouched=all(is_left_behind(c.path) for c in changes),
     )
 
@@ -71,3 +81,8 @@ def _has_a_say(path: str) -> bool:
     name = path.rpartition("/")[2]
     is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
     return is_helper or suites.is_found(path)
+
+
+def _is_new_source(path: str, kinds: Kinds) -> bool:
+    is_product = kinds.of(path) is PathKind.OTHER and not is_left_behind(path)
+    return is_product and path.endswith(EMPTY_SUFFIXES) and path != NEVER_EMPTY

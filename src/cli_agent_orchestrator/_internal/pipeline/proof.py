@@ -35,6 +35,8 @@ class GateProof:
     """Tests that failed before the run, fail on the base still, and pass now."""
     faded: tuple[str, ...] = ()
     """Tests that failed before the run and do not fail on the base any more."""
+    emptied: tuple[str, ...] = ()
+    """New files of the product that were there, with nothing in them, when `on_base` was run."""
     is_deaf: bool = False
     """Does it notice tests on the base that must fail, and not on the result?"""
 
@@ -42,8 +44,7 @@ class GateProof:
     def is_red_before(self) -> bool:
         """Is there a test that fails without the work?"""
         on_base = self.on_base
-        new = on_base is not None and on_base.counts is not None and on_base.counts.failed > 0
-        return bool(self.turned) or new
+        return bool(self.turned) or (on_base is not None and is_red(on_base))
 
     @property
     def is_green_after(self) -> bool:
@@ -108,8 +109,16 @@ class Proof:
             return "no test was made or changed, and none that failed before now passes"
         bases = [one.on_base for one in self.gates if one.on_base is not None]
         if any(result.counts is not None and not result.counts.failed for result in bases):
+            emptied = next((one.emptied for one in self.gates if one.emptied), ())
+            if emptied:
+                return f"the run's own tests pass with nothing in its new files ({_named(emptied)})"
             return f"the run's own tests pass without its work ({_named(self.new_tests)})"
         return "the run's own tests could not be run on the base"
+
+
+def is_red(result: CheckResult) -> bool:
+    """Does a gate tell of a test that failed?"""
+    return result.counts is not None and result.counts.failed > 0
 
 
 def still_failing(

@@ -9,7 +9,7 @@ from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canar
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, still_failing
+from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, is_red, still_failing
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
     Suspicion,
@@ -71,14 +71,28 @@ class Prover:
         old_tests = layers.over_result(had_tests=known.had_tests)
         result = self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests))
         on_result = judge_check(result, known.base, allow_base_failures=gate.allow_base_failures)
-        on_base = None
-        if layers.over_base:
-            over = _Layout(trees.start, trees.now, layers.over_base)
-            on_base = self._run(gate, f"{name}-base", over)
+        on_base, emptied = self._run_new_tests(gate, name, trees)
         turned = self._still_failing(gate, name, known, trees, on_base)
         faded = tuple(test for test in known.turned if not turned)
         is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
-        return GateProof(gate.name, on_result, on_base, turned, faded, is_deaf=is_deaf)
+        return GateProof(gate.name, on_result, on_base, turned, faded, emptied, is_deaf)
+
+    def _run_new_tests(
+        self, gate: Gate, name: str, trees: "_Trees"
+    ) -> tuple[CheckResult | None, tuple[str, ...]]:
+        """Run the run's own tests on the base; return which of its new files were there, empty.
+
+        Those may be in the way of others: what counts must fail without them, too.
+        """
+        layers = trees.layers
+        if not layers.over_base:
+            return None, ()
+        over = _Layout(trees.start, trees.now, layers.over_base)
+        plain = self._run(gate, f"{name}-base", over)
+        if not layers.new_sources or not is_red(plain):
+            return plain, ()
+        emptied = replace(over, texts=dict.fromkeys(layers.new_sources, ""))
+        return self._run(gate, f"{name}-base-empty", emptied), layers.new_sources
 
     def _still_failing(
         self, gate: Gate, name: str, known: "_Known", trees: "_Trees", on_base: CheckResult | None
@@ -86,7 +100,7 @@ class Prover:
         """Return which tests fail on the base now as they did before the run, and pass with it."""
         if not known.turned:
             return ()
-        if on_base is None or not on_base.counts or not on_base.counts.failed:
+        if on_base is None or not is_red(on_base):
             on_base = self._run(gate, f"{name}-again", _Layout(trees.start, "", ()))
         return still_failing(known.turned, on_base.counts, known.passed.failures)
 
