@@ -61,6 +61,12 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             "not proven: the gate tests: since the run it does not notice tests that must fail",
         ),
         (
+            Proof((GateProof("tests", GREEN, None, ("a",), betrayed=("a",)),)),
+            False,
+            "not proven: the gate tests: tests pass only as long as there are none that must fail "
+            "(a); something in the project looks for these",
+        ),
+        (
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
             True,
             "pass as they were; look at 1 change to tests or settings",

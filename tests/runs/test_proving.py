@@ -108,7 +108,7 @@ def judged_by(script: str) -> Judge:
     """Return a gate by which a file decides what ten must cost."""
 
     def judge(folder: Path) -> dict[str, bool]:
-        wanted = read(folder, script).split()[-1]
+        wanted = read(folder, script).partition("\n")[0].split()[-1]
         return {"nine": True, "ten": read(folder, "price.py").strip() == wanted}
 
     return judge

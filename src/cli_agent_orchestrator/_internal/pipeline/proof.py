@@ -39,6 +39,8 @@ class GateProof:
     """New files of the product that were there, with nothing in them, when `on_base` was run."""
     is_deaf: bool = False
     """Does it notice tests on the base that must fail, and not on the result?"""
+    betrayed: tuple[str, ...] = ()
+    """Tests that fail on the result as soon as there are some beside them that must fail."""
 
     @property
     def is_red_before(self) -> bool:
@@ -50,7 +52,7 @@ class GateProof:
     def is_green_after(self) -> bool:
         """Do the base's tests pass with the work, and would the gate tell if they did not?"""
         passed = self.on_result.passed and self.on_result.counts is not None
-        return passed and not self.is_deaf
+        return passed and not self.is_deaf and not self.betrayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,11 @@ def _fault(gate: GateProof) -> str:
         )
     if gate.is_deaf:
         return "since the run it does not notice tests that must fail; something keeps them quiet"
+    if gate.betrayed:
+        return (
+            f"tests pass only as long as there are none that must fail ({_named(gate.betrayed)}); "
+            "something in the project looks for these"
+        )
     return f"the tests from before do not pass ({result})"
 
 

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canaries, candidates
+from cli_agent_orchestrator._internal.pipeline.canary import (
+    Canaries,
+    Hearing,
+    add_canaries,
+    candidates,
+    compare,
+    hear,
+)
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
@@ -74,8 +81,11 @@ class Prover:
         on_base, emptied = self._run_new_tests(gate, name, trees)
         turned = self._still_failing(gate, name, known, trees, on_base)
         faded = tuple(test for test in known.turned if not turned)
-        is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
-        return GateProof(gate.name, on_result, on_base, turned, faded, emptied, is_deaf)
+        hearing = Hearing()
+        if on_result.passed:
+            hearing = self._run_with_canaries(gate, name, known, trees, canaries)
+        heard = (hearing.is_deaf, hearing.betrayed)
+        return GateProof(gate.name, on_result, on_base, turned, faded, emptied, *heard)
 
     def _run_new_tests(
         self, gate: Gate, name: str, trees: "_Trees"
@@ -117,19 +127,21 @@ class Prover:
             replace(one, detail=f"{one.detail}, before the run and not committed") for one in found
         )
 
-    def _is_deaf(
-        self, gate: Gate, name: str, trees: "_Trees", tests: Sequence[str], canaries: Canaries
-    ) -> bool:
-        """Does a gate miss failures on the result that it notices on the base?"""
-        if not canaries.count:
-            return False
+    def _run_with_canaries(
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees", canaries: Canaries
+    ) -> Hearing:
+        """Find out what a gate makes of tests that must fail, on the result and on the base."""
+        if not canaries.names:
+            return Hearing()
+        tests = trees.layers.over_result(had_tests=known.had_tests)
         label, layout = f"{name}-must-fail", _Layout(trees.now, trees.start, tests, canaries.texts)
-        on_result = canaries.heard_by(self._run(gate, label, layout).counts)
-        if len(on_result) == canaries.count:
-            return False
+        on_result = self._run(gate, label, layout).counts
+        hearing = hear(canaries, on_result, known.turned, known.passed.failures)
+        if not hearing.is_in_doubt:
+            return hearing
         layout = replace(layout, commit=trees.start)
-        on_base = canaries.heard_by(self._run(gate, f"{label}-base", layout).counts)
-        return bool(on_base - on_result)
+        on_base = self._run(gate, f"{label}-base", layout).counts
+        return compare(hearing, canaries, on_base)
 
     def _run(self, gate: Gate, log_name: str, layout: "_Layout") -> CheckResult:
         with self._work.laid_out(layout.commit, layout.over, layout.paths, layout.texts) as folder:
@@ -177,7 +189,7 @@ def _canaries(sorter: Sorter, commit: str) -> Canaries:
     """Return files of tests with some more that must fail."""
     texts = {path: sorter.text(commit, path) for path in candidates(sorter.work.files(commit))}
     known = {path: text for path, text in texts.items() if text is not None}
-    return add_canaries(known, f"cao{secrets.token_hex(6)}")
+    return add_canaries(known, secrets.choice)
 
 
 def _suspicions(
