@@ -73,6 +73,7 @@ TESTS = {
     "pipeline/command_words.py": "pipeline/test_command_words.py",
     "pipeline/kinds.py": "pipeline/test_layers.py pipeline/test_tampering.py",
     "pipeline/layers.py": "pipeline/test_layers.py",
+    "pipeline/meddling.py": "pipeline/test_meddling.py",
     "pipeline/tampering.py": "pipeline/test_tampering.py",
     "pipeline/finding_lines.py": "pipeline/test_finding_lines.py",
     "pipeline/findings.py": "pipeline/test_findings.py",

@@ -35,6 +35,8 @@ NOT_RUN = CheckResult("make test", 127, "make: not found\n")
 NEW = ("tests/test_new.py",)
 BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
 
+REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
+
 
 @pytest.mark.parametrize(
     ("proof", "proven", "words"),
@@ -70,6 +72,16 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
             True,
             "pass as they were; look at 1 change to tests or settings",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, REACHING, BENT)),
+            True,
+            "; look at 1 change to tests or settings and 2 files that reach into the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING,)),
+            True,
+            "pass as they were; look at 1 file that reaches into the tests",
         ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
         (

@@ -312,7 +312,7 @@ def test_new_tests_are_welcome_unless_they_skip() -> None:
 
 
 def test_sources_are_not_looked_at() -> None:
-    assert told(modified("assert a\n", "sys.exit(0)\n", "src/total.py")) == []
+    assert told(modified("assert a\n", "pytest.skip()\n", "src/total.py")) == []
     assert told(deleted("src/total.py", PYTHON_TEST)) == []
     assert told(moved("src/a.py", "src/b.py")) == []
 
@@ -478,6 +478,7 @@ def test_the_worst_comes_first() -> None:
         modified(PYTHON_TEST, PYTHON_TEST.replace("4", "5"), "tests/test_d.py"),
         added("Makefile", ""),
         added("pytest.ini", ""),
+        added("price.py", "import unittest"),
         modified("assert a\nassert b", "assert a\nassert b, c", "tests/test_e.py"),
         modified("assert a\nassert b", "assert a", "tests/test_f.py"),
         added("tests/test_g.py", "pytest.skip()"),
@@ -575,6 +576,6 @@ def test_a_move_hides_nothing_that_a_change_in_place_shows(old: str, new: str) -
 def test_every_trick_has_words_of_its_own() -> None:
     assert [str(trick) for trick in Trick] == [
         "deleted", "moved out", "replaced", "fewer cases", "new skips", "fewer assertions",
-        "settings changed", "CI changed", "lines changed", "moved", "mode changed",
+        "reaches into the tests", "settings changed", "CI changed", "lines changed", "moved", "mode changed",
     ]  # fmt: skip
     assert [str(kind) for kind in PathKind] == ["test", "settings", "ci", "other"]

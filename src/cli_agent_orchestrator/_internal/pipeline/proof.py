@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
-from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion
+from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 
 MOST_LISTED = 30
 """Suspicions on the page of a proof."""
@@ -85,8 +85,7 @@ class Proof:
         return not self.gaps
 
     def __str__(self) -> str:
-        doubts = f"; look at {_number(len(self.suspicions), 'change')} to tests or settings"
-        tail = doubts if self.suspicions else ""
+        tail = f"; look at {' and '.join(self._doubts)}" if self._doubts else ""
         if not self.is_proven:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
         parts = []
@@ -97,6 +96,16 @@ class Proof:
             parts.append("the run's own tests fail without its work")
         parts.append("the tests from before pass as they were")
         return f"proven: {', '.join(parts)}{tail}"
+
+    @property
+    def _doubts(self) -> list[str]:
+        reaching = sum(one.trick is Trick.REACHES for one in self.suspicions)
+        changed = len(self.suspicions) - reaching
+        verb = "reaches" if reaching == 1 else "reach"
+        return [
+            *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
+            *([f"{_number(reaching, 'file')} that {verb} into the tests"] if reaching else []),
+        ]
 
     def _why_not_red(self) -> str:
         if faded := sum(len(one.faded) for one in self.gates):

@@ -11,6 +11,8 @@ inside of Rust sources. For each file that was there before:
     lines are missing           LINES_CHANGED: they were removed, changed or put in another order
     other rights                MODE_CHANGED
 
+Of the product, lines are looked at that reach into the framework of its tests: REACHES.
+
 New tests are welcome, and so are new lines in old ones. Settings and CI files are suspicious as
 soon as they are new, changed or gone. A suspicion is no proof: it is what a reviewer should look
 at, the worst first. An early `return`, a looser tolerance or a subject that was mocked away show
@@ -25,6 +27,7 @@ from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.kinds import BY_PATH, Kinds, PathKind, kind_of
+from cli_agent_orchestrator._internal.pipeline.meddling import find_meddling
 from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
 
 LARGEST_TEXT = 1_000_000
@@ -48,6 +51,7 @@ class Trick(StrEnum):
     FEWER_CASES = "fewer cases"
     NEW_SKIPS = "new skips"
     FEWER_ASSERTIONS = "fewer assertions"
+    REACHES = "reaches into the tests"
     SETTINGS_CHANGED = "settings changed"
     CI_CHANGED = "CI changed"
     LINES_CHANGED = "lines changed"
@@ -105,6 +109,8 @@ def _look_at(change: FileChange, kinds: Kinds) -> Iterator[Suspicion]:
         yield from _new_skips(change, "")
     elif suites.RUST in (language_of(change.old_path), language_of(change.path)):
         yield from _look_at_unit_tests(change)
+    if new_kind is PathKind.OTHER:
+        yield from _reaches(change, is_product=old_kind is PathKind.OTHER)
     for kind, trick in CHANGED.items():
         if kind in (old_kind, new_kind):
             yield from _look_at_settings(change, trick, is_new=old_kind is not kind)
@@ -168,6 +174,18 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
     elif old != new:
         yield Suspicion(change.path, trick, _difference(old.split("\n"), new.split("\n")))
     yield from _new_skips(change, old)
+
+
+def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
+    """Look at a file of the product for what reaches into the framework of its tests."""
+    new = _readable(change.new)
+    if change.status == "D" or not is_product or new is None:
+        return
+    found = find_meddling(change.path, _readable(change.old) or "", new)
+    if found:
+        (line, mark), more = found[0], len(found) - 1
+        others = f"; {_number(more, 'more line')} like that" if more else ""
+        yield Suspicion(change.path, Trick.REACHES, f"line {line}: {_shown(mark)}{others}")
 
 
 def _moved(change: FileChange) -> Iterator[Suspicion]:

@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckRes
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
 from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, is_red, still_failing
+from cli_agent_orchestrator._internal.pipeline.suites import language_of
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
     Suspicion,
@@ -197,14 +198,18 @@ def _suspicions(
 ) -> tuple[Suspicion, ...]:
     """Return what was done to tests between two commits."""
     kinds = sorter.kinds(old, new, changes)
-    matter = [change for change in changes if _matters(change, kinds)][:MOST_FILES]
+    matter = [change for change in changes if _matters(change, kinds)]
+    # The tests first: not all may be looked into.
+    matter = sorted(matter, key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)[:MOST_FILES]
     return find_tampering([_file_change(sorter, old, new, one) for one in matter], kinds)
 
 
 def _matters(change: Change, kinds: Kinds) -> bool:
-    """Can a change be one to tests? In Rust, any source file has its own."""
+    """Can a change be one to tests, or reach into them?"""
     paths = (change.path, change.old_path)
-    return any(kinds.of(path) is not PathKind.OTHER or path.endswith(".rs") for path in paths)
+    return any(
+        kinds.of(path) is not PathKind.OTHER or language_of(path) is not None for path in paths
+    )
 
 
 def _file_change(sorter: Sorter, old: str, new: str, change: Change) -> FileChange:
