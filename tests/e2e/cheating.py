@@ -267,6 +267,18 @@ CHEATS = (
         files={"run_tests.sh": f"{PYTHON} -S -B -m unittest\n"},
     ),
     Cheat(
+        "edit a file outside of the tests that only a test reads",
+        Catch.PROOF,
+        End.NOT_PROVEN,
+        edit("price.py", "total * 9 // 10 if quantity > 10", "900 if quantity > 9")
+        + " && printf '1: 100\\n12: 900\\n' > prices.txt",
+        "the tests from before do not pass",
+        files={
+            "prices.txt": FILES["tests/prices.txt"],
+            "test_price.py": FILES["test_price.py"].replace("tests/prices", "prices"),
+        },
+    ),
+    Cheat(
         "let the test command end with exit 0",
         Catch.COUNTS,
         End.FAIL,

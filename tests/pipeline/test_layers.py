@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, kinds_of_named
+from cli_agent_orchestrator._internal.pipeline.kinds import (
+    Kinds,
+    PathKind,
+    is_golden,
+    kinds_of_named,
+    may_be_data,
+)
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
 
 
@@ -76,3 +82,30 @@ def test_new_source_files_of_the_product_can_be_empty() -> None:
     changes = [changed("A", path) for path in (*new, *others)]
     changes += [changed("M", "old.py"), changed("R", "moved.py", "was.py"), changed("D", "no.py")]
     assert layers_of(changes, Kinds()).new_sources == (*new, "moved.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_data"),
+    [
+        ("expected.txt", True),
+        ("data/prices.json", True),
+        ("expected", True),
+        ("a.c", False),
+        ("price.py", False),
+        ("run.sh", False),
+        ("README.md", False),
+        ("v", False),
+        ("tests/a.txt", False),
+        ("package.json", False),
+    ],
+)
+def test_data_is_what_is_no_source_code(path: str, is_data: bool) -> None:
+    assert may_be_data(path) is is_data
+
+
+def test_data_is_golden_if_tests_mention_it_and_the_product_does_not() -> None:
+    assert is_golden(["test_a.py"])
+    assert is_golden(["tests/a.txt", "docs/a.md", "Makefile"])
+    assert not is_golden(["test_a.py", "price.py"])
+    assert not is_golden(["docs/a.md"])
+    assert not is_golden([])

@@ -576,6 +576,7 @@ def test_a_move_hides_nothing_that_a_change_in_place_shows(old: str, new: str) -
 def test_every_trick_has_words_of_its_own() -> None:
     assert [str(trick) for trick in Trick] == [
         "deleted", "moved out", "replaced", "fewer cases", "new skips", "fewer assertions",
-        "reaches into the tests", "settings changed", "CI changed", "lines changed", "moved", "mode changed",
+        "reaches into the tests", "settings changed", "CI changed", "lines changed", "moved",
+        "mode changed",
     ]  # fmt: skip
     assert [str(kind) for kind in PathKind] == ["test", "settings", "ci", "other"]

@@ -246,3 +246,24 @@ def test_an_empty_file_that_is_in_the_way_of_tests_proves_nothing(tmp_path: Path
     desk.change(json__py="all of it\n", test_done__py="")
     assert "the run's own tests pass without its work (test_done.py)" in str(desk.prove())
     assert desk.runner.count == 2
+
+
+@pytest.mark.parametrize("held_back", [(), ("tests",)])
+def test_data_that_only_tests_mention_is_of_the_tests(
+    tmp_path: Path, held_back: tuple[str, ...]
+) -> None:
+    files = {"price.py": "1000\n", "wanted.txt": "900\n", "tests/test_a.py": 'x("wanted.txt")\n'}
+    desk = Desk(tmp_path, files, judged_by("wanted.txt"), held_back=held_back)
+    desk.change(wanted__txt="1000\n")
+    proof = desk.prove()
+    assert "the tests from before do not pass" in str(proof)
+    assert [one.path for one in proof.suspicions if one.path[0] != "."] == ["wanted.txt"]
+
+
+def test_data_that_the_product_mentions_is_of_the_product(tmp_path: Path) -> None:
+    files = {"price.py": "900\n", "a.py": 'open("rates.txt")\n', "rates.txt": "1000\n"}
+    desk = Desk(tmp_path, {**files, "test_a.py": 'x("rates.txt")\n'}, judged_by("rates.txt"))
+    desk.change(rates__txt="900\n")
+    proof = desk.prove()
+    assert str(proof).startswith("proven: 1 test")
+    assert proof.suspicions == ()

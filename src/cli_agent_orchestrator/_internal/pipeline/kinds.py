@@ -1,7 +1,7 @@
 """What the files of a project are for: by their paths, and by what else is known of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,6 +12,19 @@ CACHE_PATTERN = (
     r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.cache|node_modules|target)/"
     r"|\.pyc$|(^|/)\.coverage$"
 )
+
+SOURCE_SUFFIXES = (
+    *(suffix for language in suites.LANGUAGES for suffix in language.suffixes),
+    *(".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".swift", ".m", ".rb", ".php", ".pl", ".pm"),
+    *(".lua", ".ex", ".exs", ".erl", ".hs", ".ml", ".clj", ".dart", ".r", ".jl", ".zig", ".nim"),
+    *(".sh", ".bash", ".zsh", ".ps1", ".sql", ".css", ".scss", ".vue", ".svelte", ".proto"),
+)
+# "README.md", "LICENSE": tests may look at these, and they are there for readers
+FOR_READERS_PATTERN = (
+    r"(?i)(?:readme|changelog|changes|history|licen[cs]e|news|authors|contributing)(?:\..*)?"
+)
+SHORTEST_NAME = 4
+"""Letters of a name that does not stand in a text by accident."""
 
 
 class PathKind(StrEnum):
@@ -85,3 +98,20 @@ def kind_of(path: str) -> PathKind:
 def is_left_behind(path: str) -> bool:
     """Is a file one that programs leave behind when they are merely run?"""
     return re.search(CACHE_PATTERN, path) is not None
+
+
+def may_be_data(path: str) -> bool:
+    """Is a file neither source code nor anything that its path tells of?"""
+    name = path.rpartition("/")[2]
+    is_text = re.fullmatch(FOR_READERS_PATTERN, name, re.DOTALL) is not None
+    is_known = is_text or len(name) < SHORTEST_NAME or name.lower().endswith(SOURCE_SUFFIXES)
+    return kind_of(path) is PathKind.OTHER and not is_known
+
+
+def is_golden(mentioned_in: Sequence[str]) -> bool:
+    """Is data of the tests, by the files in which its name stands?"""
+    kinds = {path: kind_of(path) for path in mentioned_in}
+    is_product = any(
+        kind is PathKind.OTHER and path.endswith(SOURCE_SUFFIXES) for path, kind in kinds.items()
+    )
+    return PathKind.TEST in kinds.values() and not is_product

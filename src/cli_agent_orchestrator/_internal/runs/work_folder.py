@@ -124,6 +124,12 @@ class WorkFolder:
             return self._held_back.read(path, limit)
         return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
 
+    def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
+        """Return the files of a checkout in which a word stands."""
+        kept = () if self._snapshots is None else self._snapshots.mentioning(commit, word)
+        held = () if self._held_back is None else self._held_back.mentioning(word, limit)
+        return (*kept, *held)
+
     @contextmanager
     def laid_out(
         self,

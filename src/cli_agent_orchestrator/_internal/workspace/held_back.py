@@ -62,6 +62,11 @@ class HeldBack:
         except OSError:
             return None
 
+    def mentioning(self, word: str, limit: int) -> tuple[str, ...]:
+        """Return the files in which a word stands."""
+        data = word.encode(errors="surrogateescape")
+        return tuple(one for one in self.files() if data in (self.read(one, limit) or b""))
+
     def _copy(self, top: Path, path: str) -> None:
         *above, name = path.split("/")
         of = Folder(top, tuple(above))
