@@ -109,3 +109,10 @@ def test_data_is_golden_if_tests_mention_it_and_the_product_does_not() -> None:
     assert not is_golden(["test_a.py", "price.py"])
     assert not is_golden(["docs/a.md"])
     assert not is_golden([])
+
+
+def test_the_product_is_named_its_source_first() -> None:
+    paths = ("a.txt", "b/price.py", "test_a.py", "setup.cfg", "run.sh", "x/__pycache__/a.pyc")
+    changes = [*(changed("M", path) for path in paths), changed("D", "c.go")]
+    kinds = Kinds(named=frozenset({"run.sh"}))
+    assert layers_of(changes, kinds).product == ("b/price.py", "c.go", "a.txt")

@@ -44,18 +44,18 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
         (
             Proof((GateProof("tests", GREEN, RED),), NEW),
             True,
-            "proven: the run's own tests fail without its work, the tests from before pass as they "
+            "proven: the run's own tests fail without its work; the tests from before pass as they "
             "were",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a", "b")),)),
             True,
-            "proven: 2 tests that failed before now pass, the tests from before pass as they were",
+            "proven: 2 tests that failed before now pass; the tests from before pass as they were",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",)),)),
             True,
-            "proven: 1 test that failed before now passes, the tests from before",
+            "proven: 1 test that failed before now passes; the tests from before",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",), is_deaf=True),)),
@@ -83,6 +83,27 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
             True,
             "pass as they were; look at 1 file that reaches into the tests",
         ),
+        (
+            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, product=("price.py",)),
+            True,
+            "proven: 1 test that failed before now passes with the change to price.py; the run's "
+            "own tests fail without it; the tests from before pass as they were",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED),), NEW, product=("a.py", "b.py", "c.py")),
+            True,
+            "proven: the run's own tests fail without the change to a.py, b.py, c.py; the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), product=tuple("abcd\n")),
+            True,
+            "now passes with the change to a, b, c and 2 more; the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), product=("a\nb",)),
+            True,
+            r"now passes with the change to 'a\nb'; the tests",
+        ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
         (
             Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
@@ -104,7 +125,7 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
         (
             Proof((GateProof("tests", GREEN, RED, (), ("a",)),), NEW),
             True,
-            "proven: the run's own tests fail without its work, ",
+            "proven: the run's own tests fail without its work; ",
         ),
         (
             Proof((GateProof("tests", GREEN),)),

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cli_agent_orchestrator._internal.pipeline import suites
-from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, is_left_behind
+from cli_agent_orchestrator._internal.pipeline.kinds import (
+    SOURCE_SUFFIXES,
+    Kinds,
+    PathKind,
+    is_left_behind,
+)
 
 EMPTY_SUFFIXES = (*suites.PYTHON.suffixes, *suites.JAVASCRIPT.suffixes, ".rb")
 """Of languages in which a file may have nothing in it."""
@@ -42,6 +47,8 @@ class Layers:
     """What the command of a gate names and is no product, and is different now."""
     new_sources: tuple[str, ...] = ()
     """New files of the product that may be empty and still be found by tests."""
+    product: tuple[str, ...] = ()
+    """What of the product is different, its source code first."""
     is_untouched: bool = True
     """Is there no difference but what programs leave behind when they are merely run?"""
 
@@ -72,6 +79,7 @@ def layers_of(changes: Sequence[Changed], kinds: Kinds) -> Layers:
         new_sources=tuple(
             c.path for c in changes if c.status in "AR" and _is_new_source(c.path, kinds)
         ),
+        product=tuple(sorted(_product(changes, kinds), key=_is_no_source)),
         is_untouched=all(is_left_behind(c.path) for c in changes),
     )
 
@@ -86,3 +94,12 @@ def _has_a_say(path: str) -> bool:
 def _is_new_source(path: str, kinds: Kinds) -> bool:
     is_product = kinds.of(path) is PathKind.OTHER and not is_left_behind(path)
     return is_product and path.endswith(EMPTY_SUFFIXES) and path != NEVER_EMPTY
+
+
+def _product(changes: Sequence[Changed], kinds: Kinds) -> list[str]:
+    others = [c.path for c in changes if kinds.of(c.path) is PathKind.OTHER]
+    return [path for path in others if not is_left_behind(path)]
+
+
+def _is_no_source(path: str) -> bool:
+    return not path.endswith(SOURCE_SUFFIXES)

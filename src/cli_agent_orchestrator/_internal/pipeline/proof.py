@@ -64,6 +64,8 @@ class Proof:
     new_tests: tuple[str, ...] = ()
     """Files of tests that the run made or changed."""
     suspicions: tuple[Suspicion, ...] = ()
+    product: tuple[str, ...] = ()
+    """Files of the product that the run made or changed."""
     is_untouched: bool = False
     """Is every file as it was before the run?"""
 
@@ -88,14 +90,21 @@ class Proof:
         tail = f"; look at {' and '.join(self._doubts)}" if self._doubts else ""
         if not self.is_proven:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
+        return f"proven: {'; '.join(self._shown)}{tail}"
+
+    @property
+    def _shown(self) -> list[str]:
+        """What was found out, and what made the difference."""
         parts = []
+        work = f"the change to {_first_of(self.product)}" if self.product else ""
         if turned := sum(len(one.turned) for one in self.gates):
             verb = "passes" if turned == 1 else "pass"
-            parts.append(f"{_number(turned, 'test')} that failed before now {verb}")
-        if any(one.on_base is not None and one.on_base.counts for one in self.gates):
-            parts.append("the run's own tests fail without its work")
-        parts.append("the tests from before pass as they were")
-        return f"proven: {', '.join(parts)}{tail}"
+            by = f" with {work}" if work else ""
+            parts.append(f"{_number(turned, 'test')} that failed before now {verb}{by}")
+            work = work and "it"
+        if any(one.on_base is not None and is_red(one.on_base) for one in self.gates):
+            parts.append(f"the run's own tests fail without {work or 'its work'}")
+        return [*parts, "the tests from before pass as they were"]
 
     @property
     def _doubts(self) -> list[str]:
@@ -185,6 +194,13 @@ def _fault(gate: GateProof) -> str:
 
 def _named(paths: tuple[str, ...]) -> str:
     return ", ".join(paths[:MOST_NAMED]) + (", …" if len(paths) > MOST_NAMED else "")
+
+
+def _first_of(paths: tuple[str, ...]) -> str:
+    """Name the first of some files, each on one line, and say how many more there are."""
+    shown = [path if path.isprintable() else ascii(path) for path in paths[:MOST_NAMED]]
+    more = len(paths) - MOST_NAMED
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _number(count: int, word: str) -> str:

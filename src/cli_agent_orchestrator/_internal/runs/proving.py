@@ -69,7 +69,9 @@ class Prover:
         if self._work.head:
             # An earlier run may have left them, or the user.
             suspicions += self._suspicions_before(sorter, snapshots, start.commit)
-        return Proof(tuple(found), layers.new_tests, suspicions, layers.is_untouched)
+        return Proof(
+            tuple(found), layers.new_tests, suspicions, layers.product, layers.is_untouched
+        )
 
     def _prove_by(
         self, gate: Gate, known: "_Known", trees: "_Trees", canaries: Canaries, log_name: str
