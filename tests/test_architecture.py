@@ -17,6 +17,7 @@ SOURCE = FACE / "_internal"
 MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
+    "caches",
     "models",
     "characters",
     "errors",
@@ -53,6 +54,7 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "caches": set(),
     "characters": set(),
     "errors": set(),
     "config": set(),
@@ -74,6 +76,7 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 PURE = [
+    "caches.py",
     "models.py",
     "characters.py",
     "exit_codes.py",

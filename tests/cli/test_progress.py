@@ -319,7 +319,7 @@ class TestWords:
         run = "20261115-084037-k3f9"
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
-        proof = "proven: 2 tests that failed before now pass, the tests from before pass"
+        proof = "proven: 2 tests that failed before now pass with the change to total.py; the tests"
         event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
         line = narration.tell(event)
         assert line is not None

@@ -1,5 +1,6 @@
 """No way to cheat ends as a PASS without a qualification."""
 
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
+from cli_agent_orchestrator._internal.runs.work_folder import held_back_of, open_work_folder
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import FilesChanged, RunEvent, Warned
 from cli_agent_orchestrator.scripted_agent.script import parse_script
@@ -106,12 +107,17 @@ class Stage(Rig):
         files.ensure_response_dir()
         run_folder = Folder(self.state_folder, (state.progress.archive,), private=True)
         run_folder.make()
+        held_back = self.cheat.held_back
+        if held_back:
+            held_back_of(run_folder, held_back).take(self.project)
+            for name in held_back:
+                shutil.rmtree(self.project / name)
         plan = Plan(
             Briefing(TASK, files.folder, self.rules.condensation),
             self.rules,
             self.handoff_rules,
             GatePlace(self.project, 60, inherited(), run_folder),
-            open_work_folder(self.project, run_folder, self.clock),
+            open_work_folder(self.project, run_folder, self.clock, held_back=held_back),
         )
         records = Records(self.state_file, files, Journal(files.kept))
         world = World(self.clock, self.mailbox, no_watch)

@@ -1,24 +1,39 @@
 """Tests that must fail: where they are put, and whether a gate has noticed them."""
 
 import ast
+import itertools
+import re
+from collections.abc import Sequence
 
 import pytest
 
 from cli_agent_orchestrator._internal.pipeline.canary import (
     MOST_FILES,
     Canaries,
+    Hearing,
     add_canaries,
     candidates,
+    compare,
+    hear,
 )
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 
-WORD = "cao1f"
-PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    pass\n"
+PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'
 
 
+class Chance:
+    """Takes one after the other."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
+
+    def __call__(self, several: Sequence[str]) -> str:
+        return several[next(self.numbers) * 7 % len(several)]
+
+
 def added(path: str, text: str) -> Canaries:
-    return add_canaries({path: text}, WORD)
+    return add_canaries({path: text}, Chance())
 
 
 @pytest.mark.parametrize(("before", "after"), [(PYTHON, ""), (PYTHON, MAIN), ("", "")])
@@ -28,58 +43,127 @@ def test_in_python_they_come_before_what_runs_the_module(before: str, after: str
     ast.parse(text)
     assert text.startswith(before)
     assert text.endswith(after)
-    assert canaries.count == text.count("    def test_cao1f0_") == 3
+    assert text.count("import unittest\n") == 1
+    assert len(canaries.names) == 3
+    assert set(re.findall(r"def (test\w+)", text)) - {"test_price"} == canaries.names
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "group"),
+    [
+        (PYTHON, r"test(_[a-z]+){4}", r"([A-Z][a-z]+){4}Test"),
+        ("class TestA:\n    def testPrice(self): ...\n", r"test([A-Z][a-z]+){4}", r"Test\w+"),
+    ],
+)
+def test_they_have_the_shape_of_those_around_them(text: str, name: str, group: str) -> None:
+    canaries = added("test_a.py", text)
+    assert all(re.fullmatch(name, one) for one in canaries.names)
+    more = canaries.texts["test_a.py"].removeprefix(text)
+    assert re.search(rf"^class {group}\(unittest\.TestCase\):$", more, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("path", "text", "line"),
     [
-        ("a.test.ts", "test('a', () => {})\n", 'test("cao1f0_thrown", () => {'),
-        ("a.spec.js", "describe('a', () => {\n  it(`b`, f)\n})\n", 'it("cao1f0_thrown", () => {'),
-        ("a_test.go", 'import "testing"\n', "func Test_cao1f0_fatal(t *testing.T) {"),
-        ("tests/a.rs", "", "#[test]\nfn cao1f0_panic() {"),
+        ("a.test.ts", "test('a', () => {})\n", r'test\("(?P<name>[a-z]+( [a-z]+){3})", \(\) => {'),
+        ("a.spec.js", "d('a', () => {\n  it(`b`, f)\n})\n", r'it\("(?P<name>[a-z ]+)", \(\) => {'),
+        ("a_test.go", 'import "testing"\n', r"func (?P<name>Test([A-Z][a-z]+){4})\(t \*testing"),
+        ("tests/a.rs", "", r"#\[test\]\nfn (?P<name>[a-z]+(_[a-z]+){3})\(\) {"),
     ],
 )
 def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
     canaries = added(path, text)
-    assert canaries.texts[path].startswith(f"{text}\n{line}")
-    assert canaries.count == 1
+    assert canaries.texts[path].startswith(f"{text}\n")
+    found = re.match(line, canaries.texts[path].removeprefix(f"{text}\n"))
+    assert found is not None
+    assert canaries.names == {found["name"]}
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
-    [("a.test.ts", "const a = 1"), ("a_test.go", "package a"), ("ATest.java", "class A {}")],
+    [
+        ("a.test.ts", "const a = 1"),
+        ("a_test.go", "package a"),
+        ("ATest.java", "class A {}"),
+        ("testimonials.py", "class Testimonial: ..."),
+    ],
 )
 def test_where_it_is_not_known_how_nothing_is_added(path: str, text: str) -> None:
-    assert added(path, text) == Canaries(WORD, {}, 0)
+    assert added(path, text) == Canaries(frozenset(), {})
 
 
-def test_no_two_files_have_the_same_names() -> None:
-    canaries = add_canaries({"a_test.go": '"testing"', "b_test.go": '"testing"'}, WORD)
-    assert "Test_cao1f0_fatal" in canaries.texts["a_test.go"]
-    assert "Test_cao1f1_fatal" in canaries.texts["b_test.go"]
-    assert canaries.count == 2
+def test_no_two_have_the_same_name_even_if_chance_will_have_it() -> None:
+    texts = {"a_test.go": '"testing"', "b_test.go": '"testing"', "test_c.py": PYTHON}
+    canaries = add_canaries(texts, lambda several: several[0])
+    assert len(canaries.names) == 5
+    assert {name for name in canaries.names if name in PYTHON} == set()
+
+
+def test_words_are_the_projects_own_and_others() -> None:
+    first = added("test_a.py", PYTHON.replace("price", "quantity"))
+    taken = {word for name in first.names for word in name.split("_")}
+    assert "quantity" in " ".join(add_canaries({"test_a.py": "quantity"}, min_pick).names)
+    assert len(taken) > 5
+
+
+def min_pick(several: Sequence[str]) -> str:
+    return several[0]
 
 
 def test_those_are_heard_that_a_runner_names() -> None:
-    canaries = added("test_a.py", PYTHON)
+    canaries = Canaries(frozenset({"test_a_b", "reads it all", "test_c_d"}), {})
     names = (
-        "test_cao1f0_true (test_a.cao1f0_Test.test_cao1f0_true)",
-        "test_a.py::cao1f0_Test::test_cao1f0_equal",
-        "test_b.py::test_other",
+        "test_a_b (test_a.PriceTest.test_a_b)",
+        "a.js > reads it all",
+        "test_b.py::test_c_d_more",
     )
-    assert canaries.heard_by(TestCounts("pytest", 0, 3, 0, names)) == {
-        "cao1f0_true",
-        "cao1f0_equal",
-    }
-    assert canaries.heard_by(TestCounts("pytest", 3, 0)) == frozenset()
-    assert canaries.heard_by(None) == frozenset()
+    counts = TestCounts("pytest", 0, 3, 0, names)
+    assert canaries.heard_by(counts) == {"test_a_b", "reads it all"}
+    assert canaries.others(counts) == {"test_b.py::test_c_d_more"}
+    assert canaries.heard_by(None) == canaries.others(None) == frozenset()
+
+
+CANARIES = Canaries(frozenset({"x", "y"}), {})
+
+
+def failed(*names: str) -> TestCounts:
+    return TestCounts("tap", 1, len(names), 0, names)
+
+
+@pytest.mark.parametrize(
+    ("on_result", "on_base", "is_deaf", "betrayed"),
+    [
+        (failed("x", "y"), None, False, ()),
+        (failed("x", "y", "old"), None, False, ()),
+        (failed("x"), failed("x", "y", "ten"), True, ()),
+        (failed("x"), failed("x", "ten"), False, ()),
+        (failed(), failed("x", "y"), True, ()),
+        # It passed with the work, and does not beside them.
+        (failed("x", "y", "ten"), None, False, ("ten",)),
+        # A test that looks at all tests fails on the base, too.
+        (failed("x", "y", "style"), failed("x", "y", "ten", "style"), False, ()),
+        (failed("x", "y", "nine"), failed("x", "y", "ten"), False, ("nine",)),
+        (failed("x", "y", "nine"), None, False, ()),
+    ],
+)
+def test_what_a_gate_makes_of_them(
+    on_result: TestCounts,
+    on_base: TestCounts | None,
+    is_deaf: bool,
+    betrayed: tuple[str, ...],
+) -> None:
+    hearing = hear(CANARIES, on_result, ("ten",), ("old",))
+    if hearing.is_in_doubt:
+        hearing = compare(hearing, CANARIES, on_base)
+    assert (hearing.is_deaf, hearing.betrayed) == (is_deaf, betrayed)
+    assert not Hearing().is_in_doubt
 
 
 def test_they_are_spread_over_all_files_of_tests() -> None:
-    assert candidates(["a.py", "test_b.py", "test_a.py", "TestA.txt", "tests/x.txt"]) == (
+    assert candidates(["a.py", "test_b.py", "test_a.py", "TestA.txt", "t/x.txt", "testc.py"]) == (
         "test_a.py",
         "test_b.py",
+        "testc.py",
     )
     assert candidates([]) == ()
     for number in (MOST_FILES, MOST_FILES + 1, 10 * MOST_FILES):

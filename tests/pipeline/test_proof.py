@@ -17,7 +17,12 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import Cleared, Failed, NotProven, Passed
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, page_of_proof
+from cli_agent_orchestrator._internal.pipeline.proof import (
+    GateProof,
+    Proof,
+    page_of_proof,
+    still_failing,
+)
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
@@ -30,6 +35,8 @@ NOT_RUN = CheckResult("make test", 127, "make: not found\n")
 NEW = ("tests/test_new.py",)
 BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
 
+REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
+
 
 @pytest.mark.parametrize(
     ("proof", "proven", "words"),
@@ -37,18 +44,18 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
         (
             Proof((GateProof("tests", GREEN, RED),), NEW),
             True,
-            "proven: the run's own tests fail without its work, the tests from before pass as they "
+            "proven: the run's own tests fail without its work; the tests from before pass as they "
             "were",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a", "b")),)),
             True,
-            "proven: 2 tests that failed before now pass, the tests from before pass as they were",
+            "proven: 2 tests that failed before now pass; the tests from before pass as they were",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",)),)),
             True,
-            "proven: 1 test that failed before now passes, the tests from before",
+            "proven: 1 test that failed before now passes; the tests from before",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",), is_deaf=True),)),
@@ -56,11 +63,70 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             "not proven: the gate tests: since the run it does not notice tests that must fail",
         ),
         (
+            Proof((GateProof("tests", GREEN, None, ("a",), betrayed=("a",)),)),
+            False,
+            "not proven: the gate tests: tests pass only as long as there are none that must fail "
+            "(a); something in the project looks for these",
+        ),
+        (
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
             True,
             "pass as they were; look at 1 change to tests or settings",
         ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, REACHING, BENT)),
+            True,
+            "; look at 1 change to tests or settings and 2 files that reach into the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING,)),
+            True,
+            "pass as they were; look at 1 file that reaches into the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, product=("price.py",)),
+            True,
+            "proven: 1 test that failed before now passes with the change to price.py; the run's "
+            "own tests fail without it; the tests from before pass as they were",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED),), NEW, product=("a.py", "b.py", "c.py")),
+            True,
+            "proven: the run's own tests fail without the change to a.py, b.py, c.py; the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), product=tuple("abcd\n")),
+            True,
+            "now passes with the change to a, b, c and 2 more; the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), product=("a\nb",)),
+            True,
+            r"now passes with the change to 'a\nb'; the tests",
+        ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
+        (
+            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
+            False,
+            "not proven: nothing was changed",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, (), ("a", "b")),)),
+            False,
+            "not proven: the base passes now, too: 2 tests that failed before the run do not fail "
+            "there any more",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, GREEN, (), ("a",)),), NEW),
+            False,
+            "not proven: the base passes now, too: 1 test that failed before the run does not fail "
+            "there any more; the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, (), ("a",)),), NEW),
+            True,
+            "proven: the run's own tests fail without its work; ",
+        ),
         (
             Proof((GateProof("tests", GREEN),)),
             False,
@@ -70,6 +136,16 @@ BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
             Proof((GateProof("tests", GREEN, GREEN),), NEW),
             False,
             "not proven: the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, GREEN, emptied=("done.py",)),), NEW),
+            False,
+            "not proven: the run's own tests pass with nothing in its new files (done.py)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, emptied=("done.py",)),), NEW),
+            True,
+            "proven: the run's own tests fail without its work",
         ),
         (
             Proof((GateProof("tests", GREEN, NOT_RUN),), NEW),
@@ -107,6 +183,26 @@ def test_what_is_proven(proof: Proof, proven: bool, words: str) -> None:
     assert page_of_proof(proof).startswith(
         f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {proof}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("again", "still"),
+    [
+        (TestCounts("tap", 3, 1, 0, ("a",)), ("a",)),
+        (TestCounts("tap", 2, 2, 0, ("a", "b")), ("a", "b")),
+        (TestCounts("tap", 4, 0), ()),
+        # What fails there fails with the work, too.
+        (TestCounts("tap", 3, 1, 0, ("old",)), ()),
+        # By another name, as it may have the folder in it.
+        (TestCounts("tap", 3, 1, 0, ("/checkout/a",)), ("a", "b")),
+        # It could not be run: nothing is known against it.
+        (None, ("a", "b")),
+    ],
+)
+def test_what_failed_before_must_fail_on_the_base_still(
+    again: TestCounts | None, still: tuple[str, ...]
+) -> None:
+    assert still_failing(("a", "b"), again, ("old",)) == still
 
 
 def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:

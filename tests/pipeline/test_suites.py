@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.pipeline.suites import (
     RUST,
     SETTINGS_SKIPS,
     Language,
+    holds_tests,
     is_found,
     language_of,
     marks_of,
@@ -359,10 +360,47 @@ def test_the_language_is_that_of_the_suffix(path: str, language: Language | None
         ("app/src/main/java/ATest.java", False),
         ("src/test/java/TestA.kt", True),
         ("src/test/java/A.java", False),
+        ("tests.py", True),
+        ("test.cjs", True),
+        ("spec.tsx", True),
+        ("test/deep/a.mjs", True),
+        ("test/a.txt", False),
+        ("t/a.t", True),
+        ("a.bats", True),
+        ("testprice.py", False),
+        ("test-price.js", False),
     ],
 )
 def test_runners_find_tests_by_their_paths(path: str, found: bool) -> None:
     assert is_found(path) is found
+
+
+CASE = "class A(TestCase):\n    def testA(self): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "held"),
+    [
+        ("test_a.py", "", True),
+        ("test_a.py", None, True),
+        ("a.py", CASE, False),
+        ("app/testprice.py", CASE, True),
+        ("testprice.py", None, False),
+        ("testimonials.py", "class Testimonial:\n    def text(self): ...\n", False),
+        ("testclient.py", "class TestClient:\n    def get(self): ...\n", False),
+        ("testa.py", '"""\ndef test_a(): ...\n"""\n', False),
+        ("test-price.js", "test('a', () => {})", True),
+        ("price-test.mjs", "  it('a', () => {})", True),
+        ("price_test.ts", "assert.equal(1, 1)", True),
+        ("price_test.cjs", "describe('a', b)", True),
+        ("speed-test.js", "if (/a/.test(b)) latest(c)", False),
+        ("speed-test.js", "// test('a')", False),
+    ],
+)
+def test_where_a_name_says_too_little_the_text_decides(
+    path: str, text: str | None, held: bool
+) -> None:
+    assert holds_tests(path, text) is held
 
 
 HOSTILE = [

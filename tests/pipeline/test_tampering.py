@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, kind_of
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     LARGEST_TEXT,
     MOST_LINES,
     FileChange,
-    PathKind,
     Suspicion,
     Trick,
     find_tampering,
-    kind_of,
 )
 
 FILE, PROGRAM, LINK, MODULE, NOTHING = "100644", "100755", "120000", "160000", "000000"
@@ -111,7 +110,24 @@ def tricks(*changes: FileChange) -> list[Trick]:
         ("src/total.py", PathKind.OTHER),
         ("src/latest.py", PathKind.OTHER),
         ("contest/a.py", PathKind.OTHER),
-        ("tests.py", PathKind.OTHER),
+        ("tests.py", PathKind.TEST),
+        ("app/test.py", PathKind.TEST),
+        ("test.js", PathKind.TEST),
+        ("web/test.mjs", PathKind.TEST),
+        ("spec.ts", PathKind.TEST),
+        ("t/basic.t", PathKind.TEST),
+        ("t/data/prices.txt", PathKind.TEST),
+        ("lib/more.t", PathKind.TEST),
+        ("checks.bats", PathKind.TEST),
+        ("lib/total_spec.rb", PathKind.TEST),
+        ("lib/test_total.rb", PathKind.TEST),
+        ("src/TotalTest.php", PathKind.TEST),
+        ("src/total_test.cc", PathKind.TEST),
+        ("src/t/a.py", PathKind.OTHER),
+        ("latest.js", PathKind.OTHER),
+        ("src/contest.py", PathKind.OTHER),
+        ("testimonials.py", PathKind.OTHER),
+        ("speed-test.js", PathKind.OTHER),
         ("src/testing/a.py", PathKind.OTHER),
         ("src/a.go", PathKind.OTHER),
         ("src/lib.rs", PathKind.OTHER),
@@ -125,6 +141,22 @@ def tricks(*changes: FileChange) -> list[Trick]:
 )
 def test_a_file_is_known_by_its_path(path: str, kind: PathKind) -> None:
     assert kind_of(path) is kind
+
+
+def test_what_is_known_of_a_project_counts_besides() -> None:
+    kinds = Kinds(frozenset({"testprice.py", "pytest.ini"}))
+    assert kinds.of("testprice.py") is PathKind.TEST
+    assert kinds.of("price.py") is PathKind.OTHER
+    assert kinds.of("pytest.ini") is PathKind.SETTINGS
+    change = modified("assert a\n", "assert b\n", "testprice.py")
+    assert find_tampering([change]) == ()
+    assert find_tampering([change], kinds) == (
+        Suspicion("testprice.py", Trick.LINES_CHANGED, "1 of 1 line removed or changed"),
+    )
+    gone = moved("testprice.py", "helper.py")
+    assert [one.trick for one in find_tampering([gone], kinds)] == [Trick.MOVED_OUT]
+    new = added("testprice.py", "import pytest\npytest.skip('a')\n")
+    assert [one.trick for one in find_tampering([new], kinds)] == [Trick.NEW_SKIPS]
 
 
 def test_a_deleted_test_says_how_much_is_gone() -> None:
@@ -280,7 +312,7 @@ def test_new_tests_are_welcome_unless_they_skip() -> None:
 
 
 def test_sources_are_not_looked_at() -> None:
-    assert told(modified("assert a\n", "sys.exit(0)\n", "src/total.py")) == []
+    assert told(modified("assert a\n", "pytest.skip()\n", "src/total.py")) == []
     assert told(deleted("src/total.py", PYTHON_TEST)) == []
     assert told(moved("src/a.py", "src/b.py")) == []
 
@@ -446,6 +478,7 @@ def test_the_worst_comes_first() -> None:
         modified(PYTHON_TEST, PYTHON_TEST.replace("4", "5"), "tests/test_d.py"),
         added("Makefile", ""),
         added("pytest.ini", ""),
+        added("price.py", "import unittest"),
         modified("assert a\nassert b", "assert a\nassert b, c", "tests/test_e.py"),
         modified("assert a\nassert b", "assert a", "tests/test_f.py"),
         added("tests/test_g.py", "pytest.skip()"),
@@ -543,6 +576,7 @@ def test_a_move_hides_nothing_that_a_change_in_place_shows(old: str, new: str) -
 def test_every_trick_has_words_of_its_own() -> None:
     assert [str(trick) for trick in Trick] == [
         "deleted", "moved out", "replaced", "fewer cases", "new skips", "fewer assertions",
-        "settings changed", "CI changed", "lines changed", "moved", "mode changed",
+        "reaches into the tests", "settings changed", "CI changed", "lines changed", "moved",
+        "mode changed",
     ]  # fmt: skip
     assert [str(kind) for kind in PathKind] == ["test", "settings", "ci", "other"]

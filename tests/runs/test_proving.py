@@ -1,157 +1,269 @@
-"""What is proven of the work of a run: real snapshots, real checkouts, real tests."""
+"""What is laid over what for a proof, with real git and a gate of the test's own."""
 
-import os
-import shlex
-import sys
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult
+from cli_agent_orchestrator._internal.pipeline.check import BaseResult, base_of
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, GateRunner, ignore_line
 from cli_agent_orchestrator._internal.runs.proving import Prover
-from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
-from tests.workspace.repositories import make_repository, write
+from cli_agent_orchestrator._internal.runs.work_folder import (
+    WorkFolder,
+    held_back_of,
+    open_work_folder,
+)
+from tests.workspace.repositories import make_repository
 
-GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")
-TEST = """\
-import unittest
-
-from doubling import double
-
-
-class TestDouble(unittest.TestCase):
-    def test_{number}(self):
-        self.assertEqual(double({number}), {number} + {number})
-"""
-BEFORE = {
-    "doubling.py": "def double(number):\n    return 0\n",
-    "test_zero.py": TEST.format(number=0),
-}
-DOUBLES = "def double(number):\n    return 2 * number\n"
-ONE_PASSED = BaseResult(0, 1)
+Judge = Callable[[Path], Mapping[str, bool]]
 
 
-class Bench:
-    """A project, and a run that works on it."""
+class Judged(GateRunner):
+    """Runs no command: a function looks at the folder and says which tests pass there."""
 
-    def __init__(self, folder: Path, before: dict[str, str], dirty: dict[str, str]) -> None:
-        self.wd = make_repository(folder / "project", before)
-        write(self.wd, dirty)
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self.judge = judge
+        self.count = 0
+
+    def run(
+        self,
+        gate: GateCommand,
+        log: IO[bytes] | None = None,
+        on_line: Callable[[str], None] = ignore_line,
+    ) -> Ending:
+        self.count += 1
+        found = self.judge(gate.folder)
+        lines = [f"{'' if ok else 'not '}ok - {name}" for name, ok in found.items()]
+        return Ending(int(not all(found.values())), "\n".join([f"1..{len(found)}", *lines, ""]))
+
+
+class Desk:
+    """A project, a run on it, and its gate."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: dict[str, str],
+        judge: Judge,
+        command: str = "make test",
+        held_back: tuple[str, ...] = (),
+    ) -> None:
+        self.project = make_repository(folder / "project", files)
         self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
         self.run_folder.make()
-        self.work = open_work_folder(self.wd, self.run_folder, SystemClock())
-        self.work.begin(0, is_in_flight=False)
+        self.gate = Gate("tests", command)
+        self.runner = Judged(judge)
+        self.held_back = held_back
+        if held_back:
+            held_back_of(self.run_folder, held_back).take(self.project)
+            for name in held_back:
+                shutil.rmtree(self.project / name)
+        self.work = self.open()
+        self.base = self.said()
 
-    def prove(
-        self,
-        work: dict[str, str],
-        gates: Sequence[Gate] = (GATE,),
-        base: BaseResult = ONE_PASSED,
-        passed: BaseResult = ONE_PASSED,
-    ) -> Proof:
-        """Let the programmer write files, and return what that proves."""
-        write(self.wd, work)
+    def open(self) -> WorkFolder:
+        clock = SystemClock()
+        work = open_work_folder(self.project, self.run_folder, clock, held_back=self.held_back)
+        work.begin(0, is_in_flight=False)
+        return work
+
+    @property
+    def place(self) -> GatePlace:
+        return GatePlace(self.project, 60.0, {}, self.run_folder)
+
+    def said(self) -> dict[str, BaseResult]:
+        checker = Checker(self.runner)
+        return {"tests": base_of(checker.run(self.gate, self.place, self.work, "001-tests"))}
+
+    def change(self, **files: str) -> None:
+        """Change files; a name has `__` for a point."""
+        for name, text in files.items():
+            path = self.project / name.replace("__", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def prove(self) -> Proof:
         self.work.look(1, "programmer")
-        place = GatePlace(self.wd, 60.0, os.environ, self.run_folder)
-        prover = Prover(Checker(GateRunner()), place, self.work)
-        return prover.prove(gates, {"tests": base}, {"tests": passed}, "009-proof")
+        passed = self.said()
+        self.runner.count = 0
+        prover = Prover(Checker(self.runner), self.place, self.work)
+        return prover.prove([self.gate], self.base, passed, "002-proof")
 
 
-def bench(folder: Path, *more: dict[str, str], dirty: dict[str, str] | None = None) -> Bench:
-    before = {name: text for files in (BEFORE, *more) for name, text in files.items()}
-    return Bench(folder, before, dirty or {})
+def read(folder: Path, name: str) -> str:
+    path = folder / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def test_the_runs_own_tests_fail_without_its_work_and_those_from_before_pass(
-    tmp_path: Path,
-) -> None:
-    proof = bench(tmp_path).prove({"doubling.py": DOUBLES, "test_one.py": TEST.format(number=1)})
-    assert proof.is_proven, str(proof)
-    assert proof.new_tests == ("test_one.py",)
-    assert proof.suspicions == ()
+def judged_by(script: str) -> Judge:
+    """Return a gate by which a file decides what ten must cost."""
 
+    def judge(folder: Path) -> dict[str, bool]:
+        wanted = read(folder, script).partition("\n")[0].split()[-1]
+        return {"nine": True, "ten": read(folder, "price.py").strip() == wanted}
 
-def test_only_tests_from_before_speak_for_the_result(tmp_path: Path) -> None:
-    """Neither one that is new nor one that the run has moved to where it is found."""
-    rig = bench(tmp_path, {"other.py": TEST.format(number=1)})
-    (rig.wd / "other.py").rename(rig.wd / "test_one.py")
-    (gate,) = rig.prove({"doubling.py": DOUBLES, "test_two.py": TEST.format(number=2)}).gates
-    assert gate.on_result.counts is not None
-    assert gate.on_result.counts.run == 1
-
-
-def test_new_tests_speak_where_there_were_none(tmp_path: Path) -> None:
-    proof = bench(tmp_path).prove(
-        {"doubling.py": DOUBLES, "test_one.py": TEST.format(number=1)}, base=BaseResult(0, 0)
-    )
-    (gate,) = proof.gates
-    assert gate.on_result.counts is not None
-    assert gate.on_result.counts.run == 2
-
-
-@pytest.mark.parametrize("allowed", [True, False])
-def test_what_failed_before_may_fail_only_if_that_is_allowed(tmp_path: Path, allowed: bool) -> None:
-    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
-    failure = "test_1 (test_one.TestDouble.test_1)"
-    base = BaseResult(1, 2, (failure,))
-    gates = [replace(GATE, allow_base_failures=allowed)]
-    (gate,) = rig.prove({"new.txt": "new\n"}, gates, base, replace(base, exit_code=0)).gates
-    assert gate.on_result.counts is not None
-    assert gate.on_result.counts.failures == (failure,)
-    assert gate.on_result.passed is allowed
-    assert gate.turned == ()
-
-
-def test_a_test_that_failed_before_and_passes_now_is_named(tmp_path: Path) -> None:
-    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
-    base = BaseResult(1, 3, ("a", "b", "c"))
-    (gate,) = rig.prove({"doubling.py": DOUBLES}, base=base, passed=BaseResult(0, 3, ("b",))).gates
-    assert gate.turned == ("a", "c")
+    return judge
 
 
 @pytest.mark.parametrize(
-    "trick",
+    ("script", "command"),
     [
-        "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n",
-        "import os\nprint('Ran 4 tests in 0.1s\\n\\nOK', flush=True)\nos._exit(0)\n",
+        ("run_tests.sh", "sh run_tests.sh"),
+        ("checks.mk", "make -f checks.mk"),
+        ("checks.rb", "ruby checks.rb"),
     ],
-    ids=["some are not noticed", "none is noticed"],
 )
-def test_work_that_keeps_tests_from_failing_is_noticed(tmp_path: Path, trick: str) -> None:
-    (gate,) = bench(tmp_path).prove({"doubling.py": DOUBLES + trick}).gates
-    assert gate.is_deaf
-    assert not gate.is_green_after
-
-
-def test_a_gate_that_counts_no_tests_is_left_out(tmp_path: Path) -> None:
-    proof = bench(tmp_path).prove({"doubling.py": DOUBLES}, passed=BaseResult(0))
-    assert str(proof) == "not proven: no gate says which tests it runs"
-
-
-SKIPS = "import unittest\n\n\n@unittest.skip('later')\n"
-
-
-@pytest.mark.parametrize("before_run", [False, True], ids=["by the run", "before it"])
-def test_what_was_done_to_tests_is_told_though_an_earlier_run_did_it(
-    tmp_path: Path, before_run: bool
+def test_what_the_command_names_is_laid_over_as_it_was(
+    tmp_path: Path, script: str, command: str
 ) -> None:
-    skipped = {"test_zero.py": BEFORE["test_zero.py"].replace("\nclass", f"\n{SKIPS}class")}
-    rig = bench(tmp_path, dirty=skipped if before_run else {})
-    (found,) = rig.prove({"new.txt": "new\n"} if before_run else skipped, gates=()).suspicions
-    assert found.path == "test_zero.py"
-    assert found.detail.endswith(", before the run and not committed") is before_run
+    files = {"price.py": "1000\n", script: "wants 900\n"}
+    desk = Desk(tmp_path, files, judged_by(script), command)
+    desk.change(**{script.replace(".", "__"): "wants 1000\n"})
+    proof = desk.prove()
+    assert "the tests from before do not pass" in str(proof)
+    assert [one.path for one in proof.suspicions] == [script]
 
 
-def test_tests_are_looked_for_in_sources_of_a_language_that_has_them_there(tmp_path: Path) -> None:
-    tested = "fn two() -> u8 { 2 }\n\n#[test]\nfn it() { assert_eq!(two(), 2); }\n"
-    rig = bench(tmp_path, {"src/lib.rs": tested})
-    proof = rig.prove({"src/lib.rs": tested.partition("\n\n")[0] + "\n"}, gates=())
-    assert [one.path for one in proof.suspicions] == ["src/lib.rs"]
+def test_source_code_that_the_command_names_is_laid_over_if_it_has_tests(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "checks.py": "def test_ten(): 900\n"}
+    desk = Desk(tmp_path, files, judged_by("checks.py"), "python -m unittest checks")
+    desk.change(checks__py="def test_ten(): 1000\n")
+    assert "the tests from before do not pass" in str(desk.prove())
+
+
+def test_source_code_without_tests_may_be_the_product_and_is_listed(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"), "mypy price.py && pytest")
+    desk.change(price__py="900\n")
+    proof = desk.prove()
+    assert str(proof).startswith("proven: 1 test")
+    assert [one.path for one in proof.suspicions] == ["price.py"]
+
+
+def test_where_nothing_was_done_nothing_is_proven(tmp_path: Path) -> None:
+    warm = tmp_path / "warm"
+    desk = Desk(tmp_path, {"price.py": "1\n"}, lambda folder: {"a": True, "b": warm.exists()})
+    warm.touch()
+    cache = desk.project / "__pycache__/a.pyc"
+    cache.parent.mkdir()
+    cache.touch()
+    assert "not proven: nothing was changed" in str(desk.prove())
+
+
+def test_a_test_that_does_not_fail_on_the_base_any_more_proves_nothing(tmp_path: Path) -> None:
+    warm = tmp_path / "warm"
+    desk = Desk(tmp_path, {"price.py": "1\n"}, lambda folder: {"a": True, "b": warm.exists()})
+    warm.touch()
+    desk.change(price__py="2\n")
+    said = str(desk.prove())
+    assert "not proven: the base passes now, too: 1 test that failed before the run" in said
+    assert desk.runner.count == 2
+
+
+def test_one_that_still_does_is_told_with_one_more_run_of_the_gate(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"))
+    desk.change(price__py="900\n")
+    assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
+    # Both trees with tests that must fail, and the base's tests on the result.
+    assert desk.runner.count == 1 + 3
+
+
+def test_new_tests_on_the_base_tell_of_old_ones_as_well(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"))
+    desk.change(price__py="900\n", test_more__py="")
+    assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
+    # Both trees with tests that must fail, and the base's tests on the result.
+    assert desk.runner.count == 1 + 3
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of all tests that are in a folder."""
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("test_*.py")]
+    return {name for text in texts for name in re.findall(r"def (test\w+)", text)}
+
+
+@pytest.mark.parametrize("held_back", [(), ("tests",)])
+def test_tests_that_must_fail_are_added_to_what_is_held_back_too(
+    tmp_path: Path, held_back: tuple[str, ...]
+) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        text = read(folder, "price.py")
+        if "fake" in text:
+            return {"test_nine": True, "test_ten": True}
+        known = {"test_nine": True, "test_ten": "900" in text}
+        return {**dict.fromkeys(names_in(folder), False), **known}
+
+    tests = "def test_nine(): ...\n\n\ndef test_ten(): ...\n"
+    files = {"price.py": "1000\n", "tests/test_price.py": tests}
+    desk = Desk(tmp_path, files, judge, held_back=held_back)
+    desk.change(price__py="fake\n")
+    assert "it does not notice tests that must fail" in str(desk.prove())
+    desk.change(price__py="900\n")
+    assert str(desk.prove()).startswith("proven: 1 test")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("", "the run's own tests pass with nothing in its new files (deep/done.py)"),
+        ("total", "proven: the run's own tests fail"),
+    ],
+)
+def test_a_new_test_that_only_needs_a_new_file_to_be_there_proves_nothing(
+    tmp_path: Path, wanted: str, words: str
+) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        tests = {"old": True}
+        if (folder / "test_done.py").exists():
+            done = folder / "deep/done.py"
+            tests["new"] = done.exists() and wanted in done.read_text(encoding="utf-8")
+        return tests
+
+    desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
+    desk.change(**{"deep/done__py": "def total(): ...\n", "test_done__py": ""})
+    assert words in str(desk.prove())
+    # The base's tests on the result; the run's on the base, without and with empty files.
+    assert desk.runner.count == 3
+
+
+def test_an_empty_file_that_is_in_the_way_of_tests_proves_nothing(tmp_path: Path) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        shadow = folder / "json.py"
+        return {"new": not shadow.exists() or bool(read(folder, "json.py"))}
+
+    desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
+    desk.change(json__py="all of it\n", test_done__py="")
+    assert "the run's own tests pass without its work (test_done.py)" in str(desk.prove())
+    assert desk.runner.count == 2
+
+
+@pytest.mark.parametrize("held_back", [(), ("tests",)])
+def test_data_that_only_tests_mention_is_of_the_tests(
+    tmp_path: Path, held_back: tuple[str, ...]
+) -> None:
+    files = {"price.py": "1000\n", "wanted.txt": "900\n", "tests/test_a.py": 'x("wanted.txt")\n'}
+    desk = Desk(tmp_path, files, judged_by("wanted.txt"), held_back=held_back)
+    desk.change(wanted__txt="1000\n")
+    proof = desk.prove()
+    assert "the tests from before do not pass" in str(proof)
+    assert [one.path for one in proof.suspicions if one.path[0] != "."] == ["wanted.txt"]
+
+
+def test_data_that_the_product_mentions_is_of_the_product(tmp_path: Path) -> None:
+    files = {"price.py": "900\n", "a.py": 'open("rates.txt")\n', "rates.txt": "1000\n"}
+    desk = Desk(tmp_path, {**files, "test_a.py": 'x("rates.txt")\n'}, judged_by("rates.txt"))
+    desk.change(rates__txt="900\n")
+    proof = desk.prove()
+    assert str(proof).startswith("proven: 1 test")
+    assert proof.suspicions == ()

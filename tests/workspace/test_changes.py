@@ -1,13 +1,6 @@
 """What git writes about two snapshots becomes changes."""
 
-import pytest
-
-from cli_agent_orchestrator._internal.workspace.changes import (
-    Change,
-    cache_of,
-    is_left_behind,
-    read_changes,
-)
+from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
 
 RAW = (
     ":100644 100755 d00491f d00491f M\0a.txt\0"
@@ -40,25 +33,3 @@ def test_without_counts_there_are_none() -> None:
 
 def test_no_difference_is_no_change() -> None:
     assert read_changes("") == ()
-
-
-@pytest.mark.parametrize(
-    ("path", "cache"),
-    [
-        ("a/__pycache__/b/node_modules/c.pyc", "a/__pycache__"),
-        ("__pycache__/x.pyc", "__pycache__"),
-        ("x.pyc", "x.pyc"),
-        ("a/b.pyc", "a/b.pyc"),
-        ("node_modules/a/b.js", "node_modules"),
-        ("a/.coverage", "a/.coverage"),
-        ("node_modules", ""),
-        ("my_node_modules/a.js", ""),
-        ("a.pyc/b.py", ""),
-        ("a/.coveragerc", ""),
-        ("target/main.rs", ""),
-        ("", ""),
-    ],
-)
-def test_what_programs_leave_behind_is_known_by_its_place(path: str, cache: str) -> None:
-    assert cache_of(path) == cache
-    assert is_left_behind(path) is bool(cache)

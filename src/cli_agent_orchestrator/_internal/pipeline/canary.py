@@ -6,12 +6,14 @@ the gate passes. So some more are added that fail in every case, to files of tes
 before the run. A gate that notices them on the base and not on the result has been made deaf.
 
 They are written where it is known how: Python (unittest, pytest and what is built on them),
-JavaScript and TypeScript, Go, Rust. Their names have a word that nobody can know in advance.
+JavaScript and TypeScript, Go, Rust. Nothing in them is the same twice: their names are made of
+words by chance, most of them the project's own, in the shape that names of tests have. Code that
+lies as long as it sees none of them still cannot do so: with them, what it lies about would fail.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.suites import (
@@ -19,6 +21,8 @@ from cli_agent_orchestrator._internal.pipeline.suites import (
     JAVASCRIPT,
     PYTHON,
     RUST,
+    holds_tests,
+    is_doubtful,
     is_found,
     language_of,
 )
@@ -28,85 +32,201 @@ MOST_FILES = 20
 
 PYTHON_TESTS = """
 
-import unittest as {word}_unittest
+{imports}class {group}(unittest.TestCase):
+    def {names[0]}(self):
+        self.assertEqual({numbers[0]}, {numbers[1]})
 
+    def {names[1]}(self):
+        self.assertTrue({numbers[0]} == {numbers[1]})
 
-class {word}_Test({word}_unittest.TestCase):
-    def test_{word}_equal(self):
-        self.assertEqual(1, 2)
-
-    def test_{word}_true(self):
-        self.assertTrue(False)
-
-    def test_{word}_raised(self):
-        raise AssertionError("this test must fail")
+    def {names[2]}(self):
+        raise AssertionError("{words}")
 
 
 """
 JAVASCRIPT_TEST = """
-{function}("{word}_thrown", () => {{ throw new Error("this test must fail"); }});
+{function}("{name}", () => {{ throw new Error("{words}"); }});
 """
 GO_TEST = """
-func Test_{word}_fatal(t *testing.T) {{ t.Fatal("this test must fail") }}
+func {name}(t *testing.T) {{ t.Fatal("{words}") }}
 """
 RUST_TEST = """
 #[test]
-fn {word}_panic() {{ panic!("this test must fail"); }}
+fn {name}() {{ panic!("{words}"); }}
 """
-KINDS = "equal|true|raised|thrown|fatal|panic"
-"""What their names end with."""
+IMPORT = "import unittest\n\n\n"
+WORDS = [
+    "after", "all", "and", "any", "before", "both", "empty", "first", "for", "from", "given",
+    "has", "into", "keeps", "known", "last", "left", "list", "long", "many", "more", "name",
+    "new", "next", "none", "not", "old", "one", "only", "order", "other", "out", "over", "part",
+    "reads", "right", "same", "second", "shows", "short", "single", "some", "than", "then",
+    "twice", "two", "under", "until", "value", "when", "where", "with", "without",
+]  # fmt: skip
+"""Besides those of the project."""
+MOST_WORDS = 2000
+MOST_TRIES = 100
+NUMBERS = [str(number) for number in range(2, 1000)]
+# "price" in "test_price", "Price" in "testPrice"
+WORD_PATTERN = r"[A-Z]?[a-z]{2,9}"
 # if __name__ == "__main__":
 MAIN_PATTERN = r"^if __name__\b"
 # "test('adds', …", "it(`adds`, …"
 FUNCTION_PATTERN = r"^[ \t]*(it|test)\("
 
 
+Pick = Callable[[Sequence[str]], str]
+"""Chooses one of several by chance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Canaries:
     """Files of tests with some more that must fail."""
 
-    word: str
-    """In the names of all that were added."""
+    names: frozenset[str]
+    """Of all that were added."""
     texts: Mapping[str, str]
     """By path: the whole new text."""
-    count: int
-    """How many were added."""
 
     def heard_by(self, counts: TestCounts | None) -> frozenset[str]:
         """Return which of them a gate has seen fail."""
-        failures = "\n".join(counts.failures if counts else ())
-        return frozenset(re.findall(rf"{self.word}\d+_(?:{KINDS})", failures))
+        failures = counts.failures if counts else ()
+        return frozenset(name for name in self.names if any(_has(one, name) for one in failures))
+
+    def others(self, counts: TestCounts | None) -> frozenset[str]:
+        """Return what else a gate has seen fail."""
+        failures = counts.failures if counts else ()
+        return frozenset(one for one in failures if not any(_has(one, n) for n in self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """What a gate makes of tests that must fail."""
+
+    missed: frozenset[str] = frozenset()
+    """Those that it does not notice on the result."""
+    others: frozenset[str] = frozenset()
+    """What fails beside them there, and not without them."""
+    betrayed: tuple[str, ...] = ()
+    """Tests that pass on the result as long as there are none that must fail."""
+    is_deaf: bool = False
+    """Does it notice some on the base, and not on the result?"""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Must the base be asked as well?"""
+        return bool(self.missed or self.others) and not self.betrayed
+
+
+def hear(
+    canaries: Canaries, counts: TestCounts | None, turned: Sequence[str], now: Sequence[str]
+) -> Hearing:
+    """Return what a gate makes of them on the result; `now` fail there anyway.
+
+    Tests that failed before the run pass with it, if it is any good, whatever is beside them.
+    """
+    others = canaries.others(counts) - set(now)
+    betrayed = tuple(sorted(others & set(turned)))
+    return Hearing(canaries.names - canaries.heard_by(counts), others, betrayed)
+
+
+def compare(hearing: Hearing, canaries: Canaries, on_base: TestCounts | None) -> Hearing:
+    """Return what is different on the result from what a gate makes of them on the base."""
+    is_deaf = bool(canaries.heard_by(on_base) & hearing.missed)
+    is_known = on_base is not None
+    betrayed = sorted(hearing.others - canaries.others(on_base)) if is_known else []
+    return replace(hearing, betrayed=tuple(betrayed), is_deaf=is_deaf)
 
 
 def candidates(paths: Sequence[str]) -> tuple[str, ...]:
     """Return the files of tests that can get some more, spread over all there are."""
-    known = sorted(path for path in paths if is_found(path) and language_of(path) is not None)
+    found = [path for path in paths if is_found(path) or is_doubtful(path)]
+    known = sorted(path for path in found if language_of(path) is not None)
     step = -(-len(known) // MOST_FILES) or 1
     return tuple(known[::step])
 
 
-def add_canaries(texts: Mapping[str, str], word: str) -> Canaries:
+def add_canaries(texts: Mapping[str, str], pick: Pick) -> Canaries:
     """Return files of tests with tests that must fail; those in which that is not known are out."""
-    # No two in a package may have the same name.
-    words = {path: f"{word}{number}" for number, path in enumerate(texts)}
-    added = {path: _added(path, text, words[path]) for path, text in texts.items()}
-    lengthened = {path: both[0] for path, both in added.items() if both[1]}
-    return Canaries(word, lengthened, sum(number for _, number in added.values()))
+    namer = _Namer("\n".join(texts.values()), pick)
+    added = {path: _added(path, text, namer) for path, text in texts.items()}
+    return Canaries(
+        frozenset(name for _, names in added.values() for name in names),
+        {path: text for path, (text, names) in added.items() if names},
+    )
 
 
-def _added(path: str, text: str, word: str) -> tuple[str, int]:
-    """Return a text with more tests, and how many these are."""
+class _Namer:
+    """Makes names of words by chance, no two of them the same."""
+
+    def __init__(self, text: str, pick: Pick) -> None:
+        own = dict.fromkeys(word.lower() for word in re.findall(WORD_PATTERN, text))
+        # Each of its own counts for several.
+        self._words = [*list(own)[:MOST_WORDS], *WORDS]
+        self._known = set(re.findall(r"\w+", text))
+        self.pick = pick
+
+    def words(self) -> list[str]:
+        return [self.pick(self._words) for _ in range(4)]
+
+    def name(self, shape: Callable[[Sequence[str]], str]) -> str:
+        """Return a new name of some shape."""
+        words = self.words()
+        for _ in range(MOST_TRIES):
+            if not any(_has(known, shape(words)) for known in self._known):
+                break
+            words.append(self.pick(self._words))
+        self._known.add(shape(words))
+        return shape(words)
+
+
+def _has(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def _camel(words: Sequence[str]) -> str:
+    return "".join(word.capitalize() for word in words)
+
+
+def _added(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
+    """Return a text with more tests, and their names."""
     language = language_of(path)
+    if not holds_tests(path, text):
+        return text, ()
+    words = " ".join(namer.words())
     if language is PYTHON:
-        before, after = _split_at_main(text)
-        return before + PYTHON_TESTS.format(word=word) + after, 3
+        return _with_python_tests(text, words, namer)
     if language is JAVASCRIPT and (function := re.search(FUNCTION_PATTERN, text, re.MULTILINE)):
-        return text + JAVASCRIPT_TEST.format(function=function[1], word=word), 1
-    if language is GO and '"testing"' in text:
-        return text + GO_TEST.format(word=word), 1
-    if language is RUST:
-        return text + RUST_TEST.format(word=word), 1
-    return text, 0
+        name = namer.name(" ".join)
+        more = JAVASCRIPT_TEST.format(function=function[1], name=name, words=words)
+    elif language is GO and '"testing"' in text:
+        name = namer.name(lambda words: f"Test{_camel(words)}")
+        more = GO_TEST.format(name=name, words=words)
+    elif language is RUST:
+        name = namer.name("_".join)
+        more = RUST_TEST.format(name=name, words=words)
+    else:
+        return text, ()
+    return text + more, (name,)
+
+
+def _with_python_tests(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[str]]:
+    before, after = _split_at_main(text)
+    is_snake = re.search(r"def test[A-Z]", text) is None
+    names = [
+        namer.name(lambda words: f"test_{'_'.join(words)}" if is_snake else f"test{_camel(words)}")
+        for _ in range(3)
+    ]
+    is_first = re.search(r"^class Test", text, re.MULTILINE) is not None
+    group = namer.name(lambda words: f"Test{_camel(words)}" if is_first else f"{_camel(words)}Test")
+    number = namer.pick(NUMBERS)
+    more = PYTHON_TESTS.format(
+        imports="" if re.search(r"^import unittest$", text, re.MULTILINE) else IMPORT,
+        group=group,
+        names=names,
+        numbers=(number, namer.pick([other for other in NUMBERS if other != number])),
+        words=words,
+    )
+    return before + more + after, names
 
 
 def _split_at_main(text: str) -> tuple[str, str]:

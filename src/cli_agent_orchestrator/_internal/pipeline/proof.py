@@ -10,10 +10,12 @@ Tests that failed before the run and pass now are worth as much as new ones. Wha
 their settings and CI files is listed beside it; that alone proves nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
-from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 
 MOST_LISTED = 30
 """Suspicions on the page of a proof."""
@@ -30,22 +32,27 @@ class GateProof:
     on_base: CheckResult | None = None
     """The run's own tests on the base; None if it neither made nor changed any."""
     turned: tuple[str, ...] = ()
-    """Tests that failed before the run and pass now."""
+    """Tests that failed before the run, fail on the base still, and pass now."""
+    faded: tuple[str, ...] = ()
+    """Tests that failed before the run and do not fail on the base any more."""
+    emptied: tuple[str, ...] = ()
+    """New files of the product that were there, with nothing in them, when `on_base` was run."""
     is_deaf: bool = False
     """Does it notice tests on the base that must fail, and not on the result?"""
+    betrayed: tuple[str, ...] = ()
+    """Tests that fail on the result as soon as there are some beside them that must fail."""
 
     @property
     def is_red_before(self) -> bool:
         """Is there a test that fails without the work?"""
         on_base = self.on_base
-        new = on_base is not None and on_base.counts is not None and on_base.counts.failed > 0
-        return bool(self.turned) or new
+        return bool(self.turned) or (on_base is not None and is_red(on_base))
 
     @property
     def is_green_after(self) -> bool:
         """Do the base's tests pass with the work, and would the gate tell if they did not?"""
         passed = self.on_result.passed and self.on_result.counts is not None
-        return passed and not self.is_deaf
+        return passed and not self.is_deaf and not self.betrayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +64,18 @@ class Proof:
     new_tests: tuple[str, ...] = ()
     """Files of tests that the run made or changed."""
     suspicions: tuple[Suspicion, ...] = ()
+    product: tuple[str, ...] = ()
+    """Files of the product that the run made or changed."""
+    is_untouched: bool = False
+    """Is every file as it was before the run?"""
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """Say what is missing for a proof, each in a few words; nothing if it is one."""
         if not self.gates:
             return ("no gate says which tests it runs",)
+        if self.is_untouched:
+            return ("nothing was changed",)
         found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
         if not any(one.is_red_before for one in self.gates):
             found.append(self._why_not_red())
@@ -74,26 +87,73 @@ class Proof:
         return not self.gaps
 
     def __str__(self) -> str:
-        doubts = f"; look at {_number(len(self.suspicions), 'change')} to tests or settings"
-        tail = doubts if self.suspicions else ""
+        tail = f"; look at {' and '.join(self._doubts)}" if self._doubts else ""
         if not self.is_proven:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
+        return f"proven: {'; '.join(self._shown)}{tail}"
+
+    @property
+    def _shown(self) -> list[str]:
+        """What was found out, and what made the difference."""
         parts = []
+        work = f"the change to {_first_of(self.product)}" if self.product else ""
         if turned := sum(len(one.turned) for one in self.gates):
             verb = "passes" if turned == 1 else "pass"
-            parts.append(f"{_number(turned, 'test')} that failed before now {verb}")
-        if any(one.on_base is not None and one.on_base.counts for one in self.gates):
-            parts.append("the run's own tests fail without its work")
-        parts.append("the tests from before pass as they were")
-        return f"proven: {', '.join(parts)}{tail}"
+            by = f" with {work}" if work else ""
+            parts.append(f"{_number(turned, 'test')} that failed before now {verb}{by}")
+            work = work and "it"
+        if any(one.on_base is not None and is_red(one.on_base) for one in self.gates):
+            parts.append(f"the run's own tests fail without {work or 'its work'}")
+        return [*parts, "the tests from before pass as they were"]
+
+    @property
+    def _doubts(self) -> list[str]:
+        reaching = sum(one.trick is Trick.REACHES for one in self.suspicions)
+        changed = len(self.suspicions) - reaching
+        verb = "reaches" if reaching == 1 else "reach"
+        return [
+            *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
+            *([f"{_number(reaching, 'file')} that {verb} into the tests"] if reaching else []),
+        ]
 
     def _why_not_red(self) -> str:
+        if faded := sum(len(one.faded) for one in self.gates):
+            verb = "does" if faded == 1 else "do"
+            tests = f"{_number(faded, 'test')} that failed before the run {verb} not fail there"
+            more = f"; {self._why_new_are_not_red()}" if self.new_tests else ""
+            return f"the base passes now, too: {tests} any more{more}"
+        return self._why_new_are_not_red()
+
+    def _why_new_are_not_red(self) -> str:
         if not self.new_tests:
             return "no test was made or changed, and none that failed before now passes"
         bases = [one.on_base for one in self.gates if one.on_base is not None]
         if any(result.counts is not None and not result.counts.failed for result in bases):
+            emptied = next((one.emptied for one in self.gates if one.emptied), ())
+            if emptied:
+                return f"the run's own tests pass with nothing in its new files ({_named(emptied)})"
             return f"the run's own tests pass without its work ({_named(self.new_tests)})"
         return "the run's own tests could not be run on the base"
+
+
+def is_red(result: CheckResult) -> bool:
+    """Does a gate tell of a test that failed?"""
+    return result.counts is not None and result.counts.failed > 0
+
+
+def still_failing(
+    turned: tuple[str, ...], again: TestCounts | None, now: Sequence[str]
+) -> tuple[str, ...]:
+    """Return which of the tests that failed before the run fail on the base when run again.
+
+    `now` fail with the work as well, and say nothing. The name of a test may have its folder in
+    it: then no name is found again, and something fails all the same.
+    """
+    if again is None:
+        return turned
+    found = tuple(name for name in turned if name in again.failures)
+    is_red = again.failed > 0 and not set(again.failures) <= set(now)
+    return found or (turned if is_red else ())
 
 
 def page_of_proof(proof: Proof) -> str:
@@ -124,11 +184,23 @@ def _fault(gate: GateProof) -> str:
         )
     if gate.is_deaf:
         return "since the run it does not notice tests that must fail; something keeps them quiet"
+    if gate.betrayed:
+        return (
+            f"tests pass only as long as there are none that must fail ({_named(gate.betrayed)}); "
+            "something in the project looks for these"
+        )
     return f"the tests from before do not pass ({result})"
 
 
 def _named(paths: tuple[str, ...]) -> str:
     return ", ".join(paths[:MOST_NAMED]) + (", …" if len(paths) > MOST_NAMED else "")
+
+
+def _first_of(paths: tuple[str, ...]) -> str:
+    """Name the first of some files, each on one line, and say how many more there are."""
+    shown = [path if path.isprintable() else ascii(path) for path in paths[:MOST_NAMED]]
+    more = len(paths) - MOST_NAMED
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _number(count: int, word: str) -> str:

@@ -15,31 +15,44 @@ FOLDERS = frozenset(
     | {"testdata", "benches"}
 )
 """Everything in these is of the tests, golden data too."""
-# "app/src/integrationTest/java/A.java"
-SOURCE_SETS_PATTERN = r"(?:^|/)src/(?:it|integrationTest|androidTest)/"
+# "app/src/integrationTest/java/A.java", "t/lib/Prices.pm"
+OF_TESTS_PATTERN = r"(?:^|/)src/(?:it|integrationTest|androidTest)/|^t/"
 # "app/src/main/java/ATest.java": what is there is never run as a test
 MAIN_PATTERN = r"(?:^|/)src/main/"
 # "packages/a/tests/b.rs": cargo runs what lies in the folder itself
 CARGO_PATTERN = r"(?:^|/)(?:tests|benches)/[^/]+\.rs\Z"
-# "a/__tests__/b/c.tsx"
-JEST_PATTERN = r"(?:^|/)__tests__/(?:[^/]+/)*+[^/]+\.[cm]?[jt]sx?\Z"
+# "a/__tests__/b/c.tsx", "test/b.mjs": jest looks into the one, node and mocha into the other
+SCRIPTS_PATTERN = r"(?:^|/)(?:__tests__|test)/(?:[^/]+/)*+[^/]+\.[cm]?[jt]sx?\Z"
 
 # All of these are of the whole last part of a path.
 FOUND_NAMES = (
-    # "test_total.py", "total_test.py"
+    # "test_total.py", "total_test.py", "tests.py"
     r"test_.+\.py",
     r".+_test\.py",
-    # "total.test.ts", "login.cy.js"
+    r"tests?\.py",
+    # "total.test.ts", "login.cy.js", "test.mjs"
     r".+\.(?:test|spec|cy|e2e)\.[cm]?[jt]sx?",
+    r"(?:test|spec)\.[cm]?[jt]sx?",
     # "total_test.go"
     r".+_test\.go",
     # "tests.rs"
     r"tests?\.rs",
     # "TotalTest.java", "OrderIT.kt", "TestTotal.java"
-    r".*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|groovy|scala)",
+    r".*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|groovy|scala|php|cs|swift)",
     r"Test[A-Z].*\.(?:java|kt)",
+    # "basic.t", "prices.bats", "test_total.rb", "total_spec.rb", "total_test.cc"
+    r".+\.(?:t|bats)",
+    r"test_.+\.rb",
+    r".+_(?:test|spec)\.(?:rb|exs|dart|cc|cpp|c|php|lua)",
 )
 """By these names the usual runners find tests."""
+DOUBTFUL_NAMES = {
+    # "testprice.py" for unittest; "testimonials.py" too
+    r"test[^_.].*\.py": r"^[ \t]*(?:async )?def test\w*\(",
+    # "test-price.js", "price-test.mjs", "price_test.ts" for node
+    r"(?:test-.+|.+[-_]test)\.[cm]?[jt]sx?": r"(?<![\w.$])(?:it|test|describe|assert)\b ?[(.`]",
+}
+"""By these names a runner looks into a file that may be of the product; what a test has in it."""
 HELPER_NAMES = (r"conftest\.py", r".+\.snap")
 """These are of the tests, and no tests themselves."""
 SETTINGS_NAMES = (
@@ -221,6 +234,8 @@ def marks_of(patterns: Sequence[str], text: str) -> list[str]:
     >>> marks_of(PYTHON.skips, "@pytest.mark.skip\\ndef test_a(): pytest.skip('b')")
     ['pytest.mark.skip', 'pytest.skip(']
     """
+    if not patterns:
+        return []
     found = re.finditer("|".join(f"(?:{pattern})" for pattern in patterns), text, re.MULTILINE)
     return [mark[0] for mark in found]
 
@@ -233,9 +248,23 @@ def spoken_part(text: str, language: Language) -> str:
 def is_found(path: str) -> bool:
     """Would a usual test runner find tests in a file, by its path?"""
     name = path.rpartition("/")[2]
-    if re.search(CARGO_PATTERN, path) or re.search(JEST_PATTERN, path):
+    if re.search(CARGO_PATTERN, path) or re.search(SCRIPTS_PATTERN, path):
         return True
     return is_named(name, FOUND_NAMES) and not re.search(MAIN_PATTERN, path)
+
+
+def is_doubtful(path: str) -> bool:
+    """May a runner find tests in a file, or something else?"""
+    return not is_found(path) and is_named(path.rpartition("/")[2], tuple(DOUBTFUL_NAMES))
+
+
+def holds_tests(path: str, text: str | None) -> bool:
+    """Would a usual test runner find tests in a file, by its path or else by its text?"""
+    if is_found(path):
+        return True
+    name, language = path.rpartition("/")[2], language_of(path)
+    marks = [mark for named, mark in DOUBTFUL_NAMES.items() if is_named(name, (named,))]
+    return language is not None and bool(marks_of(marks, spoken_part(text or "", language)))
 
 
 def is_named(name: str, patterns: Sequence[str]) -> bool:

@@ -11,6 +11,8 @@ inside of Rust sources. For each file that was there before:
     lines are missing           LINES_CHANGED: they were removed, changed or put in another order
     other rights                MODE_CHANGED
 
+Of the product, lines are looked at that reach into the framework of its tests: REACHES.
+
 New tests are welcome, and so are new lines in old ones. Settings and CI files are suspicious as
 soon as they are new, changed or gone. A suspicion is no proof: it is what a reviewer should look
 at, the worst first. An early `return`, a looser tolerance or a subject that was mocked away show
@@ -24,6 +26,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
+from cli_agent_orchestrator._internal.pipeline.kinds import BY_PATH, Kinds, PathKind, kind_of
+from cli_agent_orchestrator._internal.pipeline.meddling import find_meddling
 from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
 
 LARGEST_TEXT = 1_000_000
@@ -38,15 +42,6 @@ NO_FILE = ("", "000000")
 UNREADABLE = "it is not text, or too large to be looked into"
 
 
-class PathKind(StrEnum):
-    """What a file is for, by its path."""
-
-    TEST = "test"
-    SETTINGS = "settings"
-    CI = "ci"
-    OTHER = "other"
-
-
 class Trick(StrEnum):
     """What was done, the worst first."""
 
@@ -56,6 +51,7 @@ class Trick(StrEnum):
     FEWER_CASES = "fewer cases"
     NEW_SKIPS = "new skips"
     FEWER_ASSERTIONS = "fewer assertions"
+    REACHES = "reaches into the tests"
     SETTINGS_CHANGED = "settings changed"
     CI_CHANGED = "CI changed"
     LINES_CHANGED = "lines changed"
@@ -98,34 +94,23 @@ CHANGED: Mapping[PathKind, Trick] = {
 ALL_SKIPS = (*suites.SETTINGS_SKIPS, *(skip for known in suites.LANGUAGES for skip in known.skips))
 
 
-def kind_of(path: str) -> PathKind:
-    """Return what a file is for; `path` has slashes and begins in the project."""
-    *folders, name = path.split("/")
-    if suites.is_named(name, suites.SETTINGS_NAMES):
-        return PathKind.SETTINGS
-    if suites.is_named(name, suites.CI_NAMES) or re.search(suites.CI_FOLDERS_PATTERN, path):
-        return PathKind.CI
-    if not suites.FOLDERS.isdisjoint(folders) or re.search(suites.SOURCE_SETS_PATTERN, path):
-        return PathKind.TEST
-    named = suites.is_named(name, (*suites.FOUND_NAMES, *suites.HELPER_NAMES))
-    return PathKind.TEST if named else PathKind.OTHER
-
-
-def find_tampering(changes: Sequence[FileChange]) -> tuple[Suspicion, ...]:
+def find_tampering(changes: Sequence[FileChange], kinds: Kinds = BY_PATH) -> tuple[Suspicion, ...]:
     """Return what is suspicious about some changes, the worst first."""
-    found = {suspicion for change in changes for suspicion in _look_at(change)}
+    found = {suspicion for change in changes for suspicion in _look_at(change, kinds)}
     return tuple(sorted(found, key=lambda s: (RANKS[s.trick], s.path, s.detail)))
 
 
-def _look_at(change: FileChange) -> Iterator[Suspicion]:
-    old_kind = PathKind.OTHER if change.status == "A" else kind_of(change.old_path)
-    new_kind = PathKind.OTHER if change.status == "D" else kind_of(change.path)
+def _look_at(change: FileChange, kinds: Kinds) -> Iterator[Suspicion]:
+    old_kind = PathKind.OTHER if change.status == "A" else kinds.of(change.old_path)
+    new_kind = PathKind.OTHER if change.status == "D" else kinds.of(change.path)
     if old_kind is PathKind.TEST:
         yield from _look_at_test(change, new_kind)
     elif new_kind is PathKind.TEST:
         yield from _new_skips(change, "")
     elif suites.RUST in (language_of(change.old_path), language_of(change.path)):
         yield from _look_at_unit_tests(change)
+    if new_kind is PathKind.OTHER:
+        yield from _reaches(change, is_product=old_kind is PathKind.OTHER)
     for kind, trick in CHANGED.items():
         if kind in (old_kind, new_kind):
             yield from _look_at_settings(change, trick, is_new=old_kind is not kind)
@@ -191,6 +176,18 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
     yield from _new_skips(change, old)
 
 
+def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
+    """Look at a file of the product for what reaches into the framework of its tests."""
+    new = _readable(change.new)
+    if change.status == "D" or not is_product or new is None:
+        return
+    found = find_meddling(change.path, _readable(change.old) or "", new)
+    if found:
+        (line, mark), more = found[0], len(found) - 1
+        others = f"; {_number(more, 'more line')} like that" if more else ""
+        yield Suspicion(change.path, Trick.REACHES, f"line {line}: {_shown(mark)}{others}")
+
+
 def _moved(change: FileChange) -> Iterator[Suspicion]:
     if change.path.rpartition("/")[0] != change.old_path.rpartition("/")[0]:
         yield Suspicion(change.old_path, Trick.MOVED, f"moved to {_shown(change.path)}")
@@ -226,7 +223,8 @@ def _fewer(
 
 def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
     new, language = _readable(change.new), language_of(change.path)
-    patterns = ALL_SKIPS if kind_of(change.path) in CHANGED else language.skips if language else ()
+    is_settings = kind_of(change.path) in CHANGED
+    patterns = ALL_SKIPS if is_settings else language.skips if language else ()
     if old is None or new is None or not patterns:
         return
     before, after = (Counter(marks_of(patterns, text)) for text in (old, new))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import (
     JOURNAL_FILE,
@@ -36,7 +37,6 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
-from cli_agent_orchestrator._internal.workspace.changes import is_left_behind
 from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.layout import (
     SNAPSHOTS_FOLDER,
     STATE_NAME,
@@ -20,7 +21,6 @@ from cli_agent_orchestrator._internal.layout import (
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
 from cli_agent_orchestrator._internal.workspace import inclusion
-from cli_agent_orchestrator._internal.workspace.changes import is_left_behind
 from cli_agent_orchestrator._internal.workspace.commit_message import (
     GateResult,
     Reviewer,

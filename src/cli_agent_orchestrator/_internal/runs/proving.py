@@ -5,28 +5,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline import suites
-from cli_agent_orchestrator._internal.pipeline.canary import Canaries, add_canaries, candidates
+from cli_agent_orchestrator._internal.pipeline.canary import (
+    Canaries,
+    Hearing,
+    add_canaries,
+    candidates,
+    compare,
+    hear,
+)
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof
+from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
+from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
+from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, is_red, still_failing
+from cli_agent_orchestrator._internal.pipeline.suites import language_of
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
-    PathKind,
     Suspicion,
     Trick,
     find_tampering,
-    kind_of,
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES, Sorter
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError
-
-LARGEST_FILE = 1024 * 1024
-"""Bytes of a file that is looked into."""
-MOST_FILES = 2000
-"""Changed files that are looked into."""
 
 
 class Prover:
@@ -50,37 +53,76 @@ class Prover:
             return Proof()
         start = snapshots.all()[0]
         changes = snapshots.changes(start.commit, now.commit)
-        trees = _trees(start.commit, now.commit, changes)
-        canaries = _canaries(snapshots, start.commit)
-        found = []
-        for gate in gates:
-            if passed.get(gate.name, BaseResult(None)).run < 0:
-                continue
-            name, before = f"{log_name}-{gate.name}", base.get(gate.name)
-            old_tests = trees.tests_as_before(before)
-            on_result = judge_check(
-                self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests)),
-                before,
-                allow_base_failures=gate.allow_base_failures,
+        sorter = Sorter(self._work, tuple(gate.run for gate in gates))
+        kinds = sorter.kinds(start.commit, now.commit, changes)
+        layers = layers_of(changes, kinds)
+        trees = _Trees(start.commit, now.commit, layers)
+        canaries = _canaries(sorter, start.commit)
+        found = [
+            self._prove_by(
+                gate, _Known(base.get(gate.name), passed[gate.name]), trees, canaries, log_name
             )
-            on_base = None
-            if trees.new_tests:
-                over = _Layout(trees.start, trees.now, trees.new_tests)
-                on_base = self._run(gate, f"{name}-base", over)
-            turned = set(before.failures if before else ()) - set(passed[gate.name].failures)
-            is_deaf = on_result.passed and self._is_deaf(gate, name, trees, old_tests, canaries)
-            found.append(
-                GateProof(gate.name, on_result, on_base, tuple(sorted(turned)), is_deaf=is_deaf)
-            )
-        suspicions = _suspicions(snapshots, start.commit, now.commit)
+            for gate in gates
+            if passed.get(gate.name, BaseResult(None)).run >= 0
+        ]
+        suspicions = _suspicions(sorter, start.commit, now.commit, changes)
         if self._work.head:
             # An earlier run may have left them, or the user.
-            suspicions += self._suspicions_before(snapshots, start.commit)
-        return Proof(tuple(found), trees.new_tests, suspicions)
+            suspicions += self._suspicions_before(sorter, snapshots, start.commit)
+        return Proof(
+            tuple(found), layers.new_tests, suspicions, layers.product, layers.is_untouched
+        )
 
-    def _suspicions_before(self, snapshots: Snapshots, start: str) -> tuple[Suspicion, ...]:
+    def _prove_by(
+        self, gate: Gate, known: "_Known", trees: "_Trees", canaries: Canaries, log_name: str
+    ) -> GateProof:
+        """Return what one gate says of the base and of the result."""
+        name, layers = f"{log_name}-{gate.name}", trees.layers
+        old_tests = layers.over_result(had_tests=known.had_tests)
+        result = self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests))
+        on_result = judge_check(result, known.base, allow_base_failures=gate.allow_base_failures)
+        on_base, emptied = self._run_new_tests(gate, name, trees)
+        turned = self._still_failing(gate, name, known, trees, on_base)
+        faded = tuple(test for test in known.turned if not turned)
+        hearing = Hearing()
+        if on_result.passed:
+            hearing = self._run_with_canaries(gate, name, known, trees, canaries)
+        heard = (hearing.is_deaf, hearing.betrayed)
+        return GateProof(gate.name, on_result, on_base, turned, faded, emptied, *heard)
+
+    def _run_new_tests(
+        self, gate: Gate, name: str, trees: "_Trees"
+    ) -> tuple[CheckResult | None, tuple[str, ...]]:
+        """Run the run's own tests on the base; return which of its new files were there, empty.
+
+        Those may be in the way of others: what counts must fail without them, too.
+        """
+        layers = trees.layers
+        if not layers.over_base:
+            return None, ()
+        over = _Layout(trees.start, trees.now, layers.over_base)
+        plain = self._run(gate, f"{name}-base", over)
+        if not layers.new_sources or not is_red(plain):
+            return plain, ()
+        emptied = replace(over, texts=dict.fromkeys(layers.new_sources, ""))
+        return self._run(gate, f"{name}-base-empty", emptied), layers.new_sources
+
+    def _still_failing(
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees", on_base: CheckResult | None
+    ) -> tuple[str, ...]:
+        """Return which tests fail on the base now as they did before the run, and pass with it."""
+        if not known.turned:
+            return ()
+        if on_base is None or not is_red(on_base):
+            on_base = self._run(gate, f"{name}-again", _Layout(trees.start, "", ()))
+        return still_failing(known.turned, on_base.counts, known.passed.failures)
+
+    def _suspicions_before(
+        self, sorter: Sorter, snapshots: Snapshots, start: str
+    ) -> tuple[Suspicion, ...]:
+        head = self._work.head
         try:
-            found = _suspicions(snapshots, self._work.head, start)
+            found = _suspicions(sorter, head, start, snapshots.changes(head, start))
         except GitError:
             unreadable = "what was committed before the run can not be read any more"
             return (Suspicion(".git", Trick.DELETED, unreadable),)
@@ -88,19 +130,21 @@ class Prover:
             replace(one, detail=f"{one.detail}, before the run and not committed") for one in found
         )
 
-    def _is_deaf(
-        self, gate: Gate, name: str, trees: "_Trees", tests: Sequence[str], canaries: Canaries
-    ) -> bool:
-        """Does a gate miss failures on the result that it notices on the base?"""
-        if not canaries.count:
-            return False
+    def _run_with_canaries(
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees", canaries: Canaries
+    ) -> Hearing:
+        """Find out what a gate makes of tests that must fail, on the result and on the base."""
+        if not canaries.names:
+            return Hearing()
+        tests = trees.layers.over_result(had_tests=known.had_tests)
         label, layout = f"{name}-must-fail", _Layout(trees.now, trees.start, tests, canaries.texts)
-        on_result = canaries.heard_by(self._run(gate, label, layout).counts)
-        if len(on_result) == canaries.count:
-            return False
+        on_result = self._run(gate, label, layout).counts
+        hearing = hear(canaries, on_result, known.turned, known.passed.failures)
+        if not hearing.is_in_doubt:
+            return hearing
         layout = replace(layout, commit=trees.start)
-        on_base = canaries.heard_by(self._run(gate, f"{label}-base", layout).counts)
-        return bool(on_base - on_result)
+        on_base = self._run(gate, f"{label}-base", layout).counts
+        return compare(hearing, canaries, on_base)
 
     def _run(self, gate: Gate, log_name: str, layout: "_Layout") -> CheckResult:
         with self._work.laid_out(layout.commit, layout.over, layout.paths, layout.texts) as folder:
@@ -119,67 +163,58 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """The project before the run and now, and what is different of its tests."""
+    """The project before the run and now, and what of it is laid over the other."""
 
     start: str
     now: str
-    new_tests: tuple[str, ...]
-    """Made or changed by the run."""
-    old_tests: tuple[str, ...]
-    """Those of before that are different now."""
-    added: tuple[str, ...]
-    """New files that have a say in which tests are run, and how."""
-
-    def tests_as_before(self, before: BaseResult | None) -> tuple[str, ...]:
-        """Return what is to be as it was, so that the tests are the base's.
-
-        New ones stay where there were none: else there would be nothing to run.
-        """
-        had_tests = before is not None and before.run > 0
-        return (*self.old_tests, *self.added) if had_tests else self.old_tests
+    layers: Layers
 
 
-def _trees(start: str, now: str, changes: Sequence[Change]) -> _Trees:
-    return _Trees(
-        start,
-        now,
-        new_tests=tuple(c.path for c in changes if c.status != "D" and _is_test(c.path)),
-        old_tests=tuple(c.old_path for c in changes if c.status != "A" and _is_test(c.old_path)),
-        added=tuple(c.path for c in changes if c.status in "AR" and _has_a_say(c.path)),
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a gate said before the run, and when it passed."""
+
+    base: BaseResult | None
+    passed: BaseResult
+
+    @property
+    def had_tests(self) -> bool:
+        return self.base is not None and self.base.run > 0
+
+    @property
+    def turned(self) -> tuple[str, ...]:
+        """Tests that failed then, and not now."""
+        before = self.base.failures if self.base else ()
+        return tuple(sorted(set(before) - set(self.passed.failures)))
+
+
+def _canaries(sorter: Sorter, commit: str) -> Canaries:
+    """Return files of tests with some more that must fail."""
+    texts = {path: sorter.text(commit, path) for path in candidates(sorter.work.files(commit))}
+    known = {path: text for path, text in texts.items() if text is not None}
+    return add_canaries(known, secrets.choice)
+
+
+def _suspicions(
+    sorter: Sorter, old: str, new: str, changes: Sequence[Change]
+) -> tuple[Suspicion, ...]:
+    """Return what was done to tests between two commits."""
+    kinds = sorter.kinds(old, new, changes)
+    matter = [change for change in changes if _matters(change, kinds)]
+    # The tests first: not all may be looked into.
+    matter = sorted(matter, key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)[:MOST_FILES]
+    return find_tampering([_file_change(sorter, old, new, one) for one in matter], kinds)
+
+
+def _matters(change: Change, kinds: Kinds) -> bool:
+    """Can a change be one to tests, or reach into them?"""
+    paths = (change.path, change.old_path)
+    return any(
+        kinds.of(path) is not PathKind.OTHER or language_of(path) is not None for path in paths
     )
 
 
-def _canaries(snapshots: Snapshots, commit: str) -> Canaries:
-    """Return files of tests with some more that must fail."""
-    texts = {path: _text(snapshots, commit, path) for path in candidates(snapshots.files(commit))}
-    known = {path: text for path, text in texts.items() if text is not None}
-    return add_canaries(known, f"cao{secrets.token_hex(6)}")
-
-
-def _has_a_say(path: str) -> bool:
-    """Does a file of tests decide which are run, or what becomes of them?"""
-    name = path.rpartition("/")[2]
-    is_helper = name == "__init__.py" or suites.is_named(name, suites.HELPER_NAMES)
-    return _is_test(path) and (is_helper or suites.is_found(path))
-
-
-def _suspicions(snapshots: Snapshots, old: str, new: str) -> tuple[Suspicion, ...]:
-    """Return what was done to tests between two commits."""
-    changes = snapshots.changes(old, new)[:MOST_FILES]
-    return find_tampering([_file_change(snapshots, old, new, c) for c in changes if _matters(c)])
-
-
-def _matters(change: Change) -> bool:
-    """Can a change be one to tests? In Rust, any source file has its own."""
-    paths = (change.path, change.old_path)
-    return any(kind_of(path) is not PathKind.OTHER or path.endswith(".rs") for path in paths)
-
-
-def _is_test(path: str) -> bool:
-    return kind_of(path) is PathKind.TEST
-
-
-def _file_change(snapshots: Snapshots, old: str, new: str, change: Change) -> FileChange:
+def _file_change(sorter: Sorter, old: str, new: str, change: Change) -> FileChange:
     """Return a change with the texts before and after it."""
     return FileChange(
         path=change.path,
@@ -187,13 +222,6 @@ def _file_change(snapshots: Snapshots, old: str, new: str, change: Change) -> Fi
         status=change.status,
         old_mode=change.old_mode,
         new_mode=change.new_mode,
-        old=_text(snapshots, old, change.old_path) if change.status != "A" else None,
-        new=_text(snapshots, new, change.path) if change.status != "D" else None,
+        old=sorter.text(old, change.old_path) if change.status != "A" else None,
+        new=sorter.text(new, change.path) if change.status != "D" else None,
     )
-
-
-def _text(snapshots: Snapshots, commit: str, path: str) -> str | None:
-    data = snapshots.read(commit, path, LARGEST_FILE + 1)
-    if data is None or len(data) > LARGEST_FILE or b"\0" in data:
-        return None
-    return data.decode(errors="replace")

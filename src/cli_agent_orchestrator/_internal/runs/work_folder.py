@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import (
     CHECKOUTS_FOLDER,
@@ -15,8 +16,8 @@ from cli_agent_orchestrator._internal.layout import (
 )
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace.changes import Change, is_left_behind
-from cli_agent_orchestrator._internal.workspace.held_back import HeldBack
+from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
 from cli_agent_orchestrator._internal.workspace.watch import Watch
@@ -107,6 +108,31 @@ class WorkFolder:
         """The last snapshot."""
         return self._last
 
+    @property
+    def prefix(self) -> str:
+        """Where in the repository the folder lies; empty at its top."""
+        return "" if self._repository is None else self._repository.prefix
+
+    def files(self, commit: str) -> list[str]:
+        """Return the files of a checkout: those of a snapshot, and what is held back."""
+        kept = [] if self._snapshots is None else self._snapshots.files(commit)
+        return kept if self._held_back is None else [*kept, *self._held_back.files()]
+
+    def read(self, commit: str, path: str, limit: int) -> bytes | None:
+        """Return a file of a checkout; None if it is not there.
+
+        Of one that is longer than the limit there is nothing more than that, if anything.
+        """
+        if self._held_back is not None and is_held(path, self._held_back.paths):
+            return self._held_back.read(path, limit)
+        return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
+
+    def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
+        """Return the files of a checkout in which a word stands."""
+        kept = () if self._snapshots is None else self._snapshots.mentioning(commit, word)
+        held = () if self._held_back is None else self._held_back.mentioning(word, limit)
+        return (*kept, *held)
+
     @contextmanager
     def laid_out(
         self,
@@ -127,15 +153,15 @@ class WorkFolder:
             self._snapshots.lay_out(commit, folder)
             if over:
                 self._snapshots.lay_over(over, folder, paths)
+            if self._held_back is not None:
+                self._held_back.lay_over(folder)
             for path, text in (texts or {}).items():
                 *above, name = path.split("/")
                 Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
-            if self._held_back is not None:
-                self._held_back.lay_over(folder)
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
-            yield folder / (self._repository.prefix if self._repository else "")
+            yield folder / self.prefix
         finally:
             _clear(self._checkouts)
 

@@ -1,16 +1,9 @@
 """What is different between two snapshots, read from what git writes."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 BINARY = -1
-# src/__pycache__/a.cpython-311.pyc
-LEFT_BEHIND_PATTERN = (
-    r"^(?:.*?/)??(?:(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|node_modules)(?=/)"
-    r"|[^/]+\.pyc$|\.coverage$)"
-)
-"""What programs leave behind when they are merely run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +44,6 @@ def read_changes(output: str) -> tuple[Change, ...]:
         changes.append(Change(*head, _count(added), _count(removed)))
         word = next(words, "")
     return tuple(changes)
-
-
-def is_left_behind(path: str) -> bool:
-    """Is a file one that programs leave behind when they are merely run, and nobody's work?"""
-    return bool(cache_of(path))
-
-
-def cache_of(path: str) -> str:
-    """Return the outermost file or folder that programs leave behind, of which a path is a part."""
-    match = re.match(LEFT_BEHIND_PATTERN, path)
-    return match.group() if match else ""
 
 
 def _names(status: str, words: Iterator[str]) -> tuple[str, str]:

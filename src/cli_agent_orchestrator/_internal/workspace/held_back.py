@@ -50,6 +50,23 @@ class HeldBack:
         laying.put(files, self.kept.path)
         laying.check()
 
+    def files(self) -> tuple[str, ...]:
+        """Return all that is held back."""
+        return tuple(_files(self.kept.path))
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """Return a file; None if it is none, or longer than the limit."""
+        *above, name = path.split("/")
+        try:
+            return Folder(self.kept.root, (*self.kept.parts, *above)).read(name, limit)
+        except OSError:
+            return None
+
+    def mentioning(self, word: str, limit: int) -> tuple[str, ...]:
+        """Return the files in which a word stands."""
+        data = word.encode(errors="surrogateescape")
+        return tuple(one for one in self.files() if data in (self.read(one, limit) or b""))
+
     def _copy(self, top: Path, path: str) -> None:
         *above, name = path.split("/")
         of = Folder(top, tuple(above))

@@ -142,6 +142,15 @@ class Snapshots:
         answer = self._git.ask("cat-file", "blob", f"{_ids(commit)[0]}:{path}", limit=limit)
         return answer.output if answer.is_cut or answer.code == 0 else None
 
+    def mentioning(self, commit: str, word: str) -> tuple[str, ...]:
+        """Return the files of a snapshot in which a word stands."""
+        words = ("grep", "-l", "-z", "-w", "-F", "-e", word, *_ids(commit))
+        answer = self._git.ask(*words)
+        if answer.code > 1:
+            raise GitFailed("grep", answer.code, answer.complaint)
+        listed = answer.output.decode(errors="surrogateescape").split("\0")
+        return tuple(one.removeprefix(f"{commit}:") for one in listed if one)
+
     def lay_out(self, commit: str, folder: Path) -> None:
         """Put a snapshot into an empty folder, which is made if it is not there."""
         folder.mkdir(parents=True, exist_ok=True)

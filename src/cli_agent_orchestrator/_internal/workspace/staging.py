@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.caches import cache_of, is_left_behind
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
-from cli_agent_orchestrator._internal.workspace.changes import cache_of, is_left_behind
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, sort_out

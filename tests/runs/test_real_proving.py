@@ -1,0 +1,157 @@
+"""What is proven of the work of a run: real snapshots, real checkouts, real tests."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.check import BaseResult
+from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
+from tests.workspace.repositories import make_repository, write
+
+GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")
+TEST = """\
+import unittest
+
+from doubling import double
+
+
+class TestDouble(unittest.TestCase):
+    def test_{number}(self):
+        self.assertEqual(double({number}), {number} + {number})
+"""
+BEFORE = {
+    "doubling.py": "def double(number):\n    return 0\n",
+    "test_zero.py": TEST.format(number=0),
+}
+DOUBLES = "def double(number):\n    return 2 * number\n"
+ONE_PASSED = BaseResult(0, 1)
+
+
+class Bench:
+    """A project, and a run that works on it."""
+
+    def __init__(self, folder: Path, before: dict[str, str], dirty: dict[str, str]) -> None:
+        self.wd = make_repository(folder / "project", before)
+        write(self.wd, dirty)
+        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder.make()
+        self.work = open_work_folder(self.wd, self.run_folder, SystemClock())
+        self.work.begin(0, is_in_flight=False)
+
+    def prove(
+        self,
+        work: dict[str, str],
+        gates: Sequence[Gate] = (GATE,),
+        base: BaseResult = ONE_PASSED,
+        passed: BaseResult = ONE_PASSED,
+    ) -> Proof:
+        """Let the programmer write files, and return what that proves."""
+        write(self.wd, work)
+        self.work.look(1, "programmer")
+        place = GatePlace(self.wd, 60.0, os.environ, self.run_folder)
+        prover = Prover(Checker(GateRunner()), place, self.work)
+        return prover.prove(gates, {"tests": base}, {"tests": passed}, "009-proof")
+
+
+def bench(folder: Path, *more: dict[str, str], dirty: dict[str, str] | None = None) -> Bench:
+    before = {name: text for files in (BEFORE, *more) for name, text in files.items()}
+    return Bench(folder, before, dirty or {})
+
+
+def test_the_runs_own_tests_fail_without_its_work_and_those_from_before_pass(
+    tmp_path: Path,
+) -> None:
+    proof = bench(tmp_path).prove({"doubling.py": DOUBLES, "test_one.py": TEST.format(number=1)})
+    assert proof.is_proven, str(proof)
+    assert proof.new_tests == ("test_one.py",)
+    assert proof.suspicions == ()
+
+
+def test_only_tests_from_before_speak_for_the_result(tmp_path: Path) -> None:
+    """Neither one that is new nor one that the run has moved to where it is found."""
+    rig = bench(tmp_path, {"other.py": TEST.format(number=1)})
+    (rig.wd / "other.py").rename(rig.wd / "test_one.py")
+    (gate,) = rig.prove({"doubling.py": DOUBLES, "test_two.py": TEST.format(number=2)}).gates
+    assert gate.on_result.counts is not None
+    assert gate.on_result.counts.run == 1
+
+
+def test_new_tests_speak_where_there_were_none(tmp_path: Path) -> None:
+    proof = bench(tmp_path).prove(
+        {"doubling.py": DOUBLES, "test_one.py": TEST.format(number=1)}, base=BaseResult(0, 0)
+    )
+    (gate,) = proof.gates
+    assert gate.on_result.counts is not None
+    assert gate.on_result.counts.run == 2
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_what_failed_before_may_fail_only_if_that_is_allowed(tmp_path: Path, allowed: bool) -> None:
+    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
+    failure = "test_1 (test_one.TestDouble.test_1)"
+    base = BaseResult(1, 2, (failure,))
+    gates = [replace(GATE, allow_base_failures=allowed)]
+    (gate,) = rig.prove({"new.txt": "new\n"}, gates, base, replace(base, exit_code=0)).gates
+    assert gate.on_result.counts is not None
+    assert gate.on_result.counts.failures == (failure,)
+    assert gate.on_result.passed is allowed
+    assert gate.turned == ()
+
+
+def test_a_test_that_failed_before_and_passes_now_is_named(tmp_path: Path) -> None:
+    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
+    base = BaseResult(1, 3, ("a", "b", "c"))
+    (gate,) = rig.prove({"doubling.py": DOUBLES}, base=base, passed=BaseResult(0, 3, ("b",))).gates
+    assert gate.turned == ("a", "c")
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n",
+        "import os\nprint('Ran 4 tests in 0.1s\\n\\nOK', flush=True)\nos._exit(0)\n",
+    ],
+    ids=["some are not noticed", "none is noticed"],
+)
+def test_work_that_keeps_tests_from_failing_is_noticed(tmp_path: Path, trick: str) -> None:
+    (gate,) = bench(tmp_path).prove({"doubling.py": DOUBLES + trick}).gates
+    assert gate.is_deaf
+    assert not gate.is_green_after
+
+
+def test_a_gate_that_counts_no_tests_is_left_out(tmp_path: Path) -> None:
+    proof = bench(tmp_path).prove({"doubling.py": DOUBLES}, passed=BaseResult(0))
+    assert str(proof) == "not proven: no gate says which tests it runs"
+
+
+SKIPS = "import unittest\n\n\n@unittest.skip('later')\n"
+
+
+@pytest.mark.parametrize("before_run", [False, True], ids=["by the run", "before it"])
+def test_what_was_done_to_tests_is_told_though_an_earlier_run_did_it(
+    tmp_path: Path, before_run: bool
+) -> None:
+    skipped = {"test_zero.py": BEFORE["test_zero.py"].replace("\nclass", f"\n{SKIPS}class")}
+    rig = bench(tmp_path, dirty=skipped if before_run else {})
+    (found,) = rig.prove({"new.txt": "new\n"} if before_run else skipped, gates=()).suspicions
+    assert found.path == "test_zero.py"
+    assert found.detail.endswith(", before the run and not committed") is before_run
+
+
+def test_tests_are_looked_for_in_sources_of_a_language_that_has_them_there(tmp_path: Path) -> None:
+    tested = "fn two() -> u8 { 2 }\n\n#[test]\nfn it() { assert_eq!(two(), 2); }\n"
+    rig = bench(tmp_path, {"src/lib.rs": tested})
+    proof = rig.prove({"src/lib.rs": tested.partition("\n\n")[0] + "\n"}, gates=())
+    assert [one.path for one in proof.suspicions] == ["src/lib.rs"]
