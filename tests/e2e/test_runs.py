@@ -15,7 +15,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.event_log import Follower
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import Machine, Process, ended_at_last
 from tests.e2e.runs import (
     FIVE_TURNS,
     archive_of,
@@ -213,7 +213,7 @@ class TestWatch:
                 watch.send_signal(signal.SIGINT)
                 _, errors = watch.communicate(timeout=60)
             assert watch.returncode == 130
-            assert "the run goes on" in errors
+            assert b"the run goes on" in errors
             answer(machine, "programmer")
             assert run.end() == 0, run.errors
 
@@ -225,7 +225,7 @@ class TestWatch:
                 run.interrupt(signal.SIGKILL)
                 _, errors = watch.communicate(timeout=60)
             assert watch.returncode == 3
-            assert "interrupted" in errors
+            assert b"interrupted" in errors
 
     @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
     def test_a_name_that_is_none_is_said(self, machine: Machine, name: str) -> None:
@@ -236,18 +236,11 @@ class TestWatch:
 
 
 @contextmanager
-def watching(machine: Machine, until: str) -> Iterator[subprocess.Popen[str]]:
+def watching(machine: Machine, until: str) -> Iterator[Process]:
     """Run `cao watch`; the block begins when it has printed a text."""
-    with subprocess.Popen(
-        [*CAO, "watch"],
-        env={**machine.env, "PYTHONUNBUFFERED": "1"},
-        cwd=machine.work,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watch:
+    with ended_at_last(machine.start("watch")) as watch:
         assert watch.stdout is not None
-        while until not in (line := watch.stdout.readline()):
+        while until not in (line := watch.stdout.readline().decode()):
             assert line
         yield watch
 
@@ -414,20 +407,12 @@ def test_ten_detached_runs_at_once_all_finish(machine: Machine) -> None:
     folders = [machine.home / f"project-{number}" for number in range(10)]
     for folder in folders:
         folder.mkdir()
-    starting = [
-        subprocess.Popen(
-            [*CAO, "run", str(machine.work / "task.md"), "--detach"],
-            env=machine.env,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for folder in folders
-    ]
+    task = str(machine.work / "task.md")
+    starting = [machine.start("run", task, "--detach", folder=folder) for folder in folders]
     for process in starting:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+        with ended_at_last(process):
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
     for run in runs_of(machine):
         for _ in Follower(run_folder(machine.home / "state", run["id"])):
             pass  # until it ends
