@@ -8,6 +8,7 @@ others lead the same way through a box in between.
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class Box:
     width: float
 
 
+@cache
 def read_graph(source: Path) -> Graph:
     """Return which part of the source imports which."""
     found: dict[str, set[str]] = {}

@@ -25,7 +25,8 @@ SCENARIO_PATTERN = r"^\s*Scenario: (.+?)\s*$"
 
 def scenarios_of(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each scenario that a file's tests name, and the test."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "Scenario: " in text else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_test(node.name):
             for title in re.findall(SCENARIO_PATTERN, ast.get_docstring(node) or "", re.MULTILINE):
                 yield title, f"{path.relative_to(TESTS)}::{node.name}"

@@ -294,13 +294,13 @@ def test_nothing_is_ever_too_wide_too_high_or_not_printable(
         assert "\t" not in row
 
 
-@pytest.mark.parametrize("width", range(1, 90))
 @pytest.mark.parametrize("height", [1, 2, 3, 7, 12, 40])
-def test_every_size_has_its_picture(width: int, height: int) -> None:
-    rows = drawn(*a_whole_run(), on=Canvas(width, height, NOON))
-    assert rows
-    assert rows[0][:1] in ("▶", "…")
-    assert max(map(cell_len, rows)) <= max(width - 1, 1)
+def test_every_size_has_its_picture(height: int) -> None:
+    for width in range(1, 90):
+        rows = drawn(*a_whole_run(), on=Canvas(width, height, NOON))
+        assert rows, width
+        assert rows[0][:1] in ("▶", "…"), width
+        assert max(map(cell_len, rows)) <= max(width - 1, 1)
 
 
 def documented_run() -> list[RunEvent]:

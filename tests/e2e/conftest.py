@@ -19,22 +19,36 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.registry import list_runs
 from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator.errors import UsageError
-from tests.e2e.warm import WarmCao
+from tests.e2e.warm import Command, WarmCao
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
+Process = Command | subprocess.Popen[bytes]
 
 
 @dataclass
 class Server:
     """A `cao server` process and where it listens."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
 
     def kill(self) -> None:
         """End it as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+
+@contextmanager
+def ended_at_last(process: Process) -> Iterator[Process]:
+    """See to it that nothing is left of a process after the block."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def inherited() -> dict[str, str]:
@@ -75,7 +89,7 @@ class Machine:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         if self.warm.fits(self.env):
-            return self.warm.run(words, self.env, folder or self.work, stdin)
+            return self.warm.run([*CAO[1:], *words], self.env, folder or self.work, stdin)
         return subprocess.run(
             [*CAO, *words],
             env=self.env,
@@ -87,34 +101,38 @@ class Machine:
             check=False,
         )
 
+    def start(self, *words: str, folder: Path | None = None) -> Process:
+        """Start a command, and do not wait for its end; its output and errors come by pipes."""
+        if self.warm.fits(self.env):
+            with Path(os.devnull).open("rb") as nothing:
+                args = [*CAO[1:], *words]
+                return self.warm.open(args, self.env, folder or self.work, nothing.fileno())
+        return subprocess.Popen(
+            [*CAO, *words],
+            env=self.env,
+            cwd=folder or self.work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # So that nothing has been read ahead when `communicate` reads on.
+            bufsize=0,
+        )
+
     @contextmanager
     def server(self, *words: str) -> Iterator[Server]:
         """Run a server on a free port until the end of the block."""
-        process = subprocess.Popen(
-            [*CAO, "server", "--port", "0", *words],
-            env={**self.env, "PYTHONUNBUFFERED": "1"},
-            cwd=self.work,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
+        with ended_at_last(self.start("server", "--port", "0", *words)) as process:
             assert process.stdout is not None
-            printed = ""
             for line in process.stdout:
-                printed += line
-                found = re.search(r"Listening on (http://\S+)", line)
+                found = re.search(r"Listening on (http://\S+)", line.decode())
                 if found:
                     break
             else:
-                raise AssertionError(f"the server did not start:\n{printed}")
+                raise AssertionError(f"the server did not start: {process.communicate()}")
             self.env["CAO_API"] = found[1]
             yield Server(process, found[1])
-        finally:
-            if process.poll() is None:
-                process.terminate()
+            process.terminate()
             process.wait(60)
-            process.stdout.close() if process.stdout else None
 
     def shut_down(self) -> None:
         """End what commands have left: runs apart from any terminal, and tmux."""

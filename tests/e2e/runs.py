@@ -3,13 +3,12 @@
 import json
 import signal
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import Machine, ended_at_last
 
 # Any: the events of a run are JSON
 Event = dict[str, Any]
@@ -67,15 +66,7 @@ class Run:
     """A `cao run --json` that is under way."""
 
     def __init__(self, machine: Machine, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [*CAO, "run", "--json", *words],
-            env={**machine.env, "PYTHONUNBUFFERED": "1"},
-            cwd=machine.work,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # So that nothing has been read ahead when `communicate` reads on.
-            bufsize=0,
-        )
+        self.process = machine.start("run", "--json", *words)
         self.events: list[Event] = []
         self.errors = ""
 
@@ -101,7 +92,7 @@ class Run:
         output, errors = self.process.communicate(timeout=120)
         self.errors = errors.decode()
         self.events += [json.loads(line) for line in output.splitlines()]
-        return self.process.returncode
+        return self.process.wait()
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         self.process.send_signal(number)
@@ -114,15 +105,8 @@ class Run:
 def running(machine: Machine, *words: str) -> Iterator[Run]:
     """Run `cao run --json` and see to it that it ends."""
     run = Run(machine, *words)
-    try:
+    with ended_at_last(run.process):
         yield run
-    finally:
-        if run.process.poll() is None:
-            run.process.kill()
-            run.process.wait()
-        for pipe in (run.process.stdout, run.process.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 def at(name: str, role: str, **fields: object) -> Callable[[Event], bool]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.config import ServerConfig
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import Machine, ended_at_last
 from tests.e2e.runs import TASK
 
 pytestmark = pytest.mark.tmux
@@ -107,24 +107,16 @@ def what_it_says_to_type_next_works_as_it_is_printed(visitor: Machine, said: str
 
 
 def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
-    process = subprocess.Popen(
-        [*CAO, "demo"],
-        env={**visitor.env, "PYTHONUNBUFFERED": "1"},
-        cwd=visitor.work,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with process:
+    with ended_at_last(visitor.start("demo")) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "cycle 2, analyst" in line:
+            if b"cycle 2, analyst" in line:
                 process.send_signal(signal.SIGINT)
                 break
-        said, _ = process.communicate(timeout=60)
+        said, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.endswith("The demo was stopped. Run the same command again to start over\n")
-    assert "saved" not in said
+    assert said.endswith(b"The demo was stopped. Run the same command again to start over\n")
+    assert b"saved" not in said + errors
     assert not tmux_answers(visitor)
 
 

@@ -1,8 +1,6 @@
 """A run that is killed at any point goes on as if nothing had happened."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,15 +15,7 @@ KILLED_RUN = Path(__file__).with_name("killed_run.py")
 
 
 def die_at(machine: Machine, checkpoint: str, role: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, str(KILLED_RUN), checkpoint, role],
-        env=machine.env,
-        cwd=machine.work,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ended = machine.warm.run([str(KILLED_RUN), checkpoint, role], machine.env, machine.work)
     assert ended.returncode == -signal.SIGKILL, ended.stdout + ended.stderr
 
 

@@ -3,7 +3,6 @@
 import os
 import select
 import signal
-import subprocess
 
 import pytest
 
@@ -25,13 +24,8 @@ class Terminal:
     def __init__(self, machine: Machine) -> None:
         self._ours, theirs = os.openpty()
         self.text = ""
-        self.program = subprocess.Popen(
-            [*CAO, "watch"],
-            env={**machine.env, "TERM": "xterm"},
-            cwd=machine.work,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+        self.program = machine.warm.start(
+            [*CAO[1:], "watch"], {**machine.env, "TERM": "xterm"}, machine.work, [theirs] * 3
         )
         os.close(theirs)
 

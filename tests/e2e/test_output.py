@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import CAO, Machine, ended_at_last
 from tests.e2e.runs import assert_five_turns_once, at, prepare, rule, running, script, state_of
 
 pytestmark = pytest.mark.tmux
@@ -49,23 +49,15 @@ def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine
 @pytest.mark.parametrize("words", [["--json"], []], ids=["json", "lines"])
 def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words: list[str]) -> None:
     prepare(machine, script(rule("programmer", seconds="1")))
-    process = subprocess.Popen(
-        [*CAO, "run", "task.md", *words],
-        env=machine.env,
-        cwd=machine.work,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    while "run_began" not in (line := process.stdout.readline()) and "The run begins" not in line:
-        assert line, process.communicate()
-    process.stdout.close()
-    with process.stderr:
-        errors = process.stderr.read()
-    assert process.wait(60) == 141
-    assert errors.splitlines() == [
+    with ended_at_last(machine.start("run", "task.md", *words)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if b"run_began" in line or b"The run begins" in line:
+                break
+        process.stdout.close()
+        _, errors = process.communicate()
+    assert process.returncode == 141
+    assert errors.decode().splitlines() == [
         "cao: nobody reads the output any more; what is saved can be resumed"
     ]
     assert state_of(machine)["final_status"] == "RUNNING"
@@ -76,6 +68,7 @@ def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words:
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["completion", "bash"]])
 def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: list[str]) -> None:
+    # Not forked: it is about what Python itself does at its very end.
     with subprocess.Popen(
         [*CAO, *words],
         env=machine.env,

@@ -178,42 +178,37 @@ class TestWhichRunIsMeant:
         assert began.returncode == 3, began.stdout + began.stderr
         return machine
 
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            (["other.md"], "other.md is not the task"),
-            (["task.md"], "task.md is not the task it works on, or was edited since"),
-            (["missing.md"], "missing.md is not there"),
-            (["--prompt", "do something"], "PROMPT is not the task"),
-            (["--provider", "codex"], "its agents are scripted, not codex"),
-            (["--tester-provider", "none_such"], "its tester is scripted, not none_such"),
-        ],
-        ids=lambda words: words[-1] if isinstance(words, list) else "",
-    )
-    def test_nothing_is_done_and_both_choices_are_told(
-        self, unfinished: Machine, words: list[str], said: str
-    ) -> None:
+    def test_nothing_is_done_and_both_choices_are_told(self, unfinished: Machine) -> None:
         edited = TASK.replace("empty", "full")
         (unfinished.work / "other.md").write_text(edited, encoding="utf-8")
-        if words == ["task.md"]:
-            (unfinished.work / "task.md").write_text(edited, encoding="utf-8")
         before = state_of(unfinished)
-        done = unfinished.cao("run", *words)
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert said in done.stderr
-        assert "--resume" in done.stderr
-        assert "--no-resume" in done.stderr
-        assert state_of(unfinished) == before
 
-    def test_an_unknown_agent_is_refused_even_if_the_run_is_meant(
-        self, unfinished: Machine
-    ) -> None:
-        before = state_of(unfinished)
-        words = ("--replace-terminals", "--resume", "--provider", "none_such")
-        done = unfinished.cao("run", *words)
-        assert done.returncode == 2
-        assert "none_such" in done.stderr
-        assert state_of(unfinished) == before
+        def refused(*words: str) -> str:
+            done = unfinished.cao("run", *words)
+            assert done.returncode == 2, done.stdout + done.stderr
+            assert state_of(unfinished) == before
+            return done.stderr
+
+        for words, said in (
+            (("other.md",), "other.md is not the task"),
+            (("missing.md",), "missing.md is not there"),
+            (("--prompt", "do something"), "PROMPT is not the task"),
+            (("--provider", "codex"), "its agents are scripted, not codex"),
+            (("--tester-provider", "none_such"), "its tester is scripted, not none_such"),
+            (("task.md",), "task.md is not the task it works on, or was edited since"),
+        ):
+            if words == ("task.md",):
+                (unfinished.work / "task.md").write_text(edited, encoding="utf-8")
+            text = refused(*words)
+            assert said in text
+            assert "--resume" in text
+            assert "--no-resume" in text
+        # An unknown agent is refused even if the run is meant.
+        meant = ("--replace-terminals", "--resume", "--provider")
+        assert "none_such" in refused(*meant, "none_such")
+        # A project cannot say that its state is meant.
+        (unfinished.work / "cao.toml").write_text("resume = true\n", encoding="utf-8")
+        assert "resume in cao.toml" in refused("task.md")
 
     def test_resume_goes_on_with_the_saved_task_and_its_settings(self, unfinished: Machine) -> None:
         other = unfinished.work / "other.md"
@@ -276,9 +271,3 @@ class TestWhichRunIsMeant:
             run.until(at("turn_began", "analyst"))
             assert named <= set(unfinished.tmux("list-panes", "-a", "-F", "#{@cao_id}").split())
             assert not set(state_of(unfinished)["terminals"].values()) & named
-
-    def test_a_project_cannot_say_that_its_state_is_meant(self, unfinished: Machine) -> None:
-        (unfinished.work / "cao.toml").write_text("resume = true\n", encoding="utf-8")
-        done = unfinished.cao("run", "task.md")
-        assert done.returncode == 2
-        assert "resume in cao.toml" in done.stderr

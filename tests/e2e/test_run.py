@@ -13,6 +13,8 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.discovery import known_tokens
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
+    FIVE_TURNS,
+    REPLIES,
     TASK,
     Run,
     archive_of,
@@ -66,6 +68,7 @@ class TestVerdicts:
         assert done.returncode == 0, done.stdout + done.stderr
         assert state.is_file()
         assert len(list(folder.glob(".tmp/20*/*-tester.md"))) == 1
+        assert (folder / ".tmp" / ".gitignore").read_text() == "*\n", "a repository stays clean"
 
     def test_permissions_reach_a_server_that_runs_already(self, machine: Machine) -> None:
         prepare(machine, script())
@@ -91,11 +94,6 @@ class TestVerdicts:
         assert machine.cao("run", "task.md").returncode == 0
         assert machine.cao("run", "task.md").returncode == 0
         assert len(list((machine.work / ".tmp").glob("20*"))) == 2
-
-    def test_the_run_leaves_the_repository_clean(self, machine: Machine) -> None:
-        prepare(machine, script())
-        assert machine.cao("run", "task.md").returncode == 0
-        assert (machine.work / ".tmp" / ".gitignore").read_text() == "*\n"
 
 
 class TestSignals:
@@ -192,23 +190,17 @@ class TestOneRunAtATime:
     def test_a_second_run_in_the_folder_is_refused_and_told_by_whom(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
         with running(machine, "task.md") as run:
-            run.until(at("turn_began", "analyst"))
-            second = machine.cao("run", "task.md")
-            assert second.returncode == 3
-            assert "another run works in" in second.stderr
-            assert f"process {run.process.pid}" in second.stderr
-            run.interrupt()
-            assert run.end() == 130
-
-    def test_an_agent_that_empties_the_folder_lets_no_second_run_in(self, machine: Machine) -> None:
-        prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
-        with running(machine, "task.md") as run:
             # From then on nothing is saved until there is a reply.
             run.until(at("dispatched", "analyst"))
-            shutil.rmtree(machine.work / ".tmp")
-            second = machine.cao("run", "task.md")
-            assert second.returncode == 3, second.stdout
-            assert "another run works in" in second.stderr
+            told: list[str] = []
+            for _ in range(2):
+                second = machine.cao("run", "task.md")
+                assert second.returncode == 3, second.stdout
+                assert "another run works in" in second.stderr
+                told.append(second.stderr)
+                # Nor is one let in by an agent that empties the folder.
+                shutil.rmtree(machine.work / ".tmp", ignore_errors=True)
+            assert f"process {run.process.pid}" in told[0]
             run.interrupt()
             assert run.end() == 130
 
@@ -325,23 +317,28 @@ class TestPeopleAndServers:
 
 class TestMisbehaviour:
     @pytest.mark.parametrize(
-        "how",
+        "ways",
         [
-            "{ pieces = 5, pause = 0.1 }",
-            "{ pieces = 3, pause = 0.1, reopen = true }",
-            "{ late_file = 1.0 }",
-            "{ flicker = 3, pause = 0.1 }",
-            "{ mislead = true }",
-            "{ swallow_enter = 1 }",
+            {
+                "analyst": "{ pieces = 5, pause = 0.1 }",
+                "analyst_review": "{ pieces = 3, pause = 0.1, reopen = true }",
+                "programmer": "{ late_file = 1.0 }",
+                "programmer_review": "{ swallow_enter = 1 }",
+            },
+            {"analyst": "{ flicker = 3, pause = 0.1 }", "programmer": "{ mislead = true }"},
         ],
-        ids=["slow file", "reopened file", "late file", "flicker", "mislead", "lost enter"],
+        ids=["slow, reopened and late files, a lost enter", "flickering and misleading screens"],
     )
-    def test_an_odd_agent_is_still_understood(self, machine: Machine, how: str) -> None:
-        prepare(machine, script(rule("analyst", misbehave=how)))
-        done = machine.cao("run", "task.md")
-        assert done.returncode == 0, done.stdout + done.stderr
-        (reply,) = (machine.work / ".tmp").glob("20*/001-analyst.md")
-        assert "change nothing (message 1)" in reply.read_text(encoding="utf-8")
+    def test_odd_agents_are_still_understood(self, machine: Machine, ways: dict[str, str]) -> None:
+        prepare(machine, script(*(rule(role, misbehave=how) for role, how in ways.items())))
+        with running(machine, "task.md") as run:
+            assert run.end() == 0, run.errors
+        assert run.told("reminded") == []
+        replies = replies_of(machine)
+        for role in ways:
+            number = FIVE_TURNS.index(role) + 1
+            expected = REPLIES[role].replace("{turn}", "1")
+            assert replies[f"{number:03d}-{role}.md"].endswith(expected), role
 
     def test_an_agent_that_ignores_the_file_is_reminded_once(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", turn="1", misbehave="{ ignore_file = true }")))

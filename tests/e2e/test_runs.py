@@ -15,7 +15,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.event_log import Follower
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import Machine, Process, ended_at_last
 from tests.e2e.runs import (
     FIVE_TURNS,
     archive_of,
@@ -67,10 +67,26 @@ def answer(machine: Machine, role: str) -> None:
     machine.tmux("send-keys", "-t", panes[record_of(machine)["terminals"][role]], "1")
 
 
+def what_it_was_started_with_is_kept(machine: Machine) -> None:
+    record = record_of(machine)
+    settings = record["settings"]
+    assert settings["MAX_ROUNDS"] == {"value": "3", "source": "option"}
+    assert settings["PROVIDER"] == {"value": "scripted", "source": "environment"}
+    assert settings["IDLE_GRACE_SECONDS"] == {"value": "9", "source": "file"}
+    assert settings["MAX_REVIEW_CYCLES"] == {"value": "3", "source": "default"}
+    assert "empty lines" in record["task"]
+    assert record["providers"] == dict.fromkeys(FIVE_TURNS, "scripted")
+    token = (machine.home / "state" / "token").read_text(encoding="utf-8")
+    assert token not in json.dumps(record)
+
+
 class TestRunFolder:
     def test_one_id_is_in_folder_archive_session_and_events(self, machine: Machine) -> None:
         prepare(machine, script())
+        (machine.work / "cao.toml").write_text("idle_grace_seconds = 9\n", encoding="utf-8")
         with running(machine, "task.md", "--max-rounds", "3") as run:
+            run.until(lambda event: event["type"] == "agents_starting")
+            assert runs_of(machine)[0]["status"] == "running", "before its agents are there"
             assert run.end() == 0, run.errors
         folder = run_folder_of(machine)
         assert archive_of(machine).name == folder.name
@@ -83,21 +99,7 @@ class TestRunFolder:
         assert [event["seq"] for event in run.events] == list(range(1, len(run.events) + 1))
         turns = [event for event in run.events if event["type"] == "status"]
         assert {event["round"] for event in turns} == {1}
-
-    def test_what_it_was_started_with_is_kept(self, machine: Machine) -> None:
-        prepare(machine, script())
-        (machine.work / "cao.toml").write_text("idle_grace_seconds = 9\n", encoding="utf-8")
-        assert machine.cao("run", "task.md", "--max-rounds", "3").returncode == 0
-        record = record_of(machine)
-        settings = record["settings"]
-        assert settings["MAX_ROUNDS"] == {"value": "3", "source": "option"}
-        assert settings["PROVIDER"] == {"value": "scripted", "source": "environment"}
-        assert settings["IDLE_GRACE_SECONDS"] == {"value": "9", "source": "file"}
-        assert settings["MAX_REVIEW_CYCLES"] == {"value": "3", "source": "default"}
-        assert "empty lines" in record["task"]
-        assert record["providers"] == dict.fromkeys(FIVE_TURNS, "scripted")
-        token = (machine.home / "state" / "token").read_text(encoding="utf-8")
-        assert token not in json.dumps(record)
+        what_it_was_started_with_is_kept(machine)
 
     def test_a_password_in_the_address_of_the_server_is_not_kept(self, machine: Machine) -> None:
         prepare(machine, script())
@@ -149,13 +151,6 @@ class TestRunFolder:
         report = machine.cao("report", run["id"]).stdout
         assert "# Not finished (error)" in report
         assert "- Stopped: no run was begun: scripted could not be started" in report
-
-    def test_a_run_is_listed_before_its_agents_are_there(self, machine: Machine) -> None:
-        prepare(machine, script())
-        with running(machine, "task.md") as run:
-            run.until(lambda event: event["type"] == "agents_starting")
-            assert runs_of(machine)[0]["status"] == "running"
-            assert run.end() == 0, run.errors
 
     @pytest.mark.skipif(not FULL.exists(), reason="this system has no full device")
     def test_a_run_goes_on_when_its_folder_cannot_be_written(self, machine: Machine) -> None:
@@ -213,7 +208,7 @@ class TestWatch:
                 watch.send_signal(signal.SIGINT)
                 _, errors = watch.communicate(timeout=60)
             assert watch.returncode == 130
-            assert "the run goes on" in errors
+            assert b"the run goes on" in errors
             answer(machine, "programmer")
             assert run.end() == 0, run.errors
 
@@ -225,7 +220,7 @@ class TestWatch:
                 run.interrupt(signal.SIGKILL)
                 _, errors = watch.communicate(timeout=60)
             assert watch.returncode == 3
-            assert "interrupted" in errors
+            assert b"interrupted" in errors
 
     @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
     def test_a_name_that_is_none_is_said(self, machine: Machine, name: str) -> None:
@@ -236,18 +231,11 @@ class TestWatch:
 
 
 @contextmanager
-def watching(machine: Machine, until: str) -> Iterator[subprocess.Popen[str]]:
+def watching(machine: Machine, until: str) -> Iterator[Process]:
     """Run `cao watch`; the block begins when it has printed a text."""
-    with subprocess.Popen(
-        [*CAO, "watch"],
-        env={**machine.env, "PYTHONUNBUFFERED": "1"},
-        cwd=machine.work,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watch:
+    with ended_at_last(machine.start("watch")) as watch:
         assert watch.stdout is not None
-        while until not in (line := watch.stdout.readline()):
+        while until not in (line := watch.stdout.readline().decode()):
             assert line
         yield watch
 
@@ -409,29 +397,21 @@ class TestServed:
         assert_five_turns_once(machine)
 
 
-def test_ten_detached_runs_at_once_all_finish(machine: Machine) -> None:
+def test_five_detached_runs_at_once_all_finish(machine: Machine) -> None:
     prepare(machine, script())
-    folders = [machine.home / f"project-{number}" for number in range(10)]
+    folders = [machine.home / f"project-{number}" for number in range(5)]
     for folder in folders:
         folder.mkdir()
-    starting = [
-        subprocess.Popen(
-            [*CAO, "run", str(machine.work / "task.md"), "--detach"],
-            env=machine.env,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for folder in folders
-    ]
+    task = str(machine.work / "task.md")
+    starting = [machine.start("run", task, "--detach", folder=folder) for folder in folders]
     for process in starting:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+        with ended_at_last(process):
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
     for run in runs_of(machine):
         for _ in Follower(run_folder(machine.home / "state", run["id"])):
             pass  # until it ends
-    assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 10
+    assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 5
 
 
 def test_a_detached_run_imports_nothing_from_the_project(machine: Machine) -> None:

@@ -2,13 +2,12 @@
 
 import json
 import signal
-import subprocess
 from itertools import takewhile
 
 import httpx
 import pytest
 
-from tests.e2e.conftest import CAO, Machine
+from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     Run,
     archive_of,
@@ -125,15 +124,7 @@ class TestPause:
             run.process.wait(60)
         name = run_folder_of(machine).name
         assert "process is gone" in refused(machine, "hint", name, "too late")
-        again = subprocess.run(
-            [*CAO, "resume", name[-4:], "--json"],
-            env=machine.env,
-            cwd=machine.home,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        again = machine.cao("resume", name[-4:], "--json", folder=machine.home)
         assert again.returncode == 0, again.stderr
         told = [json.loads(line)["type"] for line in again.stdout.splitlines()]
         assert {"paused", "pause_asked", "hint_taken"}.isdisjoint(told)

@@ -58,7 +58,7 @@ def test_nothing_around_a_failure_makes_it_a_success(
 def test_no_faked_summary_hides_a_failure(name: str) -> None:
     text = output(name)
     for fake in FAKES if not text.startswith("<") else ():
-        for around in (f"{fake}\n{text}", f"{text}\n{fake}", f"{fake}\n{text}\n{fake}"):
+        for around in (f"{fake}\n{text}", f"{text}\n{fake}"):  # both at once: above
             counts = read_counts(around)
             assert counts is not None
             assert counts.failed > 0, fake

@@ -37,7 +37,7 @@ def test_a_run_of_gigantic_replies_can_be_sent_saved_and_read_again() -> None:
     state = new_state()
     briefing = Briefing(parse_task(TASK_TEXT), PurePosixPath("/responses"), Condensation())
     for _ in range(3):
-        state = reply(state, "\x7fé" * 3_000_000 + f"\n{REVISE}", SHORT)
+        state = reply(state, "\x7fé" * 1_000_000 + f"\n{REVISE}", SHORT)
         prompt = build_prompt(due(state), state, briefing)
         assert len(prompt.encode()) < MESSAGE_LIMIT
     assert len(json.dumps(to_json(state))) < LARGEST_STATE

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from hashlib import sha256
 from typing import NamedTuple
 
 from cli_agent_orchestrator.scripted_agent.script import Conditions, Rule, Script
@@ -33,6 +32,8 @@ HEREDOC_PATTERN = (
 # {output}
 PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
 
+PYTHON = "{python}"
+"""Stands for the interpreter that runs the agent, in the first word of a command."""
 ECHO_ANSWER = "Received {chars} characters, {bytes} bytes.\nsha256 {sha256}"
 REFUSED_ANSWER = "I was not given permission, so nothing was done."
 
@@ -155,9 +156,13 @@ def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
         "result": "FAIL" if ran.exit_code else "PASS",
         "chars": str(len(turn.message)),
         "bytes": str(len(received)),
-        "sha256": sha256(received).hexdigest(),
     }
     answer = ECHO_ANSWER if rule.answer is None else rule.answer
+    if "{sha256}" in answer:
+        # Only then: it would lengthen the start of every agent.
+        from hashlib import sha256
+
+        values["sha256"] = sha256(received).hexdigest()
     filled = re.sub(PLACEHOLDER_PATTERN, lambda found: values.get(found[1], found[0]), answer)
     text = filled.strip("\n")
     return f"{MISLEADING_TEXT}\n{text}" if rule.misbehave.mislead else text

@@ -1,22 +1,12 @@
 """What the agent does in its working directory: commands that really run, files that change."""
 
-import os
 import shlex
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from cli_agent_orchestrator.scripted_agent.console import Console
 from cli_agent_orchestrator.scripted_agent.script import Write
-from cli_agent_orchestrator.scripted_agent.turn import Ran
-
-PYTHON = "{python}"
-"""Stands for the interpreter that runs the agent, in the first word of a command."""
-OUTPUT_LIMIT = 256 * 1024
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+from cli_agent_orchestrator.scripted_agent.turn import PYTHON, Ran
 
 
 class CannotWork(Exception):
@@ -36,25 +26,9 @@ class Workspace:
 
     def run(self, argv: tuple[str, ...], console: Console) -> Ran:
         """Run a command to its end, never through a shell; stopping the turn ends it too."""
-        words = [sys.executable if word == PYTHON else word for word in argv]
-        try:
-            process = subprocess.Popen(
-                words,
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-            return Ran(code, f"{argv[0]}: {error.strerror}")
-        try:
-            output = _read_to_end(process, console)
-        finally:
-            _close(process)
-        code = process.returncode
-        return Ran(code if code >= 0 else 128 - code, output)
+        from cli_agent_orchestrator.scripted_agent.commands import run_command
+
+        return run_command(argv, self._folder, console)
 
     def change(self, write: Write) -> None:
         """Make one change; one that has been made already is no error."""
@@ -74,39 +48,6 @@ class Workspace:
                 raise CannotWork(f"{write.path} has not the text that is to be replaced")
         except (OSError, UnicodeDecodeError) as error:
             raise CannotWork(f"{write.path} cannot be changed: {error}") from error
-
-
-def _read_to_end(process: subprocess.Popen[bytes], console: Console) -> str:
-    """Collect the output until the command has ended, whoever else holds its pipe."""
-    assert process.stdout is not None
-    pipe: int | None = process.stdout.fileno()
-    output = bytearray()
-    while True:
-        ended = process.poll() is not None
-        readable = console.pump(0.0 if ended else None, also=pipe)
-        if readable and pipe is not None:
-            data = os.read(pipe, 65536)
-            output += data
-            if len(output) > 2 * OUTPUT_LIMIT:
-                del output[: -OUTPUT_LIMIT - 1]
-            pipe = pipe if data else None
-        elif ended:
-            return _tail(bytes(output))
-
-
-def _tail(output: bytes) -> str:
-    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
-    return text if len(output) <= OUTPUT_LIMIT else f"[only the end is shown]\n{text}"
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe of a command, and end one that was stopped with all it has started."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 class ResponseFile:
