@@ -138,6 +138,11 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
             "not proven: the run's own tests pass without its work (tests/test_new.py)",
         ),
         (
+            Proof((GateProof("tests", GREEN, RED, failed_before=1),), NEW),
+            False,
+            "not proven: the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (
             Proof((GateProof("tests", GREEN, GREEN, emptied=("done.py",)),), NEW),
             False,
             "not proven: the run's own tests pass with nothing in its new files (done.py)",

@@ -155,3 +155,12 @@ def test_tests_are_looked_for_in_sources_of_a_language_that_has_them_there(tmp_p
     rig = bench(tmp_path, {"src/lib.rs": tested})
     proof = rig.prove({"src/lib.rs": tested.partition("\n\n")[0] + "\n"}, gates=())
     assert [one.path for one in proof.suspicions] == ["src/lib.rs"]
+
+
+def test_that_tests_from_before_fail_says_nothing_of_new_ones(tmp_path: Path) -> None:
+    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
+    failure = "test_1 (test_one.TestDouble.test_1)"
+    base = BaseResult(1, 2, (failure,))
+    gates = [replace(GATE, allow_base_failures=True)]
+    proof = rig.prove({"test_two.py": TEST.format(number=0)}, gates, base, replace(base, run=3))
+    assert str(proof) == "not proven: the run's own tests pass without its work (test_two.py)"

@@ -41,12 +41,18 @@ class GateProof:
     """Does it notice tests on the base that must fail, and not on the result?"""
     betrayed: tuple[str, ...] = ()
     """Tests that fail on the result as soon as there are some beside them that must fail."""
+    failed_before: int = 0
+    """How many tests failed before the run; that they do says nothing of those it made."""
+
+    @property
+    def has_red_tests(self) -> bool:
+        """Do tests that the run made or changed fail without its work?"""
+        return self.on_base is not None and is_red(self.on_base, self.failed_before)
 
     @property
     def is_red_before(self) -> bool:
         """Is there a test that fails without the work?"""
-        on_base = self.on_base
-        return bool(self.turned) or (on_base is not None and is_red(on_base))
+        return bool(self.turned) or self.has_red_tests
 
     @property
     def is_green_after(self) -> bool:
@@ -102,7 +108,7 @@ class Proof:
             by = f" with {work}" if work else ""
             parts.append(f"{_number(turned, 'test')} that failed before now {verb}{by}")
             work = work and "it"
-        if any(one.on_base is not None and is_red(one.on_base) for one in self.gates):
+        if any(one.has_red_tests for one in self.gates):
             parts.append(f"the run's own tests fail without {work or 'its work'}")
         return [*parts, "the tests from before pass as they were"]
 
@@ -127,8 +133,8 @@ class Proof:
     def _why_new_are_not_red(self) -> str:
         if not self.new_tests:
             return "no test was made or changed, and none that failed before now passes"
-        bases = [one.on_base for one in self.gates if one.on_base is not None]
-        if any(result.counts is not None and not result.counts.failed for result in bases):
+        bases = [(one, one.on_base) for one in self.gates if one.on_base is not None]
+        if any(not one.has_red_tests for one, result in bases if result.counts is not None):
             emptied = next((one.emptied for one in self.gates if one.emptied), ())
             if emptied:
                 return f"the run's own tests pass with nothing in its new files ({_named(emptied)})"
@@ -136,9 +142,9 @@ class Proof:
         return "the run's own tests could not be run on the base"
 
 
-def is_red(result: CheckResult) -> bool:
-    """Does a gate tell of a test that failed?"""
-    return result.counts is not None and result.counts.failed > 0
+def is_red(result: CheckResult, failed_before: int) -> bool:
+    """Does a gate tell of more tests that failed than did before the run?"""
+    return result.counts is not None and result.counts.failed > failed_before
 
 
 def still_failing(

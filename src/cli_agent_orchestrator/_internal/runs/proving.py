@@ -81,17 +81,19 @@ class Prover:
         old_tests = layers.over_result(had_tests=known.had_tests)
         result = self._run(gate, f"{name}-result", _Layout(trees.now, trees.start, old_tests))
         on_result = judge_check(result, known.base, allow_base_failures=gate.allow_base_failures)
-        on_base, emptied = self._run_new_tests(gate, name, trees)
+        on_base, emptied = self._run_new_tests(gate, name, known, trees)
         turned = self._still_failing(gate, name, known, trees, on_base)
         faded = tuple(test for test in known.turned if not turned)
         hearing = Hearing()
         if on_result.passed:
             hearing = self._run_with_canaries(gate, name, known, trees, canaries)
         heard = (hearing.is_deaf, hearing.betrayed)
-        return GateProof(gate.name, on_result, on_base, turned, faded, emptied, *heard)
+        return GateProof(
+            gate.name, on_result, on_base, turned, faded, emptied, *heard, known.failed_before
+        )
 
     def _run_new_tests(
-        self, gate: Gate, name: str, trees: "_Trees"
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees"
     ) -> tuple[CheckResult | None, tuple[str, ...]]:
         """Run the run's own tests on the base; return which of its new files were there, empty.
 
@@ -102,7 +104,7 @@ class Prover:
             return None, ()
         over = _Layout(trees.start, trees.now, layers.over_base)
         plain = self._run(gate, f"{name}-base", over)
-        if not layers.new_sources or not is_red(plain):
+        if not layers.new_sources or not is_red(plain, known.failed_before):
             return plain, ()
         emptied = replace(over, texts=dict.fromkeys(layers.new_sources, ""))
         return self._run(gate, f"{name}-base-empty", emptied), layers.new_sources
@@ -113,7 +115,7 @@ class Prover:
         """Return which tests fail on the base now as they did before the run, and pass with it."""
         if not known.turned:
             return ()
-        if on_base is None or not is_red(on_base):
+        if on_base is None or not is_red(on_base, 0):
             on_base = self._run(gate, f"{name}-again", _Layout(trees.start, "", ()))
         return still_failing(known.turned, on_base.counts, known.passed.failures)
 
@@ -180,6 +182,10 @@ class _Known:
     @property
     def had_tests(self) -> bool:
         return self.base is not None and self.base.run > 0
+
+    @property
+    def failed_before(self) -> int:
+        return len(self.base.failures) if self.base else 0
 
     @property
     def turned(self) -> tuple[str, ...]:
