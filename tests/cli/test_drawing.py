@@ -327,3 +327,9 @@ def test_the_picture_in_the_documentation_is_the_real_one() -> None:
     rows = drawn(*documented_run(), on=Canvas(80, 24, NOON + 307))
     page = Path(__file__).parents[2] / "docs" / "run.md"
     assert "".join(f"    {row}\n" for row in rows) in page.read_text(encoding="utf-8")
+
+
+def test_of_a_run_that_no_other_terminal_finds_no_command_is_shown() -> None:
+    alone = Canvas(100, 40, NOON + 70, is_alone=True)
+    assert any("cao " in row for row in drawn(*a_whole_run()))
+    assert not any("cao " in row for row in drawn(*a_whole_run(), on=alone))

@@ -86,6 +86,8 @@ class Canvas:
     height: int
     now: float
     """Unix time."""
+    is_alone: bool = False
+    """Would a command of another terminal not find the run?"""
 
 
 def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Text]:
@@ -101,7 +103,8 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
         *_present(picture, canvas.now),
         *_pressed(picture, keys or Keys(), _room(canvas.width)),
     ]
-    words = _commands(picture) if keys is None else _keys(picture, keys)
+    words: Sequence[str] = () if canvas.is_alone else _commands(picture)
+    words = words if keys is None else _keys(picture, keys)
     typed = _in_rows(words, _room(canvas.width))
     commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
     reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]

@@ -53,11 +53,14 @@ def choose_view(
     report: str,
     unfinished: str = UNFINISHED,
     state_folder: Path | None = None,
+    *,
+    alone: bool = False,
 ) -> View:
     """Return the view that suits where the output goes; `report` is the command that says more.
 
     `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
-    runs are, keys can be pressed that steer it.
+    runs are, keys can be pressed that steer it. One that is `alone` no command of another terminal
+    would find, and none is shown.
     """
     if as_json:
         return JsonView()
@@ -65,5 +68,7 @@ def choose_view(
         from cli_agent_orchestrator._internal.cli.live import LiveView  # rich is heavy
 
         ask = None if state_folder is None else partial(pass_on, state_folder)
-        return LiveView(Narration(base, report, unfinished), ask=ask)
+        view = LiveView(Narration(base, report, unfinished), ask=ask)
+        view.is_alone = alone
+        return view
     return PlainView(base, report, unfinished)

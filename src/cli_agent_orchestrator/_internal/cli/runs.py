@@ -41,6 +41,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     error        an error stopped it; `cao report ID` says more
+    discarded    its work tree was removed, and its work with it
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
     """
@@ -57,7 +58,8 @@ def runs(show_all: bool, as_json: bool) -> None:
             click.echo(line)
         for run in shown:
             if run.waiting:
-                click.echo(delivery_words(run.waiting, run.id))
+                for line in delivery_words(run.waiting, run.id):
+                    click.echo(line)
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more: cao runs --all")
 
@@ -78,7 +80,7 @@ def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        f"{run.status.word}{dry}",
+        f"{run.words}{dry}",
         str(run.round or "-"),
         started,
         folder,

@@ -41,6 +41,20 @@ class TurnAgent:
 
     terminal_id: str
     role: str
+    run: str = ""
+    """How a person names its run; empty if it has no name."""
+
+    @property
+    def attach(self) -> str:
+        """The command that leads a person to it."""
+        return (
+            f"cao attach {self.run}/{self.role}" if self.run else f"cao attach {self.terminal_id}"
+        )
+
+    @property
+    def resume(self) -> str:
+        """The command by which its run goes on."""
+        return f"cao resume {self.run}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.role} (terminal {self.terminal_id})"
@@ -58,6 +72,7 @@ class TurnReporter:
 
     def __init__(self, agent: TurnAgent, on_event: OnEvent, clock: Clock) -> None:
         self._who = (agent.terminal_id, agent.role)
+        self._attach = agent.attach
         self._on_event = on_event
         self._clock = clock
         self._status: TerminalStatus | None = None
@@ -82,8 +97,7 @@ class TurnReporter:
         self._silent = False
         self.report(EventKind.STATUS, status=status)
         if status is TerminalStatus.WAITING_USER_ANSWER:
-            command = f"cao attach {self._who[0]}"
-            self.report(EventKind.WAITING_FOR_PERSON, command, status)
+            self.report(EventKind.WAITING_FOR_PERSON, self._attach, status)
 
     def on_delay(self, seconds: float, reason: str) -> None:
         """Report that a message cannot be delivered: after a moment, then more and more seldom.

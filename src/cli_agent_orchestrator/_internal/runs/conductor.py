@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
-from cli_agent_orchestrator._internal.pipeline.machine import unpause
+from cli_agent_orchestrator._internal.pipeline.machine import unpause, with_more_rounds
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.resuming import (
@@ -58,11 +58,13 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     objections_to,
     with_saved_api,
 )
+from cli_agent_orchestrator._internal.runs.registry import list_runs
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
     RunRecord,
     SavedSetting,
     one_line,
@@ -102,6 +104,7 @@ from cli_agent_orchestrator.events import (
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
 NO_ARCHIVE = "none"
+MOST_NAMED = 3
 NOT_BEGUN = "no run was begun"
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
@@ -153,7 +156,7 @@ class Conductor:
         if self._config.in_worktree:
             return self._begin_in_tree()
         with self._holding_folder():
-            saved = self._state_file.load_state()
+            saved = self._reopened(self._state_file.load_state())
             against = objections_to(saved, self._request, own=self._state_file.own) if saved else ()
             if should_auto_resume(saved, self._config.resume, against):
                 assert saved is not None, "only what is saved is resumed"
@@ -197,7 +200,7 @@ class Conductor:
             self._given.environ,
             self._config.held_back,
         )
-        for warning in warnings:
+        for warning in (*warnings, *unfinished_runs(self._given.state_folder, tree.project)):
             self._warn(warning)
         run = self._move_into(tree, prepared.run_id)
         self._open(prepared, resumed=False)
@@ -217,6 +220,8 @@ class Conductor:
         record = read_record(run_folder(self._given.state_folder, run))
         if record is None or record.tree is None:
             raise UsageError(f"{run} is no run with a work tree")
+        if record.tree.delivered is Delivered.DISCARDED:
+            raise ResumeError(f"the work of the run {run} was discarded: start a new one")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
         in_tree = self._move_into(tree, run)
         if not os.path.lexists(tree.state_file):
@@ -226,10 +231,16 @@ class Conductor:
             )
         in_tree.mend()
         with self._holding_folder():
-            saved = self._state_file.load_state()
+            saved = self._reopened(self._state_file.load_state())
             if saved is None:
                 raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
             return self._commit(in_tree, self._resume(saved))
+
+    def _reopened(self, saved: RunState | None) -> RunState | None:
+        """Return a saved run; one that has failed goes on if it is resumed with more rounds."""
+        if saved is None or not self._config.resume or "MAX_ROUNDS" not in self._request.insisted:
+            return saved
+        return with_more_rounds(saved, self._config.rules.limits.max_rounds)
 
     def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
         """Let all that follows happen in a work tree."""
@@ -407,6 +418,7 @@ class Conductor:
             work,
             config.readonly_roles,
             since=record.started,
+            run=short_name(record.id),
         )
         folder = self._recorder.folder
         screens = None if folder is None else Screens(client, folder)
@@ -542,6 +554,17 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
     )
     told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
+
+
+def unfinished_runs(state_folder: Path, project: Path) -> Iterator[str]:
+    """Say which run of a project, in a work tree of its own, could go on instead of a new one."""
+    runs = [run for run in list_runs(state_folder) if run.is_unfinished and run.round]
+    if found := [run.id for run in runs if run.project == str(project)]:
+        named = ", ".join(found[:MOST_NAMED])
+        one = f"an unfinished run of this project is there too: {named}"
+        some = f"{len(found)} unfinished runs of this project are there too: {named}"
+        text = one if len(found) == 1 else some
+        yield f"{text}; `cao resume {found[0]}` goes on with it, and this one is new"
 
 
 def saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:

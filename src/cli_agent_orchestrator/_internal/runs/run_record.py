@@ -7,6 +7,7 @@ running, and nobody holds its lock.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -190,6 +191,14 @@ def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> 
     data = {"version": VERSION, **asdict(record)}
     text = json.dumps(data, ensure_ascii=False, indent=1)
     folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
+
+
+def forget_agents(folder: Folder) -> None:
+    """Note that the agents of a run that has ended are ended too; one at work knows by itself."""
+    with suppress(BlockingIOError), folder.locked():
+        record = read_record(folder)
+        if record is not None and record.terminals:
+            write_record(folder, replace(record, session_name="", terminals={}))
 
 
 def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
