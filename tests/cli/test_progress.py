@@ -201,7 +201,11 @@ class TestWords:
 
     def test_a_waiting_agent_is_told_at_once_with_the_command(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
-        assert told(BEGAN, asks).endswith("waits for a person. Answer with: cao attach 0badcafe")
+        assert told(BEGAN, asks).endswith("asks you\n  Look and answer: cao attach 0badcafe")
+        asks = replace(asks, question="May I run make?")
+        told_all = told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), BEGAN, asks)
+        assert "asks you: May I run make?\n" in told_all
+        assert told_all.endswith("\n  Press a key:     cao answer k3f9 1")
 
     def test_an_answered_agent_goes_on(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
@@ -444,9 +448,9 @@ class TestViews:
             view.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe"))
             view.tell(handoff(EventKind.DISPATCHED))
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) == 3
+        assert len(lines) == 4
         assert lines[1][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
-        assert lines[2].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
+        assert lines[3].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
 
     @pytest.mark.parametrize(
         ("event", "fields"),

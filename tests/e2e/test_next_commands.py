@@ -83,6 +83,21 @@ class TestAfterCtrlC:
         assert done.returncode == 0, done.stderr
 
 
+def test_who_is_asked_sees_what_and_how_to_answer(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run:
+        asked = run.until(at("waiting_for_person", "programmer"))
+        name = short_name(runs_of(machine)[0]["id"])
+        assert (asked["question"], asked["text"]) == ("Go on?", f"cao attach {name}/programmer")
+        assert runs_of(machine)[0]["asking"] == "programmer"
+        assert "asks you" in machine.cao("runs").stdout
+        done = machine.cao("answer", name, "1")
+        assert done.returncode == 0, done.stderr
+        assert run.end() == 0, run.errors
+    assert {one["question"] for one in run.told("waiting_for_person")} == {"Go on?"}
+    assert runs_of(machine)[0]["asking"] == ""
+
+
 class TestAfterACrash:
     def test_the_command_that_is_printed_goes_on_with_a_new_agent(self, machine: Machine) -> None:
         prepare(machine, script(rule("programmer", misbehave="{ crash = 3 }")))

@@ -264,6 +264,9 @@ class RunBody(Body):
     discarded: Annotated[
         bool, Meta(description="Was that work tree removed, and its work with it?")
     ]
+    asking: Annotated[
+        str, Meta(description="The role whose agent asks a person something; empty if none does.")
+    ]
 
 
 class RunTurnBody(Body):

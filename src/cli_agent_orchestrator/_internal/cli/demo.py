@@ -130,7 +130,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
         ),
     }
     request = RunRequest(RunConfig.from_env(settings))
-    view = choose_view(project, as_json=False, report="", unfinished=STOPPED, alone=True)
+    view = choose_view(project, as_json=False, report="", unfinished=STOPPED)
     return conduct(request, view, environ)
 
 

@@ -216,8 +216,8 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self._attach_prefix}{event.text}"
-                return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
+                asks = f"{who} asks you{f': {event.question}' if event.question else ''}"
+                return Line(f"{asks}\n{self._ways_to_answer(event)}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
                     return None
@@ -237,6 +237,14 @@ class Narration:
         words, tone = WORDS[event.kind]
         left = duration((event.until or event.at) - event.at)
         return Line(words.format(who=who, text=event.text, left=left), tone)
+
+    def _ways_to_answer(self, event: HandoffEvent) -> str:
+        """Return the commands that answer an agent: to look and type there, and to press a key."""
+        ways = [f"  Look and answer: {self._attach_prefix}{event.text}"]
+        if self._run:
+            answer = f"cao answer {short_name(self._run)}"
+            ways.append(f"  Press a key:     {self._attach_prefix}{answer} 1")
+        return "\n".join(ways)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"

@@ -53,14 +53,12 @@ def choose_view(
     report: str,
     unfinished: str = UNFINISHED,
     state_folder: Path | None = None,
-    *,
-    alone: bool = False,
 ) -> View:
     """Return the view that suits where the output goes; `report` is the command that says more.
 
     `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
-    runs are, keys can be pressed that steer it. One that is `alone` no command of another terminal
-    would find, and none is shown.
+    runs are, keys can be pressed that steer it; without it no command of another terminal would
+    find the run, and none is shown.
     """
     if as_json:
         return JsonView()
@@ -69,6 +67,6 @@ def choose_view(
 
         ask = None if state_folder is None else partial(pass_on, state_folder)
         view = LiveView(Narration(base, report, unfinished), ask=ask)
-        view.is_alone = alone
+        view.is_alone = state_folder is None
         return view
     return PlainView(base, report, unfinished)

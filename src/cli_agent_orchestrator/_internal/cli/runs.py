@@ -36,6 +36,7 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
+    asks you     one of its agents asks something: `cao answer`, or `cao attach ROLE`
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part

@@ -49,6 +49,8 @@ class RunSummary:
     """The branch of that work tree, if its work waits to be applied."""
     discarded: bool = False
     """Was that work tree removed, and its work with it?"""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
 
     @property
     def is_live(self) -> bool:
@@ -73,7 +75,7 @@ class RunSummary:
         """How it stands."""
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
-        return self.status.word
+        return "asks you" if self.asking and self.is_live else self.status.word
 
     @property
     def is_unfinished(self) -> bool:
@@ -191,6 +193,7 @@ def summary_of(folder: Folder) -> RunSummary:
         terminals=dict(record.terminals),
         project=record.project,
         waiting=waiting_branch(record),
+        asking=record.asking,
         discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
     )
 

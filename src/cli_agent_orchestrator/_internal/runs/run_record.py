@@ -127,6 +127,8 @@ class RunRecord:
     cycle: int = 0
     role: str = ""
     """Whose turn it is."""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
     ended: float | None = None
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""
@@ -166,6 +168,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         pid=now.pid,
         ended=None,
         role="",
+        asking="",
         reason="",
         exit_code=None,
     )
@@ -233,6 +236,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         round=_count(data, "round"),
         cycle=_count(data, "cycle"),
         role=_text(data, "role"),
+        asking=_text(data, "asking"),
         ended=_time(data, "ended"),
         providers=_texts(data, "providers"),
         settings={} if for_list else _settings(data.get("settings")),
