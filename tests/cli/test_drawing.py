@@ -265,8 +265,8 @@ def test_what_is_needed_most_stays_when_rows_are_few() -> None:
         2: ["▶ Round"],
         3: ["▶ Round", "  ! asks"],
         4: ["▶ Round", "  ▶ analyst", "  ! asks"],
-        8: ["▶ Round", "  ▶ analyst", "  ✗ ana", "    prog", "    prog", "    test", "  ! asks"],
-        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao hint"],
+        5: ["▶ Round", "  ▶ analyst", "  ! asks", "  cao attach"],
+        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao attach"],
     }
     for height, beginnings in starts.items():
         rows = drawn(*happened, on=replace(ROOMY, height=height))

@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.cli.listing import (
     find_terminal,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
-from cli_agent_orchestrator._internal.cli.runs import age
+from cli_agent_orchestrator._internal.cli.runs import age, end_of, terminal_width
 from cli_agent_orchestrator._internal.cli.steer import stop_run
 from cli_agent_orchestrator._internal.client import Answer, ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
@@ -39,11 +39,12 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
     runs_that_fit,
 )
-from cli_agent_orchestrator._internal.runs.run_id import session_name_of
+from cli_agent_orchestrator._internal.runs.run_id import session_name_of, short_name
 from cli_agent_orchestrator._internal.runs.run_record import forget_agents
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3
+SHORTEST_FOLDER = 8
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
     "`cao doctor` says whether its version was tried."
@@ -65,12 +66,15 @@ def ls(as_json: bool, api: str | None) -> None:
     elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
     else:
-        for line in _table(terminals, time.time()):
+        for line in _table(terminals, time.time(), terminal_width()):
             click.echo(line)
 
 
-def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
-    rows = [("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")]
+def _table(terminals: Iterable[Listed], now: float, width: int | None = None) -> Iterator[str]:
+    """Yield terminals as columns that fit a width, if one is given: the last is cut first."""
+    rows: list[tuple[str, ...]] = [
+        ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
+    ]
     rows += [
         (
             *(one.id, one.role, one.run, one.provider, one.status),
@@ -79,7 +83,15 @@ def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
         )
         for one in terminals
     ]
+    told = [n for n in range(len(rows[0])) if {row[n] for row in rows[1:]} - {NOT_TOLD}]
+    if width is not None:
+        # The run by the letters that name it, and no column that says nothing.
+        rows = [(row[0], row[1], short_name(row[2]), *row[3:]) for row in rows]
+        rows = [tuple(row[n] for n in told) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if width is not None:
+        widths[-1] = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), SHORTEST_FOLDER)
+        rows = [(*row[:-1], end_of(row[-1], widths[-1])) for row in rows]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()

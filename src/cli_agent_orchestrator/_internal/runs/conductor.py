@@ -85,9 +85,11 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     open_work_folder,
     said_of_start,
 )
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     GitError,
+    PromptError,
     ResumeError,
     Stopped,
     UsageError,
@@ -281,13 +283,21 @@ class Conductor:
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""
-        task = parse_task(read_task_text(self._config))
+        task = self._read_task()
         flow = self._given.find_flow(self._config.flow, self._config.wd)
         self._check_flow(flow)
         check_commands(self._request, self._config, self._given.state_folder)
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
         return Prepared(new_run_id(self._clock), task, flow, providers)
+
+    def _read_task(self) -> Task:
+        """Return the task of a new run; what is wrong with a file names it."""
+        text, file = read_task_text(self._config), self._config.prompt_file
+        try:
+            return parse_task(text)
+        except PromptError as error:
+            raise PromptError(f"{file.name}: {error}" if file else str(error)) from None
 
     def _begin(self, prepared: Prepared, saved: RunState | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
@@ -444,6 +454,11 @@ class Conductor:
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""
         check_flow(flow, self._config)
+        known = [role.name for role in flow.roles]
+        for role in self._config.providers:
+            name = f"{role.upper()}{PROVIDER_SUFFIX}"
+            if role not in known and self._request.sources.get(name) == "option":
+                self._warn(f"{BY_NAME[name].option}: the flow {flow.name} has no {role}")
         in_tree = self._in_tree is not None or self._config.in_worktree
         check_held_back(self._config, in_tree=in_tree)
         for warning in self._config.warnings(flow.least_evidence):

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     RunStatus,
     read_record,
 )
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError, listed
 
 MOST_NAMED = 10
 RUNNING = "RUNNING"
@@ -170,7 +170,7 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
     labels = [run.label for run in runs[:MOST_NAMED]]
     if text:
         raise NotFound("run", text, labels)
-    raise RunError(f"there is no run in this folder; name one of: {', '.join(labels)}")
+    raise RunError(f"there is no run in this folder; name one of: {listed(labels)}")
 
 
 def summary_of(folder: Folder) -> RunSummary:
