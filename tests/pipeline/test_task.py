@@ -54,8 +54,6 @@ def test_a_body_keeps_its_inner_form() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "the heading `# Task` is missing"),
-        ("do something", "the heading `# Task` is missing"),
         (f"{EXPLORE}\na", f"the line `{SCENARIO}` is missing"),
         (f"{SCENARIO}\na", f"the line `{EXPLORE}` is missing"),
         (f"see {EXPLORE}\na\n{SCENARIO}\nb", f"the line `{EXPLORE}` is missing"),
@@ -251,3 +249,4 @@ def test_what_is_to_be_written_is_said_in_two_lines(text: str) -> None:
         parse_task(text)
     assert str(raised.value).count("\n") == 2
     assert "***" not in str(raised.value)
+    assert "the heading `# Task` is missing" in str(raised.value)

@@ -45,6 +45,7 @@ from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageErro
 
 EXIT_UNCONFIRMED = 3
 SHORTEST_FOLDER = 8
+HEADINGS = ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
     "`cao doctor` says whether its version was tried."
