@@ -1,6 +1,7 @@
 """Where a run comes from and where it is kept: the task text and the state file."""
 
 import json
+import os
 import logging
 import shlex
 from collections.abc import Mapping
@@ -238,7 +239,7 @@ def _read_task_file(path: Path, project: Path) -> str:
     except FileNotFoundError:
         raise PromptError(f"the task file {path} is not there; {_instead(path, project)}") from None
     except OSError as error:
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - unlike `is_dir`, a name too long is no error
             raise PromptError(
                 f"{path} is a folder, and the task is a file: `cao run {path / TASK_FILE}`, or "
                 f"work in that folder with `cao run --wd {path} TASK`"
