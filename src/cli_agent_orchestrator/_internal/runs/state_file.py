@@ -1,8 +1,8 @@
 """Where a run comes from and where it is kept: the task text and the state file."""
 
 import json
-import os
 import logging
+import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
