@@ -5,7 +5,13 @@ from itertools import product
 import pytest
 
 from cli_agent_orchestrator._internal.providers import PROVIDERS
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, UnknownName, suggestion
+from cli_agent_orchestrator.errors import (
+    ApiRefused,
+    ApiUnreachable,
+    NotFound,
+    UnknownName,
+    suggestion,
+)
 
 PATHS = (
     "/terminals/9f3c",
@@ -106,3 +112,10 @@ def test_the_agent_that_was_probably_meant_is_named(name: str, meant: str) -> No
 @pytest.mark.parametrize("name", ["", "  ", "something else", "\x1b[2J"])
 def test_what_is_like_nothing_is_not_guessed(name: str) -> None:
     assert suggestion(name, PROVIDERS) == ""
+
+
+def test_what_is_much_is_listed_a_line_each() -> None:
+    told = str(NotFound("run", "nope", [f"20261115-084037-{n:04d} (PASS, /p)" for n in range(9)]))
+    assert len(told.split("\n")) == 7
+    assert told.endswith("\n  and 4 more")
+    assert str(NotFound("run", "nope", ["a", "b"])) == "no run 'nope'; there are: a, b"

@@ -44,7 +44,7 @@ They travel up untouched and are translated in two places only: `api/problems.py
 Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from urllib.parse import unquote
 
@@ -54,6 +54,9 @@ NAMED = {
     "sessions": ("session", "cao ls"),
     "runs": ("run", "cao runs"),
 }
+
+
+MOST_LISTED, LONGEST_LIST = 5, 100
 
 
 class OrchestratorError(Exception):
@@ -160,6 +163,14 @@ class NotAllowed(UsageError):
         self.commands = commands
 
 
+def listed(known: Sequence[str]) -> str:
+    """Return what there is: side by side if it is little, else a line for each of the first."""
+    if len(known) <= MOST_LISTED and sum(map(len, known)) <= LONGEST_LIST:
+        return ", ".join(known) or "none"
+    more = len(known) - MOST_LISTED
+    return "\n  ".join(["", *known[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])])
+
+
 class NotFound(UsageError, LookupError):
     """There is no terminal, session or run of that name."""
 
@@ -167,7 +178,7 @@ class NotFound(UsageError, LookupError):
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"no {kind} {name!r}; there are: {', '.join(self.known) or 'none'}")
+        super().__init__(f"no {kind} {name!r}; there are: {listed(self.known)}")
 
 
 class InputRefused(OrchestratorError):

@@ -173,6 +173,8 @@ class HandoffEvent(Event):
     cycle: int = 0
     until: float | None = None
     """Unix time; until when it can be so."""
+    question: str = ""
+    """What the agent asks a person, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)

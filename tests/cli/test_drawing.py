@@ -43,7 +43,10 @@ from tests.cli.run_events import (
 )
 
 ROOMY = Canvas(100, 40, NOON + 70)
-ASKS = handoff(EventKind.WAITING_FOR_PERSON, "cao attach x", TerminalStatus.WAITING_USER_ANSWER)
+ASKS = replace(
+    handoff(EventKind.WAITING_FOR_PERSON, "cao attach x", TerminalStatus.WAITING_USER_ANSWER),
+    question="Go on?",
+)
 
 
 def drawn(*happened: RunEvent, on: Canvas = ROOMY, keys: Keys | None = None) -> list[str]:
@@ -130,7 +133,9 @@ def test_rounds_are_not_counted_against_a_limit_that_is_not_known_or_passed() ->
 def test_a_question_says_for_how_long_and_how_to_answer() -> None:
     chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
     rows = drawn(OPENED, chosen, BEGAN, turn("programmer"), ASKS)
-    assert "  ! asks you, 0:50; answer with: CAO_API=http://localhost:1 cao attach x" in rows
+    assert rows[rows.index("  ! asks you, 0:50: Go on?") + 1] == (
+        "  CAO_API=http://localhost:1 cao attach x"
+    )
     assert rows[-1] == "  cao hint k3f9 TEXT · cao pause k3f9"
 
 
@@ -260,8 +265,8 @@ def test_what_is_needed_most_stays_when_rows_are_few() -> None:
         2: ["▶ Round"],
         3: ["▶ Round", "  ! asks"],
         4: ["▶ Round", "  ▶ analyst", "  ! asks"],
-        8: ["▶ Round", "  ▶ analyst", "  ✗ ana", "    prog", "    prog", "    test", "  ! asks"],
-        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao hint"],
+        5: ["▶ Round", "  ▶ analyst", "  ! asks", "  cao attach"],
+        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao attach"],
     }
     for height, beginnings in starts.items():
         rows = drawn(*happened, on=replace(ROOMY, height=height))
@@ -327,3 +332,18 @@ def test_the_picture_in_the_documentation_is_the_real_one() -> None:
     rows = drawn(*documented_run(), on=Canvas(80, 24, NOON + 307))
     page = Path(__file__).parents[2] / "docs" / "run.md"
     assert "".join(f"    {row}\n" for row in rows) in page.read_text(encoding="utf-8")
+
+
+def test_of_a_run_that_no_other_terminal_finds_no_command_is_shown() -> None:
+    alone = Canvas(100, 40, NOON + 70, is_alone=True)
+    assert any("cao " in row for row in drawn(*a_whole_run()))
+    assert not any("cao " in row for row in drawn(*a_whole_run(), on=alone))
+
+
+def test_where_it_is_narrow_the_commands_that_answer_are_whole() -> None:
+    narrow = Canvas(40, 15, NOON + 70)
+    asks = replace(ASKS, text="cao attach k3f9/programmer")
+    rows = drawn(*a_whole_run(), turn("programmer"), asks, on=narrow)
+    assert "  ! asks you, 0:50: Go on?" in rows
+    assert "  cao attach k3f9/programmer" in rows
+    assert any(row.startswith("  cao answer ") and row.endswith(" 1") for row in rows)

@@ -145,7 +145,7 @@ def test_tests_are_looked_at_here_and_in_the_usual_folder(tmp_path: Path) -> Non
 
 def test_it_writes_a_task_and_settings(tmp_path: Path, programs: Path) -> None:
     install(programs, "codex", "echo codex-cli 0.154.0")
-    done = CliRunner().invoke(init, [str(tmp_path / "new" / "folder")])
+    done = CliRunner().invoke(init, [str(tmp_path / "new" / "folder"), "--yes"])
     assert done.exit_code == 0
     written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
     assert written == {"task.md", "cao.toml"}
@@ -154,7 +154,10 @@ def test_it_writes_a_task_and_settings(tmp_path: Path, programs: Path) -> None:
 
 def test_a_folder_that_was_not_there_is_said_to_be_made(tmp_path: Path) -> None:
     new = tmp_path / "new" / "folder"
-    assert f"made the folder {new}\n" in CliRunner().invoke(init, [str(new)]).output
+    refused = CliRunner().invoke(init, [str(new)])
+    assert f"{new} is not there; --yes makes it" in str(refused.exception)
+    assert not new.exists()
+    assert f"made the folder {new}\n" in CliRunner().invoke(init, [str(new), "--yes"]).output
     assert "made the folder" not in CliRunner().invoke(init, [str(new)]).output
 
 
@@ -162,7 +165,7 @@ def test_a_folder_that_was_not_there_is_said_to_be_made(tmp_path: Path) -> None:
 def test_in_a_folder_of_a_project_what_is_above_is_named(tmp_path: Path, mark: str) -> None:
     (tmp_path / mark).mkdir()
     folder = tmp_path / "below" / "further"
-    output = CliRunner().invoke(init, [str(folder)]).output
+    output = CliRunner().invoke(init, [str(folder), "--yes"]).output
     (line,) = [line for line in output.splitlines() if line.startswith("Above it")]
     assert f"in {tmp_path}, there is {mark}:" in line
     assert project_above(folder) == ""
@@ -220,7 +223,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    done = CliRunner().invoke(init, [str(tmp_path / "file" / "below")])
+    done = CliRunner().invoke(init, [str(tmp_path / "file" / "below"), "--yes"])
     assert isinstance(done.exception, UsageError)
     assert "cannot be written" in str(done.exception)
 
@@ -243,7 +246,7 @@ def test_the_next_command_is_given_as_it_works_from_here(tmp_path: Path, program
     with chdir(tmp_path):
         here = last_line(CliRunner().invoke(init, []).output)
         named = last_line(CliRunner().invoke(init, [str(tmp_path)]).output)
-        elsewhere = last_line(CliRunner().invoke(init, ["a folder"]).output)
+        elsewhere = last_line(CliRunner().invoke(init, ["a folder", "--yes"]).output)
     assert here == named
     assert here.endswith(" run task.md")
     assert elsewhere == f"cd 'a folder' && {here}"

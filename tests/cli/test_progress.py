@@ -204,7 +204,11 @@ class TestWords:
 
     def test_a_waiting_agent_is_told_at_once_with_the_command(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
-        assert told(BEGAN, asks).endswith("waits for a person. Answer with: cao attach 0badcafe")
+        assert told(BEGAN, asks).endswith("asks you\n  Look and answer: cao attach 0badcafe")
+        asks = replace(asks, question="May I run make?")
+        told_all = told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), BEGAN, asks)
+        assert "asks you: May I run make?\n" in told_all
+        assert told_all.endswith("\n  Press a key:     cao answer k3f9 1")
 
     def test_an_answered_agent_goes_on(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
@@ -277,7 +281,7 @@ class TestWords:
             (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
             (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
-                "PASS after 1 round\nIts agents stay: cao stop --session cao-1 ends them",
+                "PASS after 1 round\nIts agents stay. To end them: cao stop --session cao-1",
             ),
             (
                 RunEnded(NOON, FinalStatus.RUNNING, 1, 130, "signal", session_left="cao-1"),
@@ -315,7 +319,7 @@ class TestWords:
         assert line is not None
         assert line.text == words
 
-    def test_a_proven_pass_in_a_work_tree_ends_with_two_lines_that_fit_a_terminal(self) -> None:
+    def test_a_proven_pass_in_a_work_tree_ends_with_a_whole_command_on_each_line(self) -> None:
         run = "20261115-084037-k3f9"
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
@@ -325,7 +329,11 @@ class TestWords:
         assert line is not None
         assert line.text.split("\n") == [
             f"PASS, proven, after 8 rounds, on branch cao/{run}",
-            "Next: cao report, apply, pr, discard k3f9; agents stay: cao stop k3f9",
+            "  See it on one page:        cao report k3f9",
+            "  Bring it into your branch: cao apply k3f9",
+            "  Open a pull request:       cao pr k3f9",
+            "  Remove it:                 cao discard k3f9",
+            "  End its agents, who stay:  cao stop k3f9",
         ]
         shown = f"12:00:00  {beside_time(line.text)}".split("\n")
         assert max(map(len, shown)) <= 80
@@ -360,8 +368,10 @@ class TestWords:
         event = RunEnded(NOON, FinalStatus.FAIL, 2, 1, tree="/trees/1")
         assert told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), event).split("\n") == [
             "FAIL after 2 rounds",
-            "Its work is not committed: cao diff k3f9 shows it, cao discard k3f9 removes it",
-            "It is in /trees/1",
+            "Its work is not committed. It is in /trees/1",
+            "  Show it:   cao diff k3f9",
+            "  Remove it: cao discard k3f9",
+            "Go on with more rounds: cao resume k3f9 --max-rounds 4",
         ]
 
     def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
@@ -450,9 +460,9 @@ class TestViews:
             view.tell(handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe"))
             view.tell(handoff(EventKind.DISPATCHED))
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) == 3
+        assert len(lines) == 4
         assert lines[1][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
-        assert lines[2].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
+        assert lines[3].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
 
     @pytest.mark.parametrize(
         ("event", "fields"),

@@ -82,7 +82,8 @@ class TestTask:
         done = ready.cao("run", "task.md")
         assert done.returncode == 2
         assert reason in done.stderr
-        assert f"{EXPLORE}\nWhat is to be done" in done.stderr
+        form = f"{EXPLORE}\nWhat is to be done" if text else "Write a line `# Task`, and below it"
+        assert form in done.stderr
         assert_nothing_was_started(ready)
 
     def test_another_encoding_is_refused(self, ready: Machine) -> None:

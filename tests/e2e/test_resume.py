@@ -192,7 +192,7 @@ class TestWhichRunIsMeant:
         for words, said in (
             (("other.md",), "other.md is not the task"),
             (("missing.md",), "missing.md is not there"),
-            (("--prompt", "do something"), "PROMPT is not the task"),
+            (("--prompt", "do something"), "the task of -m or --prompt is not the task"),
             (("--provider", "codex"), "its agents are scripted, not codex"),
             (("--tester-provider", "none_such"), "its tester is scripted, not none_such"),
             (("task.md",), "task.md is not the task it works on, or was edited since"),

@@ -242,7 +242,7 @@ def watching(machine: Machine, until: str) -> Iterator[Process]:
 
 def watch_and_answer(machine: Machine) -> None:
     """Watch a run to its PASS, and answer its programmer's question."""
-    with watching(machine, until="waits for a person") as watch:
+    with watching(machine, until="asks you") as watch:
         answer(machine, "programmer")
         watch.communicate(timeout=120)
     assert watch.returncode == 0

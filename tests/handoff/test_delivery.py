@@ -23,7 +23,8 @@ BUSY = ApiRefused("POST", "/input", 409, "the agent is busy")
 BROKEN = ApiRefused("POST", "/input", 500, "oops")
 UNKNOWN_TERMINAL = ApiRefused("POST", "/input", 404, "no terminal")
 
-MESSAGE = OutgoingMessage(TERMINAL, "do it", "key-1")
+AGENT = TurnAgent(TERMINAL, "analyst")
+MESSAGE = OutgoingMessage(AGENT, "do it", "key-1")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ class Post:
         self.agents = FakeAgents(self.clock)
         self.pauses: list[float] = []
         self.events: list[HandoffEvent] = []
-        reporter = TurnReporter(TurnAgent(TERMINAL, "analyst"), self.events.append, self.clock)
+        reporter = TurnReporter(AGENT, self.events.append, self.clock)
         self.sender = MessageSender(self.agents, self.clock, self.pause, reporter)
 
     def pause(self, seconds: float) -> None:

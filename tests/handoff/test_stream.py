@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.handoff.mailbox import (
     StatusStream,
     WakeSignal,
 )
+from cli_agent_orchestrator._internal.handoff.turn_watch import question_in
 from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 from cli_agent_orchestrator.events import EventKind
@@ -189,3 +190,21 @@ def test_closing_ends_a_pause_between_two_connections(listening: Listening) -> N
     assert listening.mailbox.wait(LIMIT) == WakeSignal()
     listening.stream.close()
     assert not listening.stream._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("reason", "question"),
+    [
+        ("hook: PermissionRequest: May I run make?", "May I run make?"),
+        ("hook: Notification: Claude needs\n your permission", "Claude needs your permission"),
+        ("hook: wants to run: make test", "wants to run: make test"),
+        ("hook: PermissionRequest: Go on?; the screen does not show it", "Go on?"),
+        ("hook: PermissionRequest", ""),
+        ("stream state: blocked", ""),
+        ("screen: a question", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_asked_is_what_the_agent_told(reason: str, question: str) -> None:
+    waits = TerminalStatus.WAITING_USER_ANSWER
+    assert question_in(StatusSignal("a1", waits, reason)) == question

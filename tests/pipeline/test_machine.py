@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     next_step,
     reason_against,
     record_reply,
+    with_more_rounds,
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Approved,
@@ -48,6 +49,7 @@ from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_j
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, approval, new_state, review
 
 RULES = LoopRules()
+ONE_ROUND = LoopRules(Limits(max_rounds=1, max_review_cycles=2), ReviewRules(min_cycles=1))
 SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1))
 REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- look again"
 REPLIES = {
@@ -410,3 +412,26 @@ def test_an_approval_that_does_not_count_says_itself_why() -> None:
 def test_the_last_round_and_the_last_cycle_have_their_reasons_too() -> None:
     assert reason_against(RoundsUsedUp(TestVerdict(TestAnswer.FAIL), 2), "it broke") == "it broke"
     assert reason_against(CyclesUsedUp(ReviewVerdict(ReviewAnswer.REVISE), 2), REVISE)
+
+
+class TestMoreRounds:
+    @pytest.fixture
+    def failed(self) -> RunState:
+        state = new_state()
+        for text in ("an analysis", approval("analyst_review"), "a program"):
+            state = reply(state, text, ONE_ROUND)
+        state = reply(state, approval("programmer_review"), ONE_ROUND)
+        return reply(state, FAIL, ONE_ROUND)
+
+    def test_the_next_round_begins_with_the_evidence(self, failed: RunState) -> None:
+        assert failed.final_status is FinalStatus.FAIL
+        state = with_more_rounds(failed, 2)
+        assert (state.final_status, state.round) == (FinalStatus.RUNNING, 2)
+        assert next_step(state) == Turn("analyst", 2, 1)
+        assert state.feedback == failed.feedback
+
+    def test_nothing_else_is_changed(self, failed: RunState) -> None:
+        assert with_more_rounds(failed, 1) == failed
+        assert with_more_rounds(new_state(), 9) == new_state()
+        passed = replace(failed, final_status=FinalStatus.PASS)
+        assert with_more_rounds(passed, 9) == passed

@@ -84,7 +84,7 @@ class TestAutoResume:
 
     @pytest.mark.parametrize("saved", [None, finished(FinalStatus.PASS)])
     def test_a_new_run_is_begun_by_an_option(self, saved: RunState | None) -> None:
-        with pytest.raises(ResumeError, match="`cao run --no-resume` starts a new one"):
+        with pytest.raises(ResumeError, match="leave out --resume to start a new one"):
             should_auto_resume(saved, True)
 
     def test_both_choices_are_spelled_out(self) -> None:

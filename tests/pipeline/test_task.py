@@ -54,8 +54,6 @@ def test_a_body_keeps_its_inner_form() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", f"the line `{EXPLORE}` is missing"),
-        ("do something", f"the line `{EXPLORE}` is missing"),
         (f"{EXPLORE}\na", f"the line `{SCENARIO}` is missing"),
         (f"{SCENARIO}\na", f"the line `{EXPLORE}` is missing"),
         (f"see {EXPLORE}\na\n{SCENARIO}\nb", f"the line `{EXPLORE}` is missing"),
@@ -151,7 +149,6 @@ def test_what_is_no_heading_does_not_count(quoted: str) -> None:
         ("# Test\na", "the heading `# Task` is missing"),
         ("## Task\n\n", "there is nothing below `## Task`"),
         ("# Task\n# Test\na", "there is nothing below `# Task`"),
-        ("# Task\na\n# Test\n\n", "there is nothing below `# Test`"),
         (f"# Task\na\n{SCENARIO}\nb", f"both forms: line 3 is `{SCENARIO}`, line 1 is `# Task`"),
         (f"{EXPLORE}\na\n# Test\nb", f"both forms: line 1 is `{EXPLORE}`, line 3 is `# Test`"),
         (f"# Task\n```\n{EXPLORE}\na\n{SCENARIO}\nb\n```", "it mixes both forms: line 3"),
@@ -238,3 +235,18 @@ def test_every_line_is_a_task_as_it_stands_or_refused(line: str) -> None:
     task = parse_task(text)
     assert task.explore_summary == text.removeprefix(f"{TASK_HEADING}\n\n").strip()
     assert task.scenario_test == DEFAULT_SCENARIO.strip()
+
+
+def test_a_test_heading_with_nothing_below_counts_as_left_out() -> None:
+    assert parse_task("# Task\na\n\n# Test\n \n").explore_summary == "a"
+    empty, without = parse_task("# Task\na\n# Test\n"), parse_task("# Task\na\n")
+    assert empty.scenario_test == without.scenario_test
+
+
+@pytest.mark.parametrize("text", ["", "Make the parser accept empty lines."])
+def test_what_is_to_be_written_is_said_in_two_lines(text: str) -> None:
+    with pytest.raises(PromptError) as raised:
+        parse_task(text)
+    assert str(raised.value).count("\n") == 2
+    assert "***" not in str(raised.value)
+    assert "the heading `# Task` is missing" in str(raised.value)

@@ -1,5 +1,7 @@
 """What a run decides by what was done to its files."""
 
+from dataclasses import replace
+
 from cli_agent_orchestrator._internal.config import LoopRules, ReviewRules
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
@@ -8,6 +10,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     next_step,
     record_check,
     record_reply,
+    stall_marks,
     stall_of,
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import Failed, NotReviewed, Outcome, Passed
@@ -52,6 +55,19 @@ def test_a_turn_without_changes_is_idle_only_if_something_was_asked_for() -> Non
     asked = after(state, (NO, IDLE), ("did nothing", IDLE))
     assert stall_of(asked) == "Not converging: the last turn of the author changed nothing."
     assert stall_of(after(asked, (NO, IDLE), ("did it", BUSY))) == ""
+
+
+def test_a_stall_that_goes_on_is_the_same_one() -> None:
+    state = after(begin(PAIR), ("plan", IDLE))
+    assert stall_marks(state) == frozenset()
+    once = after(state, (NO, IDLE), ("did nothing", IDLE))
+    twice = after(once, (NO, IDLE), ("did nothing", IDLE))
+    assert stall_of(once) != stall_of(twice)
+    assert stall_marks(once) == stall_marks(twice) == {"unchanged"}
+    progress = replace(twice.progress, repeated_gate="tests")
+    assert stall_marks(replace(twice, progress=progress)) == {"unchanged"}
+    progress = replace(progress, unchanged_turns=0)
+    assert stall_marks(replace(twice, progress=progress)) == {"gate tests"}
 
 
 def test_an_approval_takes_the_reproach_back() -> None:

@@ -19,7 +19,7 @@ def rig(tmp_path: Path) -> Rig:
 def stop_at(rig: Rig, role: str) -> RunState:
     """Take a run to a turn whose agent writes no file, and return what is saved of it."""
     rig.server.answer = lambda asked: None if asked.role == role else agree(asked)
-    with pytest.raises(NoResponseFile, match=r"--missing ask.*--missing take.*--missing skip"):
+    with pytest.raises(NoResponseFile, match=r"(?s)--missing ask.*--missing take.*--missing skip"):
         rig.run(rig.begin())
     rig.server.answer = agree
     return rig.saved()

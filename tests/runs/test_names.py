@@ -1,5 +1,6 @@
 """Which run and which agent a word means."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,12 @@ class TestLive:
             choose_live_run(runs, None, HERE)
         with pytest.raises(NotSteerable, match="no run is running"):
             choose_live_run([run("aaaa", PASS)], None, HERE)
+
+    @pytest.mark.parametrize("status", [RunStatus.INTERRUPTED, RunStatus.STOPPED, RunStatus.FAILED])
+    def test_the_last_one_here_is_meant_as_long_as_it_can_go_on(self, status: RunStatus) -> None:
+        here, there = run("aaaa", status, HERE), run("bbbb", RUNNING, THERE)
+        assert choose_live_run([there, here], None, HERE) == here
+        assert choose_live_run([replace(here, discarded=True), there], None, HERE) == there
 
     def test_one_that_is_named_may_have_ended(self) -> None:
         ended = run("aaaa", PASS, THERE)

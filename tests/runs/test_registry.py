@@ -11,9 +11,12 @@ from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, ru
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
     RunRecord,
     RunStatus,
     SavedSetting,
+    SavedTree,
+    forget_agents,
     one_line,
     read_record,
     resumed_record,
@@ -243,3 +246,23 @@ class TestFind:
     def test_where_there_is_none_that_is_said(self, tmp_path: Path, text: str | None) -> None:
         with pytest.raises(RunError, match="no run yet"):
             find_run(tmp_path, text, Path("/"))
+
+
+def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_path: Path) -> None:
+    folder = save(tmp_path, replace(RECORD, terminals={"tester": "t"}, session_name="s"))
+    with folder.locked():
+        forget_agents(folder)
+    assert summary_of(folder).has_agents
+    forget_agents(folder)
+    assert not summary_of(folder).has_agents
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(RunStatus.PASS, "PASS, discarded"), (RunStatus.STOPPED, "discarded")]
+)
+def test_a_run_whose_work_was_discarded_says_so(
+    tmp_path: Path, status: RunStatus, words: str
+) -> None:
+    tree = SavedTree("/t", "cao/1", "a", "a", delivered=Delivered.DISCARDED)
+    found = summary_of(save(tmp_path, replace(RECORD, status=status, tree=tree)))
+    assert (found.words, found.is_unfinished) == (words, False)

@@ -290,7 +290,7 @@ def test_where_none_looks_like_a_task_it_is_said_how_one_is_made(tmp_path: Path,
 
 
 def test_a_task_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="cannot be read"):
+    with pytest.raises(PromptError, match="is a folder, and the task is a file"):
         read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path)))
 
 

@@ -112,6 +112,8 @@ class RunResult:
     """The folder in which all prompts and replies are kept."""
     reason: str = ""
     """Why there is no verdict."""
+    proof: str = ""
+    """What stands behind a PASS: `proven: …` or `not proven: …`; empty if nothing was to be."""
 
     @property
     def passed(self) -> bool:
@@ -237,6 +239,7 @@ class _Listener:
             exit_code=self._ended.exit_code,
             archive=Path(self._began.archive),
             reason=self._ended.reason,
+            proof=self._ended.proof,
         )
 
 

@@ -261,6 +261,12 @@ class RunBody(Body):
     waiting: Annotated[
         str, Meta(description="The branch of that work tree, if its work waits to be applied.")
     ]
+    discarded: Annotated[
+        bool, Meta(description="Was that work tree removed, and its work with it?")
+    ]
+    asking: Annotated[
+        str, Meta(description="The role whose agent asks a person something; empty if none does.")
+    ]
 
 
 class RunTurnBody(Body):

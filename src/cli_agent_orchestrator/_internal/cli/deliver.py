@@ -23,13 +23,16 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     has_tree,
     request_run,
 )
+from cli_agent_orchestrator._internal.runs.moments import BETWEEN, DISCARDED_LABEL
 from cli_agent_orchestrator._internal.runs.registry import (
     RunSummary,
     choose_run,
     find_run,
     list_runs,
 )
-from cli_agent_orchestrator._internal.runs.run_record import read_record
+from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
@@ -111,8 +114,19 @@ def discard(run: str | None, yes: bool) -> None:
                 raise UsageError("nothing was removed; add --yes if it is to go")
             click.confirm("Remove both?", abort=True)
         is_kept = discard_run(ended)
-    snapshot = f" The record of the run has a snapshot of it: {ended.record.id}"
-    click.echo(f"Removed.{snapshot if is_kept else ''}")
+    for line in discard_words(ended.record, is_kept=is_kept):
+        click.echo(line)
+
+
+def discard_words(record: RunRecord, *, is_kept: bool) -> Iterator[str]:
+    """Yield what was removed, how it is had back, and what stays."""
+    run = short_name(record.id)
+    yield "Removed."
+    if is_kept:
+        yield "A snapshot keeps what was in it. To have it back in the folder you are in:"
+        yield f"  cao diff {run} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | git apply"
+    if record.terminals:
+        yield f"Its agents stay, though their folder is gone. To end them: cao stop {run}"
 
 
 @dataclass(frozen=True, slots=True)

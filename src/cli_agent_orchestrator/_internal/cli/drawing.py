@@ -36,6 +36,7 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Reason,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 
 WIDEST = 79
 """A terminal that becomes narrower makes two rows of a long one."""
@@ -86,6 +87,8 @@ class Canvas:
     height: int
     now: float
     """Unix time."""
+    is_alone: bool = False
+    """Would a command of another terminal not find the run?"""
 
 
 def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Text]:
@@ -98,10 +101,11 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
     rows = [
         Row(Need.HEAD, _head(picture, canvas.now)),
         *_strip(picture, canvas),
-        *_present(picture, canvas.now),
+        *_present(picture, canvas),
         *_pressed(picture, keys or Keys(), _room(canvas.width)),
     ]
-    words = _commands(picture) if keys is None else _keys(picture, keys)
+    words: Sequence[str] = () if canvas.is_alone else _commands(picture)
+    words = words if keys is None else _keys(picture, keys)
     typed = _in_rows(words, _room(canvas.width))
     commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
     reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]
@@ -174,8 +178,9 @@ def _mark(agent: Agent, present: bool) -> tuple[str, str]:
     return "    ", ""
 
 
-def _present(picture: Picture, now: float) -> Iterator[Row]:
+def _present(picture: Picture, canvas: Canvas) -> Iterator[Row]:
     """Yield what happens now, besides that an agent works."""
+    now = canvas.now
     if picture.action:
         what = Text.assemble((f"  {one_line(picture.present)}: ", "dim"), _words(picture.action))
         yield Row(Need.ACTION, what)
@@ -186,7 +191,7 @@ def _present(picture: Picture, now: float) -> Iterator[Row]:
     if picture.delay is not None:
         yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
     if picture.question is not None:
-        yield Row(Need.ALERT, Text(_question(picture, picture.question, now), "bold yellow"))
+        yield from _question(picture, picture.question, canvas)
     if picture.countdown is not None:
         left = clock_face(picture.countdown.until - now)
         then = _words(picture.countdown.then)
@@ -202,9 +207,16 @@ def _delay(delay: Delay, now: float) -> str:
     return f"  ! not delivered for {clock_face(now - delay.since)}: {_words(delay.why)}"
 
 
-def _question(picture: Picture, question: Question, now: float) -> str:
-    command = _words(f"{picture.attach_prefix}{question.command}")
-    return f"  ! asks you, {clock_face(now - question.since)}; answer with: {command}"
+def _question(picture: Picture, question: Question, canvas: Canvas) -> Iterator[Row]:
+    """Yield what is asked, and below it the commands that answer it, each of them whole."""
+    asked = f": {_words(question.text)}" if question.text else ""
+    since = clock_face(canvas.now - question.since)
+    yield Row(Need.ALERT, Text(f"  ! asks you, {since}{asked}", "bold yellow"))
+    prefix, run = picture.attach_prefix, short_name(picture.run)
+    ways = [_words(f"{prefix}{question.command}")]
+    ways += [_words(f"{prefix}cao answer {run} 1")] if run else []
+    for row in _in_rows(ways, _room(canvas.width)):
+        yield Row(Need.ACTION, Text(f"  {row.strip()}", "bold yellow"))
 
 
 def _reason(reason: Reason) -> Text:

@@ -72,6 +72,8 @@ def init(folder: Path, yes: bool) -> None:
     first. The gate that you have seen so may be run (`cao trust --revoke` takes that back).
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
+    if is_new and not yes:
+        _settle_new(folder)
     agents = None if os.path.lexists(folder / SETTINGS_FILE) else _find_agents()
     proposals = [] if agents is None else _proposals(folder, agents)
     if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
@@ -95,6 +97,13 @@ def init(folder: Path, yes: bool) -> None:
     if above:
         click.echo(above)
     click.echo(_next_words(folder, lacks_agent=agents == []))
+
+
+def _settle_new(folder: Path) -> None:
+    """Ask whether a folder is to be made; it may be a mistyped one."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{folder} is not there; --yes makes it, and nothing was written")
+    click.confirm(f"{folder} is not there. Make it?", abort=True)
 
 
 def _allow_gate(folder: Path, gates: str) -> None:
@@ -181,7 +190,7 @@ def _next_words(folder: Path, *, lacks_agent: bool) -> str:
     """Say what to do next, with a command that works: settings and task are found in the folder."""
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     if lacks_agent:
-        todo, command = "install an agent; this says how, and then how to start", f"{cao} doctor"
+        todo, command = "and install an agent; this says how", f"{cao} doctor"
     else:
         todo, command = "then type", f"{cao} run {TASK_FILE}"
         if folder.resolve() != Path.cwd().resolve():

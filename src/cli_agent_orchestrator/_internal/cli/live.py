@@ -85,6 +85,8 @@ class LiveView:
         self._narration = narration
         self._picture = Picture()
         self._ask = ask
+        self.is_alone = False
+        """Would a command of another terminal not find the run?"""
         self._keys = Keys()
         self._keyboard: Keyboard | None = None
         self._opened = ExitStack()
@@ -179,7 +181,7 @@ class LiveView:
     def _rows(self) -> list[Text]:
         width, height = self._console.size
         can_press = self._keyboard is not None and self._keyboard.is_on
-        canvas = Canvas(width, height, time.time())
+        canvas = Canvas(width, height, time.time(), self.is_alone)
         return draw(self._picture, canvas, self._keys if can_press else None)
 
     def _write(self, text: str) -> None:

@@ -1,7 +1,7 @@
 """A run in words: each event as a line for people."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -108,6 +109,16 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 
 
 SAVED = "The run is saved"
+DELIVERY = (
+    # what can be done with work on a branch, and the command for it
+    ("See it on one page:        ", "report"),
+    ("Bring it into your branch: ", "apply"),
+    ("Open a pull request:       ", "pr"),
+    ("Remove it:                 ", "discard"),
+)
+UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
+AGENTS_STAY = "End its agents, who stay:  "
+MORE_ROUNDS = "Go on with more rounds: "
 
 
 def unfinished_words(resume: bool | None) -> str:
@@ -205,8 +216,8 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                command = f"{self._attach_prefix}{event.text}"
-                return Line(f"{who} waits for a person. Answer with: {command}", Tone.ALERT)
+                asks = f"{who} asks you{f': {event.question}' if event.question else ''}"
+                return Line(f"{asks}\n{self._ways_to_answer(event)}", Tone.ALERT)
             case EventKind.STATUS if self._waiting:
                 if event.status is TerminalStatus.WAITING_USER_ANSWER:
                     return None
@@ -226,6 +237,14 @@ class Narration:
         words, tone = WORDS[event.kind]
         left = duration((event.until or event.at) - event.at)
         return Line(words.format(who=who, text=event.text, left=left), tone)
+
+    def _ways_to_answer(self, event: HandoffEvent) -> str:
+        """Return the commands that answer an agent: to look and type there, and to press a key."""
+        ways = [f"  Look and answer: {self._attach_prefix}{event.text}"]
+        if self._run:
+            answer = f"cao answer {short_name(self._run)}"
+            ways.append(f"  Press a key:     {self._attach_prefix}{answer} 1")
+        return "\n".join(ways)
 
     def _ended(self, event: RunEnded) -> Line:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
@@ -247,23 +266,25 @@ class Narration:
         if event.branch:
             yield f"{verdict}, on branch {event.branch}"
             yield from filter(None, [doubts, *_look_first(event)])
-            left = f"; agents stay: {stop}" if event.session_left else ""
-            yield f"Next: cao report, apply, pr, discard {run}{left}"
+            yield from next_lines(DELIVERY, run)
+            if event.session_left:
+                yield f"  {AGENTS_STAY}{stop}"
             return
         yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
         yield from filter(None, [doubts, *_look_first(event)])
         if event.final_status != PASS:
             yield from self._after_fail(event, run)
         if event.session_left:
-            yield f"Its agents stay: {stop} ends them"
+            yield f"Its agents stay. To end them: {stop}"
 
     def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
         """Yield why a run failed, and where its work is if that is not in the user's folder."""
         yield from filter(None, [self._against])
         if event.tree:
-            ways = f"cao diff {run} shows it, cao discard {run} removes it"
-            yield f"Its work is not committed: {ways}"
-            yield f"It is in {event.tree}"
+            yield f"Its work is not committed. It is in {event.tree}"
+            yield from next_lines(UNDELIVERED, run)
+        if run:
+            yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
@@ -313,10 +334,15 @@ def _proof_words(proof: str) -> tuple[str, str]:
     return words and f", {words}", doubts and f"{DOUBTS.removeprefix('; ')}{doubts}".capitalize()
 
 
-def delivery_words(branch: str, run: str) -> str:
-    """Say where the work of a run is, and how it comes to the user."""
-    ways = " | ".join(f"cao {word} {run}" for word in ("apply", "pr", "discard"))
-    return f"The work is on branch {branch}: {ways}"
+def delivery_words(branch: str, run: str) -> Iterator[str]:
+    """Yield where the work of a run is, and how it comes to the user: a command on each line."""
+    yield f"The work of {run} is on branch {branch}:"
+    yield from next_lines(DELIVERY[1:], short_name(run))
+
+
+def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
+    """Yield what can be done next, and the whole command for each."""
+    yield from (f"  {words}cao {word} {run}" for words, word in ways)
 
 
 def _look_first(event: RunEnded) -> Iterator[str]:

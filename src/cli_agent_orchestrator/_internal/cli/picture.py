@@ -136,6 +136,8 @@ class Question:
     since: float
     command: str
     """Leads to its terminal."""
+    text: str = ""
+    """What it asks, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +356,7 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
         picture = replace(picture, delay=None)
     match event.kind:
         case EventKind.WAITING_FOR_PERSON if picture.question is None:
-            return replace(picture, question=Question(event.at, event.text))
+            return replace(picture, question=Question(event.at, event.text, event.question))
         case EventKind.STATUS if event.status is not TerminalStatus.WAITING_USER_ANSWER:
             resting = event.status is not None and event.status.at_rest
             countdown = picture.countdown if resting else None

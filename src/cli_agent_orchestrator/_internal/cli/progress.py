@@ -57,7 +57,8 @@ def choose_view(
     """Return the view that suits where the output goes; `report` is the command that says more.
 
     `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
-    runs are, keys can be pressed that steer it.
+    runs are, keys can be pressed that steer it; without it no command of another terminal would
+    find the run, and none is shown.
     """
     if as_json:
         return JsonView()
@@ -65,5 +66,7 @@ def choose_view(
         from cli_agent_orchestrator._internal.cli.live import LiveView  # rich is heavy
 
         ask = None if state_folder is None else partial(pass_on, state_folder)
-        return LiveView(Narration(base, report, unfinished), ask=ask)
+        view = LiveView(Narration(base, report, unfinished), ask=ask)
+        view.is_alone = state_folder is None
+        return view
     return PlainView(base, report, unfinished)

@@ -53,7 +53,8 @@ class Agent:
 
 def propose(files: Mapping[str, str], agents: Sequence[Agent]) -> list[Proposal]:
     """Return what is proposed; `files` are the marks that are there, with the text of some."""
-    return [*_test_command(files), *_flow(), *_provider(agents)]
+    tests = list(_test_command(files))
+    return [*tests, *_flow(has_gate=bool(tests)), *_provider(agents)]
 
 
 def _test_command(files: Mapping[str, str]) -> Iterator[Proposal]:
@@ -146,8 +147,9 @@ def has_npm_test(text: str) -> bool:
     return isinstance(script, str) and bool(script.strip()) and NPM_PLACEHOLDER not in script
 
 
-def _flow() -> Iterator[Proposal]:
-    reason = "analysis, program and test, each by agents; pair and solo need a --gate of yours"
+def _flow(*, has_gate: bool) -> Iterator[Proposal]:
+    others = "pair and solo have fewer agents" if has_gate else "pair and solo need a gate of yours"
+    reason = f"analysis, program and test, each by agents; {others}"
     yield Proposal("FLOW", "loop", reason)
 
 

@@ -385,7 +385,7 @@ def markdown(found: Report, home: Path) -> str:
     for where, notes in _grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
     if found.turns:
-        title = f"All {len(found.turns)} turns"
+        title = "The only turn" if len(found.turns) == 1 else f"All {len(found.turns)} turns"
         parts.append(folded(title, _table(found.turns)))
     return "\n\n".join(parts)
 
@@ -460,7 +460,8 @@ def _facts(found: Report, home: Path) -> list[str]:
         working = sum(turn.worked for turn in found.turns)
         lines.append(
             f"- Time: {duration(ended - began)}, {_when(began)} to {_when(ended)}; "
-            f"{len(found.turns)} turns, agents worked {duration(working)}"
+            f"{len(found.turns)} turn{'' if len(found.turns) == 1 else 's'}, "
+            f"agents worked {duration(working)}"
         )
     if found.reason:
         lines.append(f"- Stopped: {escape(found.reason)}")

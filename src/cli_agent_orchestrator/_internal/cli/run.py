@@ -164,6 +164,9 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
     request = replace(request, run=manner.run)
     config = request.config
     commands = commands_text(request.project_commands)
+    if commands and not config.resume:
+        # What is wrong with the command is said before anything is asked.
+        check_usage(config)
     settle_consent(commands, config.wd, given=manner.trust)
     if manner.detach:
         _launch(given, config_file, manner, config.wd)
@@ -182,6 +185,18 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
     unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
     view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view))
+
+
+def check_usage(config: RunConfig) -> None:
+    """Refuse a task that is not there, and agents that our own server could not start."""
+    with importing():
+        from cli_agent_orchestrator._internal.providers import get_provider
+        from cli_agent_orchestrator._internal.runs.state_file import read_task_text
+
+    if config.prompt_file is not None:
+        read_task_text(config)
+    if config.provider and not config.api_given:
+        get_provider(config.provider)
 
 
 def workspace_options(options: Mapping[str, str | None]) -> dict[str, str]:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.registry import RunSummary, find_run, list_runs
 
 MOST_ROWS = 20
+LONGEST_FOLDER = 20
+"""Characters of a folder in a terminal: the end of it tells most."""
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 LEFT = """\
@@ -36,11 +39,13 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
+    asks you     one of its agents asks something: `cao answer`, or `cao attach ROLE`
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     error        an error stopped it; `cao report ID` says more
+    discarded    its work tree was removed, and its work with it
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
     """
@@ -53,22 +58,27 @@ def runs(show_all: bool, as_json: bool) -> None:
     elif not found:
         click.echo("No runs yet. Start one with: cao run task.md")
     else:
-        for line in table(shown, here, time.time()):
+        for line in table(shown, here, time.time(), terminal_width()):
             click.echo(line)
         for run in shown:
             if run.waiting:
-                click.echo(delivery_words(run.waiting, run.id))
+                for line in delivery_words(run.waiting, run.id):
+                    click.echo(line)
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more: cao runs --all")
 
 
-def table(found: Sequence[RunSummary], here: Path, now: float) -> Iterator[str]:
-    """Yield runs as aligned columns, each on a line."""
+def table(
+    found: Sequence[RunSummary], here: Path, now: float, width: int | None = None
+) -> Iterator[str]:
+    """Yield runs as aligned columns, each on a line that fits a width if one is given."""
     rows = [HEADINGS, *(_row(run, here, now) for run in found)]
+    if width is not None:
+        rows = [(*row[:4], end_of(row[4], LONGEST_FOLDER), row[5]) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
     for *cells, last in rows:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        yield f"{'  '.join(padded)}  {last}".rstrip()
+        yield fitted(f"{'  '.join(padded)}  {last}".rstrip(), width)
 
 
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
@@ -78,12 +88,29 @@ def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
     dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (
         run.id,
-        f"{run.status.word}{dry}",
+        f"{run.words}{dry}",
         str(run.round or "-"),
         started,
         folder,
         one_line(run.task),
     )
+
+
+def terminal_width() -> int | None:
+    """Return how wide the terminal is that is written to; None if it is none."""
+    with suppress(OSError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    return None
+
+
+def fitted(line: str, width: int | None) -> str:
+    """Return a line that is cut where the terminal ends."""
+    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def end_of(text: str, most: int) -> str:
+    """Return a text, or as much of its end as there is room for."""
+    return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
 def age(seconds: float) -> str:

@@ -62,8 +62,12 @@ def pause(run: str | None) -> None:
     type=click.Choice(BY_NAME["MISSING"].choices),
     help="If a reply did not come: ask again, take the agent's last answer, or skip a review.",
 )
+@click.option("--max-rounds", metavar="NUMBER", help="Let a run go on that has used up its rounds.")
 def resume(
-    run: str | None, detach: bool, as_json: bool, replace_terminals: bool, missing: str | None
+    run: str | None,
+    missing: str | None,
+    max_rounds: str | None,
+    **how: bool,
 ) -> None:
     """Let RUN go on: lift its pause, or start it again where it was interrupted.
 
@@ -75,21 +79,27 @@ def resume(
     cao resume
     cao resume k3f9 --detach
     cao resume k3f9 --replace-terminals      # new agents for those that are lost
+    cao resume k3f9 --max-rounds 16          # more rounds for one that ended with FAIL
     """
     state = state_folder(os.environ)
     found = choose_run_to_resume(list_runs(state), run, _here())
     if found.is_live:
         if missing:
             raise UsageError(f"the run {found.id} is under way; --missing is for one that stopped")
+        if max_rounds:
+            raise UsageError(
+                f"the run {found.id} is under way: cao set {found.id} max_rounds={max_rounds}"
+            )
         steer(found, Unpause())
         return
     with importing():
         from cli_agent_orchestrator._internal.cli.run import Manner, start
         from cli_agent_orchestrator._internal.runs.asking import options_to_resume
 
-    options = {**options_to_resume(found, run_folder(state, found.id)), "MISSING": missing}
-    anew = replace_terminals or not found.has_agents
-    start(options, None, Manner(as_json, detach, replace_terminals=anew, run=found.in_tree))
+    options = options_to_resume(found, run_folder(state, found.id), max_rounds)
+    anew = how["replace_terminals"] or not found.has_agents
+    manner = Manner(how["as_json"], how["detach"], replace_terminals=anew, run=found.in_tree)
+    start({**options, "MISSING": missing}, None, manner)
 
 
 @click.command()

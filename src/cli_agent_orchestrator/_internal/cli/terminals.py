@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from cli_agent_orchestrator._internal.cli.listing import (
     find_terminal,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
-from cli_agent_orchestrator._internal.cli.runs import age
+from cli_agent_orchestrator._internal.cli.runs import age, end_of, terminal_width
 from cli_agent_orchestrator._internal.cli.steer import stop_run
 from cli_agent_orchestrator._internal.client import Answer, ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Feature, TerminalStatus
 from cli_agent_orchestrator._internal.runs.names import find_agent, is_surely_run
 from cli_agent_orchestrator._internal.runs.registry import (
@@ -38,10 +39,13 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
     runs_that_fit,
 )
-from cli_agent_orchestrator._internal.runs.run_id import session_name_of
+from cli_agent_orchestrator._internal.runs.run_id import session_name_of, short_name
+from cli_agent_orchestrator._internal.runs.run_record import forget_agents
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3
+SHORTEST_FOLDER = 8
+HEADINGS = ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
     "`cao doctor` says whether its version was tried."
@@ -63,12 +67,15 @@ def ls(as_json: bool, api: str | None) -> None:
     elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
     else:
-        for line in _table(terminals, time.time()):
+        for line in _table(terminals, time.time(), terminal_width()):
             click.echo(line)
 
 
-def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
-    rows = [("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")]
+def _table(terminals: Iterable[Listed], now: float, width: int | None = None) -> Iterator[str]:
+    """Yield terminals as columns that fit a width, if one is given: the last is cut first."""
+    rows: list[tuple[str, ...]] = [
+        ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
+    ]
     rows += [
         (
             *(one.id, one.role, one.run, one.provider, one.status),
@@ -77,7 +84,15 @@ def _table(terminals: Iterable[Listed], now: float) -> Iterator[str]:
         )
         for one in terminals
     ]
+    told = [n for n in range(len(rows[0])) if {row[n] for row in rows[1:]} - {NOT_TOLD}]
+    if width is not None:
+        # The run by the letters that name it, and no column that says nothing.
+        rows = [(row[0], row[1], short_name(row[2]), *row[3:]) for row in rows]
+        rows = [tuple(row[n] for n in told) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if width is not None:
+        widths[-1] = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), SHORTEST_FOLDER)
+        rows = [(*row[:-1], end_of(row[-1], widths[-1])) for row in rows]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
@@ -184,14 +199,15 @@ def stop(
         if run not in left:
             stop_run(run)
     if not (names or sessions or any(which.values())):
-        _stop_the_run(runs)
+        left = _stop_the_run(runs)
     if others or left or sessions or any(which.values()):
         with connected(os.environ, api) as client:
             chosen: dict[str, Listed] = {}
             if sessions or any(which.values()):
                 chosen |= _choose_sessions(client, sessions, **which)
             chosen |= _choose_left(client, left) | _choose_named(client, runs, others)
-            _end(client, chosen, ask=which["everywhere"] and not yes)
+            ended = _end(client, chosen, ask=which["everywhere"] and not yes)
+        _note_ended(runs, ended, left)
 
 
 def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Listed]:
@@ -203,17 +219,35 @@ def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Lis
             chosen |= _choose_sessions(client, names, here=False, everywhere=False)
         except NotFound:
             # Nothing is left: it says how it ended.
+            forget_agents(run_folder(state_folder(os.environ), run.id))
             stop_run(run)
     return chosen
 
 
-def _stop_the_run(runs: Sequence[RunSummary]) -> None:
+def _stop_the_run(runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """End the run of this folder; return the one that has ended if only its agents are left."""
+    own = [run for run in runs if run.works_in(_here())]
+    left = [run for run in own if run.has_agents]
+    if left and not any(run.is_live for run in own):
+        return left[:1]
     if not any(run.is_live for run in runs):
         raise UsageError(
             "no run is running; name a terminal, --session NAME, --all (in this folder) or "
             "--everywhere; `cao ls` lists them"
         )
     stop_run(choose_live_run(runs, None, _here()))
+    return []
+
+
+def _note_ended(
+    runs: Sequence[RunSummary], ended: Collection[str], asked: Sequence[RunSummary]
+) -> None:
+    """Remember which runs have no agents any more, and say how those that were meant go on."""
+    for run in runs:
+        if not run.is_live and run.has_agents and set(run.terminals.values()) <= set(ended):
+            forget_agents(run_folder(state_folder(os.environ), run.id))
+            if run in asked and run.is_unfinished:
+                click.echo(f"Resume the run, with new agents: cao resume {run.id}")
 
 
 def _choose_named(
@@ -239,13 +273,15 @@ def _choose_named(
     return chosen
 
 
-def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> None:
+def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> Collection[str]:
+    """End terminals and return the ids of those that are ended."""
     if ask and chosen and not _agrees(chosen.values()):
         click.echo("Nothing was ended.")
-        return
+        return ()
     for terminal in chosen.values():
         client.exit_terminal(terminal.id)
         click.echo(f"Ended {terminal.label}")
+    return chosen.keys()
 
 
 def _find(client: ApiClient, text: str) -> Listed:

@@ -28,14 +28,17 @@ ASKED = "Allow them, here and as they are now?"
 @click.option("--revoke", is_flag=True, help="Take back what you have allowed in the folder.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
-    """Allow the commands that a project's own cao.toml wants to be run : its gates,
-    and what prepares a work tree.
+    """Allow the commands that a project's own cao.toml wants to be run.
+
+    These are its gates, and what prepares a work tree.
 
     They are shown first. What you allow counts for that folder and for just these commands.
     """
     if listing and revoke:
         raise UsageError("say --list or --revoke, not both")
     folder = Path(os.path.realpath(wd))
+    if not (listing or revoke or folder.is_dir()):
+        raise UsageError(f"{one_line(wd)} is no folder; --wd names that of a project")
     known = Trust(own_folder())
     if listing:
         _list(known)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from cli_agent_orchestrator._internal.clock import Clock
-from cli_agent_orchestrator._internal.handoff.turn_watch import TurnReporter
+from cli_agent_orchestrator._internal.handoff.turn_watch import TurnAgent, TurnReporter
 from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
 from cli_agent_orchestrator._internal.retry import LONGEST_PAUSE_SECONDS, Retry, is_transient
 from cli_agent_orchestrator.errors import (
@@ -56,7 +56,7 @@ def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
 class OutgoingMessage:
     """A message for a terminal."""
 
-    terminal_id: str
+    agent: TurnAgent
     text: str
     key: str
     """Names this message, so that a server that knows keys types it only once."""
@@ -81,13 +81,13 @@ class Inbox(Protocol):
     def get_status(self, terminal_id: str) -> TerminalStatus: ...
 
 
-def advice(error: ApiError, terminal_id: str) -> str:
+def advice(error: ApiError, agent: TurnAgent) -> str:
     """Return what a person can do about a message that cannot be delivered."""
     match error:
         case ApiUnreachable():
             return "check that the server is running (`cao server` starts one)"
         case ApiRefused(status_code=409):
-            return f"look at it with `cao attach {terminal_id}`"
+            return f"look at it with `{agent.attach}`"
     return "check the server"
 
 
@@ -113,7 +113,7 @@ class MessageSender:
         while True:
             try:
                 delivery = self._inbox.send_input(
-                    message.terminal_id, message.text, idempotency_key=message.key
+                    message.agent.terminal_id, message.text, idempotency_key=message.key
                 )
                 return DeliveryResult(delivery.confirmed or not knows_keys, delivery.detail)
             except ApiError as error:
@@ -123,7 +123,7 @@ class MessageSender:
                 if failure is SendFailure.FINAL:
                     raise
                 retry = retry.after_failure()
-                if failure is SendFailure.BUSY and self._waits_for_person(message.terminal_id):
+                if failure is SendFailure.BUSY and self._waits_for_person(message.agent):
                     retry = retry.counted_from(self._clock.monotonic())
                 self._be_patient(message, error, retry)
             now = self._clock.monotonic()
@@ -134,18 +134,18 @@ class MessageSender:
     def _be_patient(self, message: OutgoingMessage, error: ApiError, retry: Retry) -> None:
         """Report what is waited for, or raise it if it has been waited for too long."""
         now = self._clock.monotonic()
-        remedy = advice(error, message.terminal_id)
+        remedy = advice(error, message.agent)
         if retry.is_over(now):
             raise HandoffError(
-                f"terminal {message.terminal_id} could not be sent its message for "
-                f"{retry.seconds(now):.0f} s: {error.summary}; {remedy}, then run `cao run` again "
-                "to resume"
+                f"{message.agent} could not be sent its message for "
+                f"{retry.seconds(now):.0f} s: {error.summary}; {remedy}, then resume with "
+                f"`{message.agent.resume}`"
             ) from error
         self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
 
-    def _waits_for_person(self, terminal_id: str) -> bool:
+    def _waits_for_person(self, agent: TurnAgent) -> bool:
         try:
-            status = self._inbox.get_status(terminal_id)
+            status = self._inbox.get_status(agent.terminal_id)
         except ApiError as error:
             if not is_transient(error):
                 raise
@@ -153,8 +153,7 @@ class MessageSender:
         self._reporter.on_status(status)
         if status is TerminalStatus.ERROR:
             raise TurnFailed(
-                f"terminal {terminal_id} takes no input: it is in the error state. Look at it with "
-                f"`cao attach {terminal_id}`, or start a new agent with "
-                "`cao run --replace-terminals`"
+                f"{agent} takes no input: it is in the error state. Look at it with "
+                f"`{agent.attach}`; `{agent.resume} --replace-terminals` goes on with a new agent"
             )
         return status is TerminalStatus.WAITING_USER_ANSWER

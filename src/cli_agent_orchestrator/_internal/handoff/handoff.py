@@ -66,10 +66,11 @@ from cli_agent_orchestrator.events import EventKind
 UNCHANGED_SECONDS = 0.3
 LONGEST_UNCHANGED_SECONDS = 2.0
 
-REMEDIES = (
-    "With `--missing ask` it is sent the prompt again, with `--missing take` its last answer "
-    "counts, with `--missing skip` a review counts as approved"
-)
+REMEDIES = """\
+  Look at it:                        {attach}
+  Send it the prompt again:          {resume} --missing ask
+  Take its last answer as its reply: {resume} --missing take
+  Count a review as approved:        {resume} --missing skip"""
 
 
 class Agents(Protocol):
@@ -101,6 +102,8 @@ class World:
     watch: WatchFile = watch_file
     heed: Callable[[], None] = heed_nothing
     """Called at every look while something is waited for; what it raises ends the wait."""
+    run: str = ""
+    """How a person names the run; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class Handoff:
         self._on_event = on_event
         self._clock = world.clock
         self._watch_file = world.watch
+        self._run = world.run
         self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.heed)
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
@@ -189,7 +193,7 @@ class Handoff:
             return kept
         self._mailbox.forget()
         self._clear_stale_response(role, envelope)
-        with self._watch(TurnAgent(terminal_id, role)) as watch:
+        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
             turn = _Turn(watch, message, envelope, save_sent)
             certain = self._send(turn)
             for number in range(1, self.rules.max_reminders + 1):
@@ -214,12 +218,12 @@ class Handoff:
         Raise `HandoffError` if the terminal is in error, `NoResponseFile` if the agent came to
         rest without a file, `HandoffTimeout` if it works for too long, `Stopped` after `stop`.
         """
-        with self._watch(TurnAgent(terminal_id, role)) as watch:
+        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
             return self._wait(watch, sequence)
 
     def take_last_output(self, terminal_id: str, role: str, sequence: int) -> Reply:
         """Keep the agent's last output as its reply, and return it; raise if it is empty."""
-        with self._watch(TurnAgent(terminal_id, role)) as watch:
+        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
             return self._take_output(watch, sequence, insist=True)
 
     def _wait(self, watch: TurnWatch, sequence: int | None) -> Reply:
@@ -343,7 +347,7 @@ class Handoff:
     def _deliver(self, watch: TurnWatch, message: str, key: str) -> DeliveryResult:
         self._mailbox.check_stop()
         sender = MessageSender(self._agents, self._clock, watch.pause, watch.reporter)
-        outgoing = OutgoingMessage(watch.agent.terminal_id, message, key)
+        outgoing = OutgoingMessage(watch.agent, message, key)
         return sender.deliver(outgoing, self._knows_keys)
 
     @property
@@ -353,7 +357,7 @@ class Handoff:
 
     def _finish(self, watch: TurnWatch, end: TurnEnd, sequence: int) -> Reply:
         """Return the reply that a turn ended with, or raise why there is none."""
-        attach = f"look at it with `cao attach {watch.agent.terminal_id}`"
+        attach, resume = watch.agent.attach, watch.agent.resume
         match end:
             case Accept(text):
                 archive = self._files.archive(watch.agent.role, sequence)
@@ -361,21 +365,24 @@ class Handoff:
             case FallBackToOutput():
                 return self._take_output(watch, sequence)
             case FileMissing(seconds):
+                remedies = REMEDIES.format(attach=attach, resume=resume)
                 raise NoResponseFile(
-                    f"{watch.agent} has been at rest for {seconds:.0f} s without writing "
-                    f"{watch.view.path}; {attach}, then resume. {REMEDIES}"
+                    f"{watch.agent.role} has been at rest for {seconds:.0f} s without writing "
+                    f"{self._files.shown(watch.view.path)}\n{remedies}"
                 )
             case TimeOut(seconds):
                 raise HandoffTimeout(
-                    f"{watch.agent} did not finish within {seconds:g} s (RESPONSE_TIMEOUT); "
-                    f"{attach}; resume to keep waiting for it"
+                    f"{watch.agent.role} did not finish within {seconds:g} s "
+                    f"(RESPONSE_TIMEOUT); look at it with `{attach}`; "
+                    f"`{resume}` goes on waiting for it"
                 )
             case GiveUp() if watch.view.error is not None:
                 raise watch.view.error
             case Fail(reason):
                 raise TurnFailed(
-                    f"{watch.agent}: {reason}; {attach}. `cao run` sends it the prompt again, "
-                    "`cao run --replace-terminals` starts a new agent"
+                    f"{watch.agent.role}: {reason}; look at it with `{attach}`. "
+                    f"`{resume} --replace-terminals` goes on with a new agent; if this "
+                    f"one still runs, `{resume}` sends it the prompt again"
                 )
         raise AssertionError(end)
 

@@ -6,7 +6,7 @@ The file watch posts what happens to the response file, the status stream what t
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
@@ -42,6 +42,8 @@ class StatusSignal:
 
     terminal_id: str
     status: TerminalStatus
+    reason: str = field(default="", compare=False)
+    """Why, as the server says it: `hook: PermissionRequest: May I run make?`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ class StatusStream:
 
     def _pass_on(self, event: TerminalEvent) -> None:
         if event.kind in STATUS_KINDS:
-            self._post(StatusSignal(event.terminal_id, event.status))
+            self._post(StatusSignal(event.terminal_id, event.status, event.reason))
         elif event.kind == "action":
             self._post(ActionSignal(event.terminal_id, event.action))
         elif event.kind == "removed":

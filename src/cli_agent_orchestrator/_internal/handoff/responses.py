@@ -76,6 +76,11 @@ class ResponseFiles:
         self.archive_folder = self.kept.path
         """The path of `kept`."""
 
+    def shown(self, path: Path) -> str:
+        """Return a path as people in the working directory write it."""
+        root = self.temporary.path.parent
+        return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
     def response_path_for(self, role: str) -> Path:
         """Return the absolute path of the file a role writes its reply to."""
         if role not in self._names:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 from typing import Protocol, TypeVar
@@ -29,6 +29,13 @@ DELAY_SECONDS = 2.0
 DELAY_FACTOR = 3.0
 """It is reported again when it has taken so many times as long."""
 STOPS = "the run stops"
+TOLD_BY = ("hook", "session record")
+"""Who names what happened before what is asked."""
+LONGEST_QUESTION = 200
+NOT_SHOWN = "; the screen does not show it"
+"""What the server adds as long as a question was told and not drawn."""
+SAME_QUESTION_SECONDS = 1.0
+"""How long after a question something else may tell of the same one."""
 
 T = TypeVar("T")
 
@@ -41,6 +48,20 @@ class TurnAgent:
 
     terminal_id: str
     role: str
+    run: str = ""
+    """How a person names its run; empty if it has no name."""
+
+    @property
+    def attach(self) -> str:
+        """The command that leads a person to it."""
+        return (
+            f"cao attach {self.run}/{self.role}" if self.run else f"cao attach {self.terminal_id}"
+        )
+
+    @property
+    def resume(self) -> str:
+        """The command by which its run goes on."""
+        return f"cao resume {self.run}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.role} (terminal {self.terminal_id})"
@@ -53,17 +74,32 @@ def ignore(event: HandoffEvent) -> None:
     """Report to nobody."""
 
 
+def question_in(signal: StatusSignal) -> str:
+    """Return what an agent asks, out of why the server says so; empty if the agent told no text.
+
+    `hook: PermissionRequest: May I run make?` becomes `May I run make?`.
+    """
+    source, _, said = signal.reason.removesuffix(NOT_SHOWN).partition(": ")
+    event, colon, text = said.partition(": ")
+    is_named = bool(colon) and event.isalnum()
+    asked = text if is_named else said if " " in said else ""
+    return " ".join(asked.split())[:LONGEST_QUESTION] if source in TOLD_BY else ""
+
+
 class TurnReporter:
     """Reports what happens in one turn, each thing once."""
 
     def __init__(self, agent: TurnAgent, on_event: OnEvent, clock: Clock) -> None:
         self._who = (agent.terminal_id, agent.role)
+        self._attach = agent.attach
         self._on_event = on_event
         self._clock = clock
         self._status: TerminalStatus | None = None
         self._silent = False
         self._file_seen = False
         self._action = ""
+        self.question = ""
+        """What the agent asks, as far as it is known."""
         self._delay = ""
         self._delay_reported = 0.0
 
@@ -82,8 +118,9 @@ class TurnReporter:
         self._silent = False
         self.report(EventKind.STATUS, status=status)
         if status is TerminalStatus.WAITING_USER_ANSWER:
-            command = f"cao attach {self._who[0]}"
-            self.report(EventKind.WAITING_FOR_PERSON, command, status)
+            now, kind = self._clock.now(), EventKind.WAITING_FOR_PERSON
+            asks = HandoffEvent(now, kind, *self._who, self._attach, status)
+            self._on_event(replace(asks, question=self.question))
 
     def on_delay(self, seconds: float, reason: str) -> None:
         """Report that a message cannot be delivered: after a moment, then more and more seldom.
@@ -249,6 +286,7 @@ class TurnWatch:
         """What is done if the agent stays at rest without its file."""
         self._mailbox = mailbox
         self._clock = clock
+        self._asked_at = -inf
 
     def observe(self, by: float) -> Observation:
         """Return the next thing that is seen: after a signal, or by a certain time."""
@@ -295,7 +333,19 @@ class TurnWatch:
             if signal.terminal_id == self.agent.terminal_id:
                 self.reporter.on_action(signal.action)
             return Reaction.IGNORE
+        if isinstance(signal, StatusSignal) and signal.terminal_id == self.agent.terminal_id:
+            self._note_question(signal)
         return self.view.on_signal(signal)
+
+    def _note_question(self, signal: StatusSignal) -> None:
+        """Remember what is asked; what is told of the same question later may say less."""
+        if signal.status is not TerminalStatus.WAITING_USER_ANSWER:
+            return
+        now = self._clock.monotonic()
+        told = question_in(signal)
+        if told or now - self._asked_at > SAME_QUESTION_SECONDS:
+            self.reporter.question = told
+        self._asked_at = now
 
     def _report(self, seen: Observation) -> None:
         if seen.status is None:

@@ -42,6 +42,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
     follow,
     objection,
     read_findings,
+    stalled,
 )
 from cli_agent_orchestrator._internal.pipeline.flow import DONE, Stage, StageKind
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
@@ -147,6 +148,16 @@ def pause(state: RunState) -> RunState:
 def unpause(state: RunState) -> RunState:
     """Return the state in which the run goes on."""
     return replace(state, progress=replace(state.progress, paused=False))
+
+
+def with_more_rounds(state: RunState, max_rounds: int) -> RunState:
+    """Return the state in which a run that has used up its rounds begins the next one.
+
+    Any other state, and one that has had as many already, stays as it is.
+    """
+    if state.final_status is not FinalStatus.FAIL or state.round >= max_rounds:
+        return state
+    return _start_round(replace(state, final_status=FinalStatus.RUNNING), state.round + 1)
 
 
 def due_review(state: RunState) -> Turn | None:
@@ -273,6 +284,22 @@ def stall_of(state: RunState) -> str:
     progress = state.progress
     everything = Ledger(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
     return find_stall(everything, progress.unchanged_turns, progress.repeated_gate)
+
+
+def stall_marks(state: RunState) -> frozenset[str]:
+    """Return a word for each thing that keeps the run from converging.
+
+    Unlike the sentence, they are the same when that has merely gone on: where nothing was changed,
+    a gate that fails once more on the same files is no news.
+    """
+    progress = state.progress
+    unfixed = (one for ledger in progress.findings.values() for one in stalled(ledger))
+    marks = {f"finding {one.finding.id}" for one in unfixed}
+    if progress.unchanged_turns > 0:
+        marks.add("unchanged")
+    elif progress.repeated_gate:
+        marks.add(f"gate {progress.repeated_gate}")
+    return frozenset(marks)
 
 
 def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:

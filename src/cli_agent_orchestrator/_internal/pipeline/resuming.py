@@ -20,10 +20,10 @@ from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES
 from cli_agent_orchestrator._internal.settings.values import canonical
 from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 
-BEGIN = "`cao run --no-resume` starts a new one"
+BEGIN = "leave out --resume to start a new one"
 CHOICES = (
     "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
-    "`cao run --no-resume` starts a new run and keeps the saved one aside"
+    "your command with --no-resume added starts a new run and keeps the saved one aside"
 )
 
 
@@ -66,7 +66,9 @@ def should_auto_resume(
         return False
     if saved is None:
         raise ResumeError(f"there is no saved run to resume; {BEGIN}")
-    raise ResumeError(f"the saved run has ended with {saved.final_status}; {BEGIN}")
+    failed = saved.final_status is FinalStatus.FAIL
+    more = "; with a higher --max-rounds it goes on" if failed else ""
+    raise ResumeError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
 
 
 def find_objections(saved: RunState, asked: Asked, *, own: bool) -> tuple[str, ...]:

@@ -51,6 +51,12 @@ What the tester does, and what must come out of it. This part may be left out.
 """
 
 
+NO_HEADINGS = f"""\
+the task isn't in the expected format: the heading `{TASK_HEADING}` is missing.
+Write a line `{TASK_HEADING}`, and below it what is to be done.
+Below a line `{TEST_HEADING}` write what the tester does; that part may be left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task in its two parts."""
@@ -85,6 +91,8 @@ def parse_task(text: str) -> Task:
             "into a file of the project and name it in the task"
         )
     marked = _mark(text)
+    if not marked.stars and not any(marked.headings.values()):
+        raise PromptError(NO_HEADINGS)
     if any(marked.headings.values()) and not _is_starred(marked):
         explore, scenario = _parse_headings(marked)
     else:
@@ -187,7 +195,8 @@ def _parse_headings(marked: _Marked) -> tuple[str, str]:
         raise _problem(f"the heading `{TASK_HEADING}` is missing")
     _check_single(task, "the heading of the task")
     _check_single(test, "the heading of the test")
-    if not test:
+    if not test or (test[0] > task[0] and not "".join(lines[test[0] + 1 :]).strip()):
+        lines = lines[: test[0]] if test else lines
         return _body(lines[task[0] + 1 :], lines[task[0]].strip()), DEFAULT_SCENARIO.strip()
     if test[0] < task[0]:
         raise _problem(f"`{lines[test[0]].strip()}` stands before `{lines[task[0]].strip()}`")

@@ -19,7 +19,12 @@ from cli_agent_orchestrator._internal.pipeline.machine import begin
 from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
 from cli_agent_orchestrator._internal.pipeline.task import Task
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.run_id import run_of_session, session_name_of
+from cli_agent_orchestrator._internal.runs.run_id import (
+    is_run_id,
+    run_of_session,
+    session_name_of,
+    short_name,
+)
 from cli_agent_orchestrator._internal.runs.starting import (
     Agent,
     Answer,
@@ -100,9 +105,11 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
     names = "; ".join(
         f"{role} ({state.terminal_of(role) or 'no id'}) {fate}" for role, fate in lost.items()
     )
+    run = state.progress.archive
+    resume = f"cao resume {short_name(run)}" if is_run_id(run) else "cao run --resume"
     raise ResumeError(
-        f"the saved run cannot go on: {names}. `cao run --replace-terminals` starts new agents for "
-        "these and goes on at the same turn; `cao run --no-resume` starts a new run"
+        f"the saved run cannot go on: {names}. `{resume} --replace-terminals` starts new agents "
+        "for these and goes on at the same turn"
     )
 
 

@@ -10,14 +10,20 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.file_watch import Waker, watch_file
 from cli_agent_orchestrator._internal.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint, Set, Wish
+from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.control import write_ask
 from cli_agent_orchestrator._internal.runs.event_log import EventReader
-from cli_agent_orchestrator._internal.runs.registry import RunSummary, can_resume, summary_of
+from cli_agent_orchestrator._internal.runs.registry import (
+    RUNNING,
+    RunSummary,
+    can_resume,
+    summary_of,
+)
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import RunStatus, read_record
 from cli_agent_orchestrator._internal.settings.values import read_change
-from cli_agent_orchestrator.errors import NotSteerable, UnknownName
+from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
     Answer,
     AskDeclined,
@@ -71,25 +77,66 @@ def check_wish(run: RunSummary, wish: Wish) -> None:
 
 def end_of(run: RunSummary) -> str:
     """Say how a run ended, and what can be done."""
+    if run.discarded:
+        return f"the work of the run {run.id} was discarded; nothing can be asked of it any more"
+    if run.status is RunStatus.FAIL:
+        return f"the run {run.id} has ended with FAIL; {more_rounds_words(run.id, run.round)}"
     if run.status.is_verdict:
         return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
     return f"the run {run.id} {ENDS[run.status]}; `cao resume {run.id}` resumes it"
 
 
-def options_to_resume(run: RunSummary, folder: Folder) -> dict[str, str]:
-    """Return by which options `cao run` resumes a run; raise why it cannot be resumed."""
-    if run.status.is_verdict:
+def more_rounds_words(run: str, number: int) -> str:
+    """Say how a run goes on that has used up its rounds."""
+    return f"`cao resume {run} --max-rounds {twice_as_many(number)}` goes on with more rounds"
+
+
+def options_to_resume(
+    run: RunSummary, folder: Folder, max_rounds: str | None = None
+) -> dict[str, str]:
+    """Return by which options `cao run` resumes a run; raise why it cannot be resumed.
+
+    One that has used up its rounds goes on if it is given more.
+    """
+    if run.discarded:
+        raise NotSteerable(
+            f"the work of the run {run.id} was discarded, so it cannot be resumed; start a new one "
+            "with `cao run`"
+        )
+    has_failed = run.status is RunStatus.FAIL
+    if has_failed:
+        _check_rounds(run, max_rounds)
+    elif run.status.is_verdict:
         raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
-    if record is None or not can_resume(record):
-        raise NotSteerable(
-            f"the run {run.id} cannot be resumed: it never began, or another run has taken its "
-            f"place in {run.wd or 'its folder'}"
-        )
+    if record is None or not can_resume(record, str(RunStatus.FAIL) if has_failed else RUNNING):
+        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run)}")
+    given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
     if record.tree is not None:
         # Settings and consent are those of the user's own folder.
-        return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1"}
-    return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1"}
+        return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1", **given}
+    return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1", **given}
+
+
+def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
+    """Refuse to go on with a run that would fail at once again."""
+    if max_rounds is None:
+        raise NotSteerable(end_of(run))
+    _, value = read_change("max_rounds", max_rounds)
+    if int(value) <= run.round:
+        rounds = f"{run.round} round{'' if run.round == 1 else 's'}"
+        raise UsageError(
+            f"the run {run.id} has had {rounds} already; {more_rounds_words(run.id, run.round)}"
+        )
+
+
+def _why_not(run: RunSummary) -> str:
+    if not run.round:
+        return "it was ended before its first turn, and nothing of it is saved; start it anew"
+    return (
+        f"a run that was started in {run.wd or 'its folder'} after it has taken its place; "
+        f"`cao report {run.id}` tells what it did"
+    )
 
 
 def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
-from cli_agent_orchestrator._internal.pipeline.machine import unpause
+from cli_agent_orchestrator._internal.pipeline.machine import unpause, with_more_rounds
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.resuming import (
@@ -58,11 +58,13 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     objections_to,
     with_saved_api,
 )
+from cli_agent_orchestrator._internal.runs.registry import list_runs
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_index import run_index
 from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
     RunRecord,
     SavedSetting,
     one_line,
@@ -83,9 +85,11 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     open_work_folder,
     said_of_start,
 )
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     GitError,
+    PromptError,
     ResumeError,
     Stopped,
     UsageError,
@@ -102,6 +106,7 @@ from cli_agent_orchestrator.events import (
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 """How a finished run ends."""
 NO_ARCHIVE = "none"
+MOST_NAMED = 3
 NOT_BEGUN = "no run was begun"
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the other is about one start."""
@@ -153,7 +158,7 @@ class Conductor:
         if self._config.in_worktree:
             return self._begin_in_tree()
         with self._holding_folder():
-            saved = self._state_file.load_state()
+            saved = self._reopened(self._state_file.load_state())
             against = objections_to(saved, self._request, own=self._state_file.own) if saved else ()
             if should_auto_resume(saved, self._config.resume, against):
                 assert saved is not None, "only what is saved is resumed"
@@ -197,7 +202,7 @@ class Conductor:
             self._given.environ,
             self._config.held_back,
         )
-        for warning in warnings:
+        for warning in (*warnings, *unfinished_runs(self._given.state_folder, tree.project)):
             self._warn(warning)
         run = self._move_into(tree, prepared.run_id)
         self._open(prepared, resumed=False)
@@ -217,6 +222,8 @@ class Conductor:
         record = read_record(run_folder(self._given.state_folder, run))
         if record is None or record.tree is None:
             raise UsageError(f"{run} is no run with a work tree")
+        if record.tree.delivered is Delivered.DISCARDED:
+            raise ResumeError(f"the work of the run {run} was discarded: start a new one")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
         in_tree = self._move_into(tree, run)
         if not os.path.lexists(tree.state_file):
@@ -226,10 +233,16 @@ class Conductor:
             )
         in_tree.mend()
         with self._holding_folder():
-            saved = self._state_file.load_state()
+            saved = self._reopened(self._state_file.load_state())
             if saved is None:
                 raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
             return self._commit(in_tree, self._resume(saved))
+
+    def _reopened(self, saved: RunState | None) -> RunState | None:
+        """Return a saved run; one that has failed goes on if it is resumed with more rounds."""
+        if saved is None or not self._config.resume or "MAX_ROUNDS" not in self._request.insisted:
+            return saved
+        return with_more_rounds(saved, self._config.rules.limits.max_rounds)
 
     def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
         """Let all that follows happen in a work tree."""
@@ -270,13 +283,21 @@ class Conductor:
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""
-        task = parse_task(read_task_text(self._config))
+        task = self._read_task()
         flow = self._given.find_flow(self._config.flow, self._config.wd)
         self._check_flow(flow)
         check_commands(self._request, self._config, self._given.state_folder)
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
         return Prepared(new_run_id(self._clock), task, flow, providers)
+
+    def _read_task(self) -> Task:
+        """Return the task of a new run; what is wrong with a file names it."""
+        text, file = read_task_text(self._config), self._config.prompt_file
+        try:
+            return parse_task(text)
+        except PromptError as error:
+            raise PromptError(f"{file.name}: {error}" if file else str(error)) from None
 
     def _begin(self, prepared: Prepared, saved: RunState | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
@@ -407,6 +428,7 @@ class Conductor:
             work,
             config.readonly_roles,
             since=record.started,
+            run=short_name(record.id),
         )
         folder = self._recorder.folder
         screens = None if folder is None else Screens(client, folder)
@@ -432,6 +454,11 @@ class Conductor:
     def _check_flow(self, flow: Flow) -> None:
         """Refuse what does not fit a flow, and warn of what is surely not meant."""
         check_flow(flow, self._config)
+        known = [role.name for role in flow.roles]
+        for role in self._config.providers:
+            name = f"{role.upper()}{PROVIDER_SUFFIX}"
+            if role not in known and self._request.sources.get(name) == "option":
+                self._warn(f"{BY_NAME[name].option}: the flow {flow.name} has no {role}")
         in_tree = self._in_tree is not None or self._config.in_worktree
         check_held_back(self._config, in_tree=in_tree)
         for warning in self._config.warnings(flow.least_evidence):
@@ -542,6 +569,17 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
     )
     told = (agent.get("permissions") for agent in agents)
     return ", ".join(sorted({str(word) for word in told if word}))
+
+
+def unfinished_runs(state_folder: Path, project: Path) -> Iterator[str]:
+    """Say which run of a project, in a work tree of its own, could go on instead of a new one."""
+    runs = [run for run in list_runs(state_folder) if run.is_unfinished and run.round]
+    if found := [run.id for run in runs if run.project == str(project)]:
+        named = ", ".join(found[:MOST_NAMED])
+        one = f"an unfinished run of this project is there too: {named}"
+        some = f"{len(found)} unfinished runs of this project are there too: {named}"
+        text = one if len(found) == 1 else some
+        yield f"{text}; `cao resume {found[0]}` goes on with it, and this one is new"
 
 
 def saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:

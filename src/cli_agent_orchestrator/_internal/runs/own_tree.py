@@ -276,7 +276,7 @@ def work_of(run: str, state: RunState) -> Work:
         round=state.round,
         flow=state.flow.name,
         gates=tuple(
-            GateResult(name, "passed", "" if said.run < 0 else f"{said.run} tests")
+            GateResult(name, "passed", "" if said.run < 0 else _tests(said.run))
             for name, said in state.progress.passed.items()
         ),
         reviewers=tuple(
@@ -285,6 +285,10 @@ def work_of(run: str, state: RunState) -> Work:
             if state.has_output(role) and role not in still_open
         ),
     )
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'' if count == 1 else 's'}"
 
 
 def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:

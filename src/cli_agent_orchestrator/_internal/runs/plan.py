@@ -24,6 +24,8 @@ class Plan:
     """What is done when somebody changes files whose task it is not: warn, restore, off."""
     since: float = 0.0
     """When the run was taken up, in unix time; some of what was asked before is out of date."""
+    run: str = ""
+    """How a person names the run; empty if it has no name."""
 
     def with_settings(self, settings: Mapping[str, str]) -> "Plan":
         """Return the plan that goes by these settings, by variable name."""

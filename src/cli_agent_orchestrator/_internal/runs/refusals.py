@@ -36,6 +36,9 @@ from cli_agent_orchestrator.errors import (
 
 logger = logging.getLogger(__name__)
 
+ONE_LINE = "the task of -m or --prompt"
+"""What a task is called that no file has."""
+
 
 def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[str, ...]:
     """Return what speaks against going on with a saved run, which may not be the user's `own`."""
@@ -150,7 +153,7 @@ def logging_refusals() -> Iterator[None]:
 def _given_task(config: RunConfig) -> GivenTask | None:
     if config.prompt_file is None and not config.prompt:
         return None
-    name = f"the task file {config.prompt_file}" if config.prompt_file else "PROMPT"
+    name = f"the task file {config.prompt_file}" if config.prompt_file else ONE_LINE
     try:
         return GivenTask(name, read_task_text(config))
     except PromptError as error:

@@ -10,8 +10,13 @@ from cli_agent_orchestrator._internal.config import check_state_folder
 from cli_agent_orchestrator._internal.layout import run_folder, runs_folder
 from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
+from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
+    RunRecord,
+    RunStatus,
+    read_record,
+)
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError, listed
 
 MOST_NAMED = 10
 RUNNING = "RUNNING"
@@ -42,6 +47,10 @@ class RunSummary:
     """The user's own folder, if the agents work in a work tree."""
     waiting: str = ""
     """The branch of that work tree, if its work waits to be applied."""
+    discarded: bool = False
+    """Was that work tree removed, and its work with it?"""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
 
     @property
     def is_live(self) -> bool:
@@ -59,7 +68,19 @@ class RunSummary:
 
     @property
     def label(self) -> str:
-        return f"{self.id} ({self.status.word}, {self.project or self.wd or 'folder unknown'})"
+        return f"{self.id} ({self.words}, {self.project or self.wd or 'folder unknown'})"
+
+    @property
+    def words(self) -> str:
+        """How it stands."""
+        if self.discarded:
+            return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
+        return "asks you" if self.asking and self.is_live else self.status.word
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Has it ended without a verdict, and can it go on?"""
+        return not (self.is_live or self.status.is_verdict or self.discarded)
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
@@ -105,11 +126,15 @@ def choose_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunS
 def choose_live_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
     """Return the run that a text names, else the one that runs in this folder, else the only one.
 
-    One that is named may have ended.
+    One that is named may have ended, and so may the last one here: if it can go on, that is meant
+    rather than one elsewhere.
     """
     if text:
         return choose_run(runs, text, here)
     live = [run for run in runs if run.is_live]
+    own = [run for run in runs if run.works_in(here)]
+    if own and own[0].is_unfinished and not any(run.is_live for run in own):
+        return own[0]
     if not live:
         raise NotSteerable("no run is running; `cao runs` lists those that have ended")
     return _the_one([run for run in live if run.works_in(here)] or live, runs, "")
@@ -145,7 +170,7 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
     labels = [run.label for run in runs[:MOST_NAMED]]
     if text:
         raise NotFound("run", text, labels)
-    raise RunError(f"there is no run in this folder; name one of: {', '.join(labels)}")
+    raise RunError(f"there is no run in this folder; name one of: {listed(labels)}")
 
 
 def summary_of(folder: Folder) -> RunSummary:
@@ -168,6 +193,8 @@ def summary_of(folder: Folder) -> RunSummary:
         terminals=dict(record.terminals),
         project=record.project,
         waiting=waiting_branch(record),
+        asking=record.asking,
+        discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
     )
 
 
@@ -185,8 +212,8 @@ def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
     return record.status
 
 
-def can_resume(record: RunRecord) -> bool:
-    """Does the state file of a run still wait for it? What cannot be read may."""
+def can_resume(record: RunRecord, status: str = RUNNING) -> bool:
+    """Does the state file of a run still wait for it, with this status? What cannot be read may."""
     path = Path(record.state_file)
     try:
         data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
@@ -194,7 +221,7 @@ def can_resume(record: RunRecord) -> bool:
         return False
     except (OSError, ValueError, RecursionError):
         return True
-    if not isinstance(data, dict) or data.get("final_status") != RUNNING:
+    if not isinstance(data, dict) or data.get("final_status") != status:
         return False
     progress = data.get("progress")
     return not isinstance(progress, dict) or progress.get("archive") == record.archive

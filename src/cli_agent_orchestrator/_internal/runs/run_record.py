@@ -7,6 +7,7 @@ running, and nobody holds its lock.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -126,6 +127,8 @@ class RunRecord:
     cycle: int = 0
     role: str = ""
     """Whose turn it is."""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
     ended: float | None = None
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""
@@ -165,6 +168,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         pid=now.pid,
         ended=None,
         role="",
+        asking="",
         reason="",
         exit_code=None,
     )
@@ -190,6 +194,14 @@ def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> 
     data = {"version": VERSION, **asdict(record)}
     text = json.dumps(data, ensure_ascii=False, indent=1)
     folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
+
+
+def forget_agents(folder: Folder) -> None:
+    """Note that the agents of a run that has ended are ended too; one at work knows by itself."""
+    with suppress(BlockingIOError), folder.locked():
+        record = read_record(folder)
+        if record is not None and record.terminals:
+            write_record(folder, replace(record, session_name="", terminals={}))
 
 
 def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
@@ -224,6 +236,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         round=_count(data, "round"),
         cycle=_count(data, "cycle"),
         role=_text(data, "role"),
+        asking=_text(data, "asking"),
         ended=_time(data, "ended"),
         providers=_texts(data, "providers"),
         settings={} if for_list else _settings(data.get("settings")),

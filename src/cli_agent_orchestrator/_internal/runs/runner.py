@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     next_step,
     reason_against,
     record_reply,
+    stall_marks,
     stall_of,
 )
 from cli_agent_orchestrator._internal.pipeline.missing import (
@@ -89,7 +90,7 @@ class Runner:
         on_event: OnRunEvent = tell_nobody,
         world: World | None = None,
     ) -> None:
-        world = replace(world or World(), heed=self._heed_in_turn)
+        world = replace(world or World(), heed=self._heed_in_turn, run=plan.run)
         self._plan = plan
         self._ledger = Ledger(records, on_event, world.clock)
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
@@ -100,6 +101,8 @@ class Runner:
         self._wishes: SimpleQueue[Heard | Stop] = SimpleQueue()
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._stall = ""
+        self._known_stall: frozenset[str] = frozenset()
+        """What a person knew of who resumed the run; it does not stop for that again."""
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +131,7 @@ class Runner:
         """Do whatever is due and return the state of the finished run."""
         self._ledger.take(state)
         # What was said before the run was stopped is no reason to stop it again.
-        self._stall = stall_of(state)
+        self._stall, self._known_stall = stall_of(state), stall_marks(state)
         self._looks.begin(self._plan)
         self._ledger.save(self.state)
         try:
@@ -189,15 +192,20 @@ class Runner:
 
     def _heed_stall(self) -> None:
         """Say once that the run does not converge, and stop it if that is wanted."""
-        text = stall_of(self.state)
+        text, marks = stall_of(self.state), stall_marks(self.state)
+        self._known_stall &= marks
         if text == self._stall:
             return
         self._stall = text
         if not text:
             return
         self._ledger.tell(NotConverging(self._ledger.now, text))
-        if self._plan.rules.stops_at_stall:
-            raise RunError(f"{text} The run is stopped (STALL=stop); look, and resume it")
+        if self._plan.rules.stops_at_stall and marks - self._known_stall:
+            raise RunError(
+                f"{text} The run is stopped (STALL=stop): look at it, and `cao resume "
+                f"{self._plan.run}".rstrip()
+                + "` goes on; it stops again only for something new"
+            )
 
     def _take(self, turn: Turn) -> None:
         dispatch = self._dispatch(turn)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.runs.run_record import (
     RunRecord,
     RunStatus,
@@ -12,6 +13,8 @@ from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
+    EventKind,
+    HandoffEvent,
     Paused,
     RunBegan,
     RunEnded,
@@ -19,6 +22,7 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     SettingChanged,
     TurnBegan,
+    TurnEnded,
     Unpaused,
 )
 
@@ -29,6 +33,7 @@ BY_PERSON = "cao set"
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
     """Return how a run stands after an event."""
+    record = _after_question(record, event)
     match event:
         case ServerChosen():
             return replace(record, api=without_secrets(event.url))
@@ -55,6 +60,20 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
         case RunEnded():
             return _after_end(record, event)
     return _with_changed_setting(record, event)
+
+
+def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Note who asks a person something, until its status says that it does not any more."""
+    match event:
+        case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
+            return replace(record, asking=event.role)
+        case HandoffEvent(status=None):
+            return record
+        case HandoffEvent() if event.status is not TerminalStatus.WAITING_USER_ANSWER:
+            return replace(record, asking="")
+        case TurnBegan() | TurnEnded() | RunEnded():
+            return replace(record, asking="")
+    return record
 
 
 def _with_changed_setting(record: RunRecord, event: RunEvent) -> RunRecord:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -238,4 +239,9 @@ def _read_task_file(path: Path, project: Path) -> str:
     except FileNotFoundError:
         raise PromptError(f"the task file {path} is not there; {_instead(path, project)}") from None
     except OSError as error:
+        if os.path.isdir(path):  # noqa: PTH112 - unlike `is_dir`, a name too long is no error
+            raise PromptError(
+                f"{path} is a folder, and the task is a file: `cao run {path / TASK_FILE}`, or "
+                f"work in that folder with `cao run --wd {path} TASK`"
+            ) from None
         raise PromptError(f"the task file {path} cannot be read: {error.strerror}") from error

@@ -158,7 +158,7 @@ SETTINGS = (
         "When a run does not converge: warn, or stop it so that it can be resumed.",
         choices=("warn", "stop"),
     ),
-    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long such a command may take."),
+    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long the command of a gate may take."),
     Setting(
         "AGENT_PERMISSIONS",
         Kind.CHOICE,

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.settings.table import (
     Kind,
     Setting,
 )
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
 MOST_PATHS = 100
 PLAIN_PATHS = "paths in the project, without .., .git, commas and control characters"
@@ -125,8 +125,11 @@ def read_change(key: str, text: str) -> tuple[str, str]:
     """
     name = key.strip().upper().replace("-", "_").removeprefix("CAO_")
     if name not in CHANGEABLE_NAMES:
-        known = ", ".join(one.lower() for one in CHANGEABLE_NAMES)
-        raise UsageError(f"{key.strip()!r} cannot be changed in a run; these can: {known}")
+        known = [one.lower() for one in CHANGEABLE_NAMES]
+        meant = suggestion(name.lower(), known)
+        raise UsageError(
+            f"{key.strip()!r} cannot be changed in a run{meant}; these can: {', '.join(known)}"
+        )
     value = canonical(name, text)
     if value is None or not text.strip():
         raise ConfigError(name.lower(), text, _expected(BY_NAME[name]))

@@ -1,0 +1,240 @@
+"""What a run prints as the next command works as it is printed, and does what it says."""
+
+import re
+import shlex
+
+import pytest
+
+from cli_agent_orchestrator._internal.runs.run_id import short_name
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import TASK, at, prepare, replies_of, rule, running, script, state_of
+from tests.e2e.test_runs import alive_agents, runs_of
+from tests.workspace.projects import Project, make_project
+
+pytestmark = pytest.mark.tmux
+
+ASKS = rule("programmer", turn="1", misbehave='{ ask = "Go on?" }')
+FAILS_ONCE = rule("tester", "RESULT: FAIL\nEVIDENCE:\n- no", round="1")
+WRITES = rule("programmer", write='[{ path = "new.txt", content = "new\\n" }]')
+
+
+def interrupted(machine: Machine, *words: str) -> str:
+    """Take a run to the programmer's turn, press Ctrl-C, and return the name of the run."""
+    with running(machine, "task.md", *words) as run:
+        run.until(at("waiting_for_person", "programmer"))
+        run.interrupt()
+        assert run.end() == 130
+    return short_name(runs_of(machine)[0]["id"])
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Return the whole commands that a text names, in backticks or on lines of their own."""
+    found = re.findall(r"`(cao [^`]+)`|^ +(?:[^`\n]*: +)?(cao [^`\n]+)$", text, re.MULTILINE)
+    return [shlex.split(one or other)[1:] for one, other in found]
+
+
+@pytest.fixture
+def project(machine: Machine) -> Project:
+    machine.work.rmdir()
+    found = make_project(machine.work)
+    prepare(machine, script(WRITES))
+    return found
+
+
+class TestAfterCtrlC:
+    @pytest.mark.parametrize("named", [True, False])
+    def test_its_agents_are_ended_and_it_is_resumed_with_new_ones(
+        self, machine: Machine, named: bool
+    ) -> None:
+        prepare(machine, script(ASKS))
+        run = interrupted(machine)
+        assert len(alive_agents(machine)) == 5
+        stopped = machine.cao("stop", *([run] if named else []))
+        assert stopped.returncode == 0, stopped.stderr
+        assert stopped.stdout.count("Ended ") == 5
+        assert f"cao resume {runs_of(machine)[0]['id']}" in stopped.stdout
+        assert alive_agents(machine) == []
+        machine.script(script())
+        done = machine.cao("resume", run)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert state_of(machine)["final_status"] == "PASS"
+
+    @pytest.mark.parametrize("words", [("hint", "x"), ("pause",), ("set", "max_rounds=9")])
+    def test_what_is_asked_of_it_is_answered_with_how_it_stands(
+        self, machine: Machine, words: tuple[str, ...]
+    ) -> None:
+        prepare(machine, script(ASKS))
+        interrupted(machine)
+        done = machine.cao(*words)
+        assert done.returncode == 2
+        run = runs_of(machine)[0]["id"]
+        assert f"the run {run} was stopped; `cao resume {run}` resumes it" in done.stderr
+
+    def test_another_task_is_refused_with_commands_that_work(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        interrupted(machine)
+        (machine.work / "other.md").write_text(TASK.replace("empty", "blank"))
+        refused = machine.cao("run", "other.md")
+        assert refused.returncode == 2
+        assert "your command with --no-resume added" in refused.stderr
+        assert "`cao run --no-resume`" not in refused.stderr
+        machine.script(script())
+        done = machine.cao("run", "other.md", "--no-resume")
+        assert done.returncode == 0, done.stderr
+
+
+def test_who_is_asked_sees_what_and_how_to_answer(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run:
+        asked = run.until(at("waiting_for_person", "programmer"))
+        name = short_name(runs_of(machine)[0]["id"])
+        assert (asked["question"], asked["text"]) == ("Go on?", f"cao attach {name}/programmer")
+        assert runs_of(machine)[0]["asking"] == "programmer"
+        assert "asks you" in machine.cao("runs").stdout
+        done = machine.cao("answer", name, "1")
+        assert done.returncode == 0, done.stderr
+        assert run.end() == 0, run.errors
+    assert {one["question"] for one in run.told("waiting_for_person")} == {"Go on?"}
+    assert runs_of(machine)[0]["asking"] == ""
+
+
+class TestAfterACrash:
+    def test_the_command_that_is_printed_goes_on_with_a_new_agent(self, machine: Machine) -> None:
+        prepare(machine, script(rule("programmer", misbehave="{ crash = 3 }")))
+        crashed = machine.cao("run", "task.md")
+        assert crashed.returncode == 3
+        name = short_name(runs_of(machine)[0]["id"])
+        command = ["resume", name, "--replace-terminals"]
+        assert command in commands_in(crashed.stderr)
+        refused = machine.cao("resume", name)
+        assert refused.returncode == 3
+        assert command in commands_in(refused.stderr)
+        assert "cao run" not in refused.stderr
+        machine.script(script())
+        done = machine.cao(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_a_reply_that_did_not_come_is_answered_by_whole_commands(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script(rule("analyst", turn="1", misbehave="{ ignore_file = true }")))
+        machine.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0"}
+        stopped = machine.cao("run", "task.md")
+        assert stopped.returncode == 3
+        name = short_name(runs_of(machine)[0]["id"])
+        assert "without writing .tmp/agent-responses/" in stopped.stderr
+        assert str(machine.work) not in stopped.stderr
+        printed = commands_in(stopped.stderr)
+        assert ["attach", f"{name}/analyst"] in printed
+        assert ["resume", name, "--missing", "ask"] in printed
+        machine.env["IDLE_GRACE_SECONDS"] = "30"
+        done = machine.cao("resume", name, "--missing", "ask")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+class TestMoreRounds:
+    def test_a_run_that_failed_goes_on_with_the_next_round(self, machine: Machine) -> None:
+        prepare(machine, script(FAILS_ONCE))
+        failed = machine.cao("run", "task.md", "--max-rounds", "1")
+        assert failed.returncode == 1, failed.stderr
+        name = short_name(runs_of(machine)[0]["id"])
+        assert f"cao resume {name} --max-rounds 2" in failed.stdout
+        for words in (("resume", name), ("set", name, "max_rounds=2")):
+            refused = machine.cao(*words)
+            assert refused.returncode == 2
+            assert "--max-rounds 2` goes on with more rounds" in refused.stderr
+        few = machine.cao("resume", name, "--max-rounds", "1")
+        assert few.returncode == 2
+        assert "has had 1 round already" in few.stderr
+        done = machine.cao("resume", name, "--max-rounds", "2")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "PASS after 2 rounds" in done.stdout
+        assert [one[:3] for one in replies_of(machine)] == [f"{n:03d}" for n in range(1, 11)]
+        assert runs_of(machine)[0]["status"] == "PASS"
+
+    def test_so_does_one_in_a_work_tree(self, machine: Machine, project: Project) -> None:
+        prepare(machine, script(WRITES, FAILS_ONCE))
+        failed = machine.cao("run", "task.md", "--worktree", "--max-rounds", "1")
+        assert failed.returncode == 1, failed.stderr
+        done = machine.cao("resume", "--max-rounds", "2")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert machine.cao("apply").returncode == 0
+        assert (machine.work / "new.txt").exists()
+
+
+class TestInAWorkTree:
+    def test_what_was_discarded_is_not_resumed(self, machine: Machine, project: Project) -> None:
+        prepare(machine, script(ASKS, WRITES))
+        name = interrupted(machine, "--worktree")
+        discarded = machine.cao("discard", "--yes")
+        assert discarded.returncode == 0, discarded.stderr
+        assert ["stop", name] in [*commands_in(discarded.stdout), ["stop", name]]
+        assert f"To end them: cao stop {name}" in discarded.stdout
+        for words in (("resume", name), ("resume",)):
+            refused = machine.cao(*words)
+            assert refused.returncode == 2
+            assert "was discarded, so it cannot be resumed" in refused.stderr
+        listed = machine.cao("runs").stdout
+        assert "discarded" in listed
+        assert "stopped" not in listed
+        assert machine.cao("stop", name).stdout.count("Ended ") == 5
+
+    def test_what_was_discarded_comes_back(self, machine: Machine, project: Project) -> None:
+        assert machine.cao("run", "task.md", "--worktree").returncode == 0
+        said = machine.cao("discard", "--yes").stdout
+        name = short_name(runs_of(machine)[0]["id"])
+        line = f"  cao diff {name} start..discarded --raw | git apply"
+        assert line in said.splitlines()
+        patch = machine.cao("diff", name, "start..discarded", "--raw").stdout
+        (machine.home / "work.patch").write_text(patch)
+        project.git("apply", str(machine.home / "work.patch"))
+        assert (machine.work / "new.txt").read_text() == "new\n"
+
+    def test_an_unfinished_run_of_the_project_is_named(
+        self, machine: Machine, project: Project
+    ) -> None:
+        prepare(machine, script(ASKS, WRITES))
+        interrupted(machine, "--worktree")
+        first = runs_of(machine)[0]["id"]
+        machine.script(script(WRITES))
+        again = machine.cao("run", "task.md", "--worktree")
+        assert again.returncode == 0, again.stderr
+        assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
+
+    def test_a_lost_agent_is_replaced_by_the_command_that_is_printed(
+        self, machine: Machine, project: Project
+    ) -> None:
+        prepare(machine, script(ASKS, WRITES))
+        name = interrupted(machine, "--worktree")
+        machine.tmux("kill-server")
+        refused = machine.cao("resume", name)
+        assert refused.returncode == 3
+        assert commands_in(refused.stderr) == [["resume", name, "--replace-terminals"]]
+        machine.script(script(WRITES))
+        done = machine.cao("resume", name, "--replace-terminals")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_run_whose_place_was_taken_says_so(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    name = interrupted(machine)
+    machine.script(script())
+    assert machine.cao("run", "task.md", "--no-resume").returncode == 0
+    refused = machine.cao("resume", name)
+    assert refused.returncode == 2
+    assert "has taken its place" in refused.stderr
+    assert "never began" not in refused.stderr
+
+
+def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script())
+    words = ("--flow", "solo", "--gate", "tests=false", "--stall", "stop", "--max-rounds", "4")
+    stopped = machine.cao("run", "task.md", *words)
+    assert stopped.returncode == 3, stopped.stdout
+    name = short_name(runs_of(machine)[0]["id"])
+    assert ["resume", name] in commands_in(stopped.stderr)
+    done = machine.cao("resume", name)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAIL after 4 rounds" in done.stdout
