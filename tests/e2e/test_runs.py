@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
 # Any: JSON
 Listed = dict[str, Any]
 FULL = Path("/dev/full")
+QUESTION = "Go on?"
+LOOK_SECONDS = 0.05
 
 
 def runs_of(machine: Machine, *words: str) -> list[Listed]:
@@ -61,10 +64,15 @@ def alive_agents(machine: Machine) -> list[Listed]:
 
 
 def answer(machine: Machine, role: str) -> None:
-    """Answer what the agent of a role asks."""
+    """Answer what the agent of a role asks, as soon as it does."""
     listed = machine.tmux("list-panes", "-a", "-F", "#{@cao_id}=#{pane_id}").splitlines()
     panes = dict(line.split("=") for line in listed)
-    machine.tmux("send-keys", "-t", panes[record_of(machine)["terminals"][role]], "1")
+    pane = panes[record_of(machine)["terminals"][role]]
+    deadline = time.monotonic() + 60
+    while QUESTION not in machine.tmux("capture-pane", "-p", "-t", pane):
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_SECONDS)
+    machine.tmux("send-keys", "-t", pane, "1")
 
 
 def what_it_was_started_with_is_kept(machine: Machine) -> None:

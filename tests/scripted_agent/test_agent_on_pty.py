@@ -135,6 +135,15 @@ def test_a_signal_ends_the_agent(on_pty: Start, number: signal.Signals) -> None:
     assert event_names(agent.folder)[-1] == "SessionEnd"
 
 
+def test_the_end_is_not_told_to_a_server_that_has_taken_the_file_away(on_pty: Start) -> None:
+    agent = started(on_pty)
+    (events,) = agent.folder.glob("*.jsonl")
+    events.unlink()
+    agent.signal(signal.SIGHUP)
+    assert agent.wait_for_end() == 128 + signal.SIGHUP
+    assert not events.exists()
+
+
 def test_escape_stops_a_turn_and_fires_no_event(on_pty: Start) -> None:
     agent = started(on_pty, rule("turn = 1", "seconds = 1000"))
     agent.send("go")

@@ -75,7 +75,9 @@ class Signals:
         fields = {"event": event.value} | ({} if message is None else {"message": message})
         with suppress(OSError):
             # Without waiting: a pipe that nobody reads would hold the agent for ever.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK
+            if event is not Event.SESSION_END:  # a file that was taken away is not made again
+                flags |= os.O_CREAT
             file = os.open(self._event_file, flags, 0o600)
             try:
                 os.write(file, json.dumps(fields).encode() + b"\n")
