@@ -145,6 +145,8 @@ def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_s
     assert done.exception is None
     assert done.stdout.splitlines() == [
         f"To be removed: {tree.worktree.folder}, cao/{RUN}",
-        f"Removed. The record of the run has a snapshot of it: {RUN}",
+        "Removed.",
+        "A snapshot keeps what was in it. To have it back in the folder you are in:",
+        "  cao diff k3f9 start..discarded --raw | git apply",
     ]
     assert not tree.worktree.exists

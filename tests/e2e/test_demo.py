@@ -136,7 +136,7 @@ def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine
     agent.write_text("#!/bin/sh\necho codex-cli 0.154.0\n", encoding="utf-8")
     agent.chmod(0o755)
     visitor.env["PATH"] = f"{agent.parent}:{visitor.env['PATH']}"
-    said = visitor.cao("init", project.name)
+    said = visitor.cao("init", "--yes", project.name)
     (project / "task.md").write_text(TASK, encoding="utf-8")
     visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0", "CAO_STATE_DIR": "/dev/null/none"}
     started = type_in(visitor, said.stdout.splitlines()[-1])

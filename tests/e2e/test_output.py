@@ -39,7 +39,7 @@ def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine
         machine.tmux("send-keys", "-t", panes[began["terminals"]["analyst"]], "1")
         delayed = run.until(at("delayed", "programmer"))
         assert "unsent text in its input box" in delayed["text"]
-        assert f"cao attach {delayed['terminal_id']}" in delayed["text"]
+        assert "/programmer`" in delayed["text"]
         assert delayed["at"] - delayed["since"] >= 2
         machine.tmux("send-keys", "-t", programmer, "C-u")
         assert run.end() == 0, run.errors

@@ -164,7 +164,7 @@ def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machi
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        ("cao.run('no task')", "PromptError", "EXPLORE"),
+        ("cao.run('no task')", "PromptError", "# Task"),
         ("cao.run('---\\ngates: true\\n---\\n# Task\\nDo it.')", "PromptError", "PROMPT, line 2: "),
         ("cao.run('task.md')", "UsageError", "pathlib.Path"),
         ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),

@@ -1,6 +1,7 @@
 """`cao run` with real processes, real terminals and the packaged agents."""
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -231,7 +232,7 @@ class TestPeopleAndServers:
         prepare(machine, script(rule("programmer", misbehave='{ ask = "Run: make clean" }')))
         with machine.server() as server, running(machine, "task.md") as run:
             asks = run.until(at("waiting_for_person", "programmer"))
-            assert asks["text"] == f"cao attach {asks['terminal_id']}"
+            assert re.fullmatch("cao attach [a-z0-9]{4}/programmer", asks["text"])
             token = next(known_tokens(machine.env))
             with ApiClient(server.url, token=token) as client:
                 client.press_key(asks["terminal_id"], "1")

@@ -55,7 +55,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     assert "what is not committed is not in the work tree: 'a.txt', 'task.md'" in said
     run = record_of(machine)["id"]
     assert f" after 1 round, on branch cao/{run}\n" in said
-    assert f"Next: cao report, apply, pr, discard {short_name(run)}" in said
+    assert f"cao apply {short_name(run)}\n" in said
+    assert f"cao discard {short_name(run)}\n" in said
     assert project.state() == before
     assert f"branch cao/{run}" in machine.cao("runs").stdout
     report = machine.cao("report").stdout
@@ -69,7 +70,7 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
         f"Cao-Run: {run}",
         "Cao-Round: 1",
         "Cao-Flow: loop",
-        "Cao-Gate: tests passed (1 tests)",
+        "Cao-Gate: tests passed (1 test)",
         "Cao-Reviewer: analyst_review (scripted)",
         "Cao-Reviewer: programmer_review (scripted)",
     ]

@@ -316,3 +316,26 @@ class TestClean:
         assert not remove_folder(state, RUN)
         assert (tree.wd / name).read_text() == "hours of work\n"
         assert read_record(run_folder(state, RUN)) is not None
+
+
+def test_files_that_are_the_users_alone_are_delivered_by_nobody(
+    project: Project, state: Path
+) -> None:
+    project.commit({".worktreeinclude": ".env\n", ".gitignore": ".env\n"})
+    project.write({".env": "secret\n"})
+    tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+    project.git("add", "-f", ".env", folder=tree.wd)
+    project.git("commit", "-q", "-m", "by an agent", folder=tree.wd)
+    project.git("rm", "-q", "--cached", ".env", folder=tree.wd)
+    project.git("commit", "-q", "-m", "hides it again", folder=tree.wd)
+    write(tree.wd, {"new.txt": "new\n"})
+    tree, _ = tree.commit(store_of(state, RUN), RUN, STATE, "Do it")
+    write_record(run_folder(state, RUN), record_of(tree))
+    before = project.state()
+    for deliver in (apply_run, lambda ended: request_run(ended, "", draft=False)):
+        with (
+            ended_run(state, RUN, os.environ) as ended,
+            pytest.raises(NotSteerable, match=r"yours alone, '\.env'"),
+        ):
+            deliver(ended)
+    assert project.state() == before

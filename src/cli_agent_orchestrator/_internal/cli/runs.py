@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
-from cli_agent_orchestrator._internal.cli.narration import RUNNING, delivery_words
+from cli_agent_orchestrator._internal.cli.narration import delivery_words
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR
@@ -151,7 +151,7 @@ def watch(run: str | None, as_json: bool) -> None:
         click.echo(LEFT.format(id=found.id), err=True)
         sys.exit(interrupts.exit_code)
     if isinstance(last, RunEnded):
-        if last.reason and last.final_status == RUNNING:
+        if last.reason and last.exit_code == EXIT_ERROR:
             click.echo(f"cao: {printable(last.reason)}", err=True)
         sys.exit(last.exit_code)
     click.echo(KILLED.format(id=found.id), err=True)

@@ -49,6 +49,7 @@ from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
 from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.worktree import first_of
 from cli_agent_orchestrator.errors import (
     GitError,
     NotSteerable,
@@ -300,6 +301,12 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         raise NotSteerable(
             f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
             f"it with git log {saved.branch}, and merge it yourself if you want it"
+        )
+    if leaked := tree.leaked(saved.base):
+        raise NotSteerable(
+            f"nothing was delivered: an agent committed files that are yours alone, "
+            f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and merge "
+            "it, or discard it"
         )
     return ended, remarks
 

@@ -198,6 +198,16 @@ class Worktree:
                 and not is_held(one.path, self.held_back)
             )
 
+    def leaked(self, base: str) -> list[str]:
+        """Return the user's own files that agents have committed since a commit."""
+        return self._leaked(self._store, base, self.ref)
+
+    def _leaked(self, git: Git, base: str, tip: str) -> list[str]:
+        if not self.included:
+            return []
+        log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
+        return sorted({*git.names(*log, f"{base}..{tip}", "--")} & {*self.included})
+
     def checked_out_elsewhere(self) -> str:
         """Return the folder of another work tree that has the branch checked out, if any."""
         folder = ""
@@ -221,11 +231,8 @@ class Worktree:
     def _remarks(self, git: Git, staged: Staged, by_agents: tuple[str, ...]) -> Iterator[str]:
         if by_agents:
             yield f"{len(by_agents)} commits in {self.branch} were made by an agent; they stay"
-        if by_agents and self.included:
-            log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff")
-            names = set(git.names(*log, f"{self.tip}..{by_agents[0]}"))
-            if leaked := sorted(names & set(self.included)):
-                yield f"an agent committed files that are yours alone: {first_of(leaked)}"
+        if by_agents and (leaked := self._leaked(git, self.tip, by_agents[0])):
+            yield f"an agent committed files that are yours alone: {first_of(leaked)}"
         for name, files in staging.filters(git, staged.changed).items():
             yield f"stored as they are, not through the filter {name}: {first_of(files)}"
 
