@@ -1,5 +1,6 @@
 """What can be asked of a run, and what its answers mean."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,13 +27,19 @@ from cli_agent_orchestrator._internal.runs.asking import (
     Asked,
     ask_run,
     check_wish,
+    options_to_resume,
     pass_on,
     read_answer,
 )
 from cli_agent_orchestrator._internal.runs.control import Listener
 from cli_agent_orchestrator._internal.runs.event_log import EventLog
 from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.run_record import (
+    RunRecord,
+    RunStatus,
+    SavedTree,
+    write_record,
+)
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
     Answer,
@@ -199,3 +206,19 @@ class TestAnswers:
 
 def test_every_answer_names_its_ask() -> None:
     assert all("ask" in kind.__slots__ for kind in get_args(Answer))
+
+
+@pytest.mark.parametrize("in_tree", [False, True])
+def test_a_run_that_was_killed_after_it_had_passed_is_not_resumed(
+    tmp_path: Path, in_tree: bool
+) -> None:
+    folder = run_folder(tmp_path, RUN.id)
+    folder.make()
+    saved = tmp_path / "state.json"
+    saved.write_text(json.dumps({"final_status": "PASS", "progress": {"archive": RUN.id}}))
+    tree = SavedTree("/t", "cao/x", "a", "a") if in_tree else None
+    record = RunRecord(RUN.id, str(tmp_path), str(saved), RUN.id, "", "", 0.0, tree=tree)
+    write_record(folder, record)
+    with pytest.raises(NotSteerable, match="it has passed, and was ended just then") as caught:
+        options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED), folder)
+    assert ("cao apply" in str(caught.value)) is in_tree

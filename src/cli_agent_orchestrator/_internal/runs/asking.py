@@ -21,7 +21,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus, read_record
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
 from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
@@ -110,7 +110,7 @@ def options_to_resume(
         raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
     if record is None or not can_resume(record, str(RunStatus.FAIL) if has_failed else RUNNING):
-        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run)}")
+        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, record)}")
     given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
     if record.tree is not None:
         # Settings and consent are those of the user's own folder.
@@ -130,7 +130,10 @@ def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
         )
 
 
-def _why_not(run: RunSummary) -> str:
+def _why_not(run: RunSummary, record: RunRecord | None) -> str:
+    if record is not None and can_resume(record, str(RunStatus.PASS)):
+        deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
+        return f"it has passed, and was ended just then{deliver}"
     if not run.round:
         return "it was ended before its first turn, and nothing of it is saved; start it anew"
     return (
