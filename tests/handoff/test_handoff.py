@@ -20,6 +20,7 @@ from cli_agent_orchestrator.errors import (
     HandoffError,
     NoResponseFile,
     Stopped,
+    TurnFailed,
 )
 from cli_agent_orchestrator.events import EventKind
 from tests.handoff.fakes import RULES, TERMINAL, Stage
@@ -62,6 +63,15 @@ class TestReactingToEvents:
         with pytest.raises(NoResponseFile, match="--missing take"):
             wait(stage)
         assert stage.elapsed == pytest.approx(1.1 + RULES.idle_grace)
+
+    def test_what_the_agent_says_of_its_error_is_passed_on(self, stage: Stage) -> None:
+        failed = TerminalStatus.ERROR
+        told = StatusSignal(TERMINAL, failed, "hook: StopFailure: You've hit your usage limit")
+        stage.status(0, PROCESSING)
+        stage.status(8, failed)
+        stage.mailbox.at(8, lambda: stage.mailbox.post(told))
+        with pytest.raises(TurnFailed, match=r"error state \(“You've hit your usage limit”\)"):
+            wait(stage)
 
     def test_what_happens_to_other_terminals_is_ignored(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.mailbox.post(StatusSignal("other", PROCESSING)))

@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.handoff.mailbox import (
     StatusStream,
     WakeSignal,
 )
-from cli_agent_orchestrator._internal.handoff.turn_watch import question_in
+from cli_agent_orchestrator._internal.handoff.turn_watch import told_in
 from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 from cli_agent_orchestrator.events import EventKind
@@ -207,4 +207,4 @@ def test_closing_ends_a_pause_between_two_connections(listening: Listening) -> N
 )
 def test_what_is_asked_is_what_the_agent_told(reason: str, question: str) -> None:
     waits = TerminalStatus.WAITING_USER_ANSWER
-    assert question_in(StatusSignal("a1", waits, reason)) == question
+    assert told_in(StatusSignal("a1", waits, reason)) == question

@@ -379,8 +379,9 @@ class Handoff:
             case GiveUp() if watch.view.error is not None:
                 raise watch.view.error
             case Fail(reason):
+                told = f" (“{watch.trouble}”)" if watch.trouble else ""
                 raise TurnFailed(
-                    f"{watch.agent.role}: {reason}; look at it with `{attach}`. "
+                    f"{watch.agent.role}: {reason}{told}; look at it with `{attach}`. "
                     f"`{resume} --replace-terminals` goes on with a new agent; if this "
                     f"one still runs, `{resume}` sends it the prompt again"
                 )

@@ -74,8 +74,8 @@ def ignore(event: HandoffEvent) -> None:
     """Report to nobody."""
 
 
-def question_in(signal: StatusSignal) -> str:
-    """Return what an agent asks, out of why the server says so; empty if the agent told no text.
+def told_in(signal: StatusSignal) -> str:
+    """Return what an agent itself says, out of why the server tells a status; empty if it does not.
 
     `hook: PermissionRequest: May I run make?` becomes `May I run make?`.
     """
@@ -287,6 +287,8 @@ class TurnWatch:
         self._mailbox = mailbox
         self._clock = clock
         self._asked_at = -inf
+        self.trouble = ""
+        """What the agent itself says of its error."""
 
     def observe(self, by: float) -> Observation:
         """Return the next thing that is seen: after a signal, or by a certain time."""
@@ -334,15 +336,17 @@ class TurnWatch:
                 self.reporter.on_action(signal.action)
             return Reaction.IGNORE
         if isinstance(signal, StatusSignal) and signal.terminal_id == self.agent.terminal_id:
-            self._note_question(signal)
+            self._note_words(signal)
         return self.view.on_signal(signal)
 
-    def _note_question(self, signal: StatusSignal) -> None:
+    def _note_words(self, signal: StatusSignal) -> None:
         """Remember what is asked; what is told of the same question later may say less."""
+        if signal.status is TerminalStatus.ERROR:
+            self.trouble = told_in(signal) or self.trouble
         if signal.status is not TerminalStatus.WAITING_USER_ANSWER:
             return
         now = self._clock.monotonic()
-        told = question_in(signal)
+        told = told_in(signal)
         if told or now - self._asked_at > SAME_QUESTION_SECONDS:
             self.reporter.question = told
         self._asked_at = now
