@@ -95,7 +95,7 @@ def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
     assert applied.returncode == 0, applied.stderr
     assert "a + b" in (machine.work / "total.py").read_text(encoding="utf-8")
     message = project.git("log", "-1", "--format=%B")
-    assert "Cao-Gate: tests passed (1 tests)" in message
+    assert "Cao-Gate: tests passed (1 test)" in message
     assert f"Cao-Reviewer: programmer_review ({provider})" in message
 
 
