@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SEED   ?= $(shell date +%s)
 SAMPLE ?= 12
 # More than there are cores: most of the time a test waits for the programs it has started.
-WORKERS := -n 5 --dist worksteal
+WORKERS := -n 6 --dist worksteal
 
 # What pytest makes of a test file is kept: to make it anew takes ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
