@@ -246,7 +246,9 @@ def test_the_commands_do_what_they_say(machine: Machine) -> None:
         wait_until(lambda: call("GET", own)["status"] == "completed")
         assert machine.cao("output", terminal["name"]).stdout.strip() == "hello, tester"
         assert "good morning" in machine.cao("output", terminal["id"], "--full").stdout
-        assert "turn 1 over" in machine.cao("output", terminal["id"], "--screen").stdout
+        # The end of a turn is told before its screen is drawn.
+        screen = ("output", terminal["id"], "--screen")
+        wait_until(lambda: "turn 1 over" in machine.cao(*screen).stdout)
         explained = machine.cao("explain", terminal["id"])
         assert "is completed" in explained.stdout
         assert "hook" in explained.stdout
