@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,3 +145,11 @@ def assert_five_turns_once(machine: Machine) -> None:
     replies = replies_of(machine)
     assert list(replies) == [f"{n:03d}-{role}.md" for n, role in enumerate(FIVE_TURNS, 1)]
     assert list(replies.values()) == [text.replace("{turn}", "1") for text in REPLIES.values()]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll, as third-party clients do."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -6,16 +6,16 @@ import json
 import os
 import signal
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import CAO, Machine
+from tests.e2e.runs import wait_until
 
 pytestmark = pytest.mark.tmux
 
@@ -28,14 +28,6 @@ def call(method: str, url: str, **parameters: str) -> Any:
     request = urllib.request.Request(f"{url}?{query}" if query else url, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll, as third-party clients do."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_client_that_knows_only_the_routes_can_do_a_turn(machine: Machine) -> None:

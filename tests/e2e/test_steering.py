@@ -19,6 +19,7 @@ from tests.e2e.runs import (
     running,
     script,
     state_of,
+    wait_until,
 )
 from tests.e2e.test_runs import (
     alive_agents,
@@ -217,7 +218,9 @@ class TestNames:
             name = listed["terminals"]["programmer"]
             assert name in done(machine, "explain", "programmer")
             assert name in done(machine, "explain", f"{listed['id'][-4:]}/programmer")
-            assert "Go on?" in done(machine, "output", "programmer", "--screen")
+            # A question is told before it is drawn.
+            shown = ("output", "programmer", "--screen")
+            wait_until(lambda: "Go on?" in done(machine, *shown))
             assert f"cao output {name}" in refused(machine, "attach", "programmer")
             wrong = machine.cao("output", f"{listed['id']}/cook")
             assert "analyst_review" in wrong.stderr
