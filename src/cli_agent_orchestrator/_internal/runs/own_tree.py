@@ -34,7 +34,7 @@ from cli_agent_orchestrator._internal.workspace.repository import (
     find_repository,
     user_identity,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
 from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError, UsageError
@@ -174,7 +174,7 @@ class OwnTree:
         taken = snapshots.all()
         if not taken:
             return [], []
-        judged = max(taken, key=lambda one: one.at)
+        judged = last_of(taken)
         differing = [one.path for one in snapshots.differing(judged.commit)]
         changed = [path for path in differing if not is_left_behind(path)]
         if changed:
@@ -188,7 +188,7 @@ class OwnTree:
         snapshots = self.snapshots(store)
         taken = snapshots.all()
         if taken:
-            snapshots.restore(max(taken, key=lambda one: one.at).commit)
+            snapshots.restore(last_of(taken).commit)
         repository = self.worktree.repository
         git = Git(repository.git_dir, repository.top, environ=self.worktree.environ)
         inclusion.include(git, self.worktree.folder, list(self.worktree.included))

@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
 from cli_agent_orchestrator.events import RunEvent, Warned
@@ -188,7 +188,7 @@ class WorkFolder:
                 # An agent may do anything to the repository that they are borrowed from.
                 self._snapshots.keep_borrowed(MOST_COPIED)
                 return sequence, remarks
-            self._last = max(taken, key=lambda one: (one.at, one.sequence))
+            self._last = last_of(taken)
             # A person may have gone back meanwhile, which takes numbers of its own.
             sequence = max(sequence, taken[-1].sequence)
             if not is_in_flight:

@@ -15,7 +15,7 @@ what lies in the work folder counts, and nothing that is held back.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,11 @@ class Snapshot:
     label: str
     at: float
     left_out: tuple[LeftOut, ...]
+
+
+def last_of(taken: Iterable[Snapshot]) -> Snapshot:
+    """Return the one that was taken last: a turn may have a lower number than what came since."""
+    return max(taken, key=lambda one: one.at)
 
 
 class Snapshots:
@@ -244,7 +249,7 @@ class Snapshots:
         """Return the newest snapshot, or else what the user has checked out."""
         taken = self.all()
         if taken:
-            return max(taken, key=lambda one: one.at).commit
+            return last_of(taken).commit
         return "" if self._repository is None else self._repository.head
 
 
