@@ -176,13 +176,15 @@ class Stage:
             World(self.clock, self.mailbox, no_watch),
         )
 
-    def status(self, seconds: float, status: TerminalStatus, told: bool = False) -> None:
-        """Let the terminal have a status from a time on; the stream may tell of it."""
+    def status(
+        self, seconds: float, status: TerminalStatus, told: bool = False, why: str = ""
+    ) -> None:
+        """Let the terminal have a status from a time on; the stream may tell of it, and why."""
 
         def change() -> None:
             self.agents.status = status
             if told:
-                self.mailbox.post(StatusSignal(TERMINAL, status))
+                self.mailbox.post(StatusSignal(TERMINAL, status, why))
 
         self.mailbox.at(seconds, change)
 

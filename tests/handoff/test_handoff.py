@@ -159,11 +159,20 @@ class TestIncompleteFiles:
         assert "not UTF-8" in stage.told(EventKind.WARNING)[0]
 
 
+ASKED = "hook: PermissionRequest: Go on?"
+
+
 class TestWaitingForAPerson:
-    def test_it_is_told_at_once_and_goes_on_by_itself(self, stage: Stage) -> None:
+    @pytest.mark.parametrize(("why", "told_after"), [(ASKED, 0.1), ("", 0.6)])
+    def test_it_is_told_at_once_and_goes_on_by_itself(
+        self, stage: Stage, why: str, told_after: float
+    ) -> None:
         stage.status(0, PROCESSING)
-        stage.status(10.5, WAITING, told=True)
-        stage.mailbox.at(10.6, lambda: heard.append(len(stage.told(EventKind.WAITING_FOR_PERSON))))
+        stage.status(10.5, WAITING, told=True, why=why)
+        stage.mailbox.at(
+            10.5 + told_after,
+            lambda: heard.append(len(stage.told(EventKind.WAITING_FOR_PERSON))),
+        )
         heard: list[int] = []
         stage.status(5_000, PROCESSING, told=True)
         stage.file(5_100, "reply")
@@ -171,6 +180,39 @@ class TestWaitingForAPerson:
         assert wait(stage) == "reply"
         assert heard == [1]
         assert stage.told(EventKind.WAITING_FOR_PERSON) == [f"cao attach {TERMINAL}"]
+
+    def test_a_question_that_is_seen_before_it_is_heard_is_told_once_with_its_words(
+        self, stage: Stage
+    ) -> None:
+        """The screen came before the hooks, which tell of the message, too."""
+        stage.status(0, PROCESSING)
+        stage.status(10, WAITING, told=True, why="screen: looks waiting user answer")
+        stage.status(10.01, PROCESSING, told=True, why="hook: UserPromptSubmit")
+        stage.status(10.02, WAITING, told=True, why=ASKED)
+        stage.status(60, PROCESSING, told=True)
+        stage.file(61, "reply")
+        stage.status(61, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert questions(stage) == ["Go on?"]
+
+    def test_words_that_come_later_are_told_as_long_as_they_can_be_waited_for(
+        self, stage: Stage
+    ) -> None:
+        stage.status(0, PROCESSING)
+        stage.status(10, WAITING, told=True, why="screen: looks waiting user answer")
+        stage.status(10.4, WAITING, told=True, why=ASKED)
+        stage.status(20, PROCESSING, told=True)
+        stage.status(30, WAITING, told=True, why="screen: looks waiting user answer")
+        stage.status(40, PROCESSING, told=True)
+        stage.file(61, "reply")
+        stage.status(61, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert questions(stage) == ["Go on?", ""]
+
+
+def questions(stage: Stage) -> list[str]:
+    kind = EventKind.WAITING_FOR_PERSON
+    return [event.question for event in stage.events if event.kind is kind]
 
 
 class TestServerAway:

@@ -32,7 +32,7 @@ async def test_history_is_not_told_but_how_it_ended_is() -> None:
         board.remember(live, Source.RECORD, signal, at=5)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
-    assert live.upkeep.published == (TerminalStatus.PROCESSING, True)
+    assert live.upkeep.published == (TerminalStatus.PROCESSING, True, False)
     assert live.heard.answer is None
 
 
@@ -161,6 +161,27 @@ async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
         told = await anext(events)
     await events.aclose()
     assert (told.alive, told.exit_code) == (False, 3)
+
+
+async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> None:
+    board = Board(SystemClock(), start_id="1")
+    row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0, ready=True)
+    live = board.add(row, get_provider("scripted"))
+    board.opened(live, PANE)
+    events = board.log.subscribe("1-0")
+    board.screen_changed(PaneScreen("%1", "", "[ ! ] Action Required", in_mode=False))
+    asks = AgentSignal(SignalKind.WAITING, "PermissionRequest: Go on?")
+    for at in (board.now(), board.now() + 1):
+        board.signal(live, Source.HOOK, asks, at)
+    board.remove(live)
+    async with asyncio.timeout(60):
+        seen = [await anext(events) for _ in range(3)]
+    await events.aclose()
+    assert [(event.kind, event.reason) for event in seen] == [
+        ("status", "screen: looks waiting user answer"),
+        ("status", "hook: PermissionRequest: Go on?"),
+        ("removed", "hook: PermissionRequest: Go on?"),
+    ]
 
 
 async def test_a_session_that_was_cleared_has_no_answer() -> None:

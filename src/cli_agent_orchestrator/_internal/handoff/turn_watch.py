@@ -36,6 +36,8 @@ NOT_SHOWN = "; the screen does not show it"
 """What the server adds as long as a question was told and not drawn."""
 SAME_QUESTION_SECONDS = 1.0
 """How long after a question something else may tell of the same one."""
+WORDS_SECONDS = 0.5
+"""How long a question that is seen may wait for its words: a screen may be ahead of a hook."""
 
 T = TypeVar("T")
 
@@ -100,6 +102,8 @@ class TurnReporter:
         self._action = ""
         self.question = ""
         """What the agent asks, as far as it is known."""
+        self.question_due = inf
+        """When a question is reported without its words, if they do not come before that."""
         self._delay = ""
         self._delay_reported = 0.0
 
@@ -111,16 +115,22 @@ class TurnReporter:
         self.report(EventKind.WARNING, text)
 
     def on_status(self, status: TerminalStatus) -> None:
-        """Report a status if it is news."""
-        if status is self._status and not self._silent:
-            return
-        self._status = status
-        self._silent = False
-        self.report(EventKind.STATUS, status=status)
-        if status is TerminalStatus.WAITING_USER_ANSWER:
-            now, kind = self._clock.now(), EventKind.WAITING_FOR_PERSON
-            asks = HandoffEvent(now, kind, *self._who, self._attach, status)
-            self._on_event(replace(asks, question=self.question))
+        """Report a status if it is news, and a question once its words are there."""
+        if status is not self._status or self._silent:
+            self._status = status
+            self._silent = False
+            self.report(EventKind.STATUS, status=status)
+            asks = status is TerminalStatus.WAITING_USER_ANSWER
+            self.question_due = self._clock.monotonic() + WORDS_SECONDS if asks else inf
+        if self.question_due < inf and self.question:
+            self.tell_question()
+
+    def tell_question(self) -> None:
+        """Report that the agent asks, and what, as far as that is known."""
+        self.question_due = inf
+        now, kind = self._clock.now(), EventKind.WAITING_FOR_PERSON
+        asks = HandoffEvent(now, kind, *self._who, self._attach, self._status)
+        self._on_event(replace(asks, question=self.question))
 
     def on_delay(self, seconds: float, reason: str) -> None:
         """Report that a message cannot be delivered: after a moment, then more and more seldom.
@@ -320,7 +330,11 @@ class TurnWatch:
 
     def _observe(self, until: float) -> Observation:
         while True:
-            signal = self._mailbox.listen(until)
+            due = self.reporter.question_due
+            signal = self._mailbox.listen(min(until, due))
+            if signal is None and due < until:
+                self.reporter.tell_question()
+                continue
             if signal is None:
                 return self.view.look()
             reaction = self._on_signal(signal)

@@ -191,8 +191,12 @@ class Board:
             loop = asyncio.get_running_loop()
             wait = live.verdict.until - now + 0.001
             live.upkeep.decay = loop.call_later(wait, self.refresh, live)
-        if live.upkeep.published != (live.status, live.alive):
-            live.upkeep.published = (live.status, live.alive)
+        asks_aloud = live.status is TerminalStatus.WAITING_USER_ANSWER and tracker.asks_aloud(
+            live.track
+        )
+        state = (live.status, live.alive, asks_aloud)
+        if live.upkeep.published != state:
+            live.upkeep.published = state
             live.last_active = now
             if live.row.ready:
                 self.publish(live)

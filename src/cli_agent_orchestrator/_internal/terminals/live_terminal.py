@@ -75,8 +75,8 @@ class Upkeep:
     """Runs while nothing more is to be told of what the agent does."""
     told_action: str = ""
     """What was last told of it."""
-    published: tuple[TerminalStatus, bool] = (TerminalStatus.UNKNOWN, True)
-    """The status and liveness that were last published."""
+    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
+    """What was last published: its status, whether it lives, and says itself what it asks."""
 
 
 @dataclass(slots=True)

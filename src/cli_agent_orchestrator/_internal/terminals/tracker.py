@@ -533,6 +533,13 @@ def _still_enough_at(track: Track, signal: Evidence) -> float:
     return still_since + HOLD_SECONDS[Source(signal.source)]
 
 
+def asks_aloud(track: Track) -> bool:
+    """Does the agent itself say that it asks, and so what? A screen may be ahead of it."""
+    signal = track.signal
+    aloud = signal is not None and signal.source in (Source.HOOK, Source.RECORD)
+    return aloud and signal is not None and signal.status is _WAITING
+
+
 def _says(evidence: Evidence) -> str:
     return f"{evidence.source}: {evidence.detail}"
 
