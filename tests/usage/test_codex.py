@@ -51,6 +51,10 @@ class TestHead:
         head = read_head(codex_head("t2", source=source))
         assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
 
+    def test_a_sub_agent_that_names_its_parent_beside_its_source(self) -> None:
+        head = read_head(codex_head("t2", source={"subagent": "x"}, parent_thread_id="t1"))
+        assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
+
     @pytest.mark.parametrize("source", ["exec", "mcp", {"subagent": "review"}])
     def test_what_is_nobodys_session(self, source: object) -> None:
         head = read_head(codex_head("t2", source=source))

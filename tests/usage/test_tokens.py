@@ -97,6 +97,21 @@ def test_of_a_call_that_goes_on_the_last_word_counts() -> None:
     assert sum_between(calls, 0, 9) == Tokens(10, 1, 40, 0)
 
 
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        (Tokens(9, 9, 4, 4), Tokens(5, 0, 5, 0)),
+        (Tokens(8, 8, 5, 5), Tokens(9, 0, 5, 0)),
+        (Tokens(9, 9, 5, 4), Tokens(9, 0, 5, 5)),
+        (Tokens(9, 9, 5, None), Tokens(9, 0, 5, 0)),
+        (Tokens(9, 8, 5, 4), Tokens(9, 9, 5, 4)),
+    ],
+)
+def test_what_says_more_of_a_call_counts(less: Tokens, more: Tokens) -> None:
+    for pair in ((less, more), (more, less)):
+        assert sum_between([Call("a", 1, tokens) for tokens in pair], 0, 9) == more
+
+
 def test_a_call_that_is_known_somewhere_is_known() -> None:
     known, unknown = Call("a", 1, Tokens(0, 0, 0, 0)), Call("a", 1, None)
     other = Call("b", 1, Tokens(1, 0, 1, 0))

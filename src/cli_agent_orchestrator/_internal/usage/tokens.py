@@ -95,8 +95,8 @@ def _each_once(calls: Iterable[Call]) -> Iterable[Call]:
     return found.values()
 
 
-def _rank(tokens: Tokens | None) -> tuple[int, int, int, int]:
+def _rank(tokens: Tokens | None) -> tuple[int, ...]:
     if tokens is None:
-        return (-1, -1, -1, -1)
+        return ()
     reasoning = -1 if tokens.reasoning is None else tokens.reasoning
     return (tokens.output, tokens.input, reasoning, tokens.cached_input)
