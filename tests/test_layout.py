@@ -52,7 +52,7 @@ def test_where_agents_keep_their_records_is_noted_in_the_folder_of_the_run() -> 
     run = layout.run_folder(HERE, "20261115-084037-k3f9")
     folder = layout.records_folder(run)
     assert (folder.path, folder.private) == (run.path / "records", True)
-    assert layout.agent_name("9f3c2a7b") == "9f3c2a7b.json"
+    assert layout.records_name("9f3c2a7b") == "9f3c2a7b.json"
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def records_folder(run: Folder) -> Folder:
     return Folder(run.root, (*run.parts, RECORDS_FOLDER), run.private)
 
 
-def agent_name(terminal_id: str) -> str:
+def records_name(terminal_id: str) -> str:
     """Return what the note of an agent's records is called."""
     return f"{terminal_id}.json"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from cli_agent_orchestrator._internal.layout import agent_name, records_folder
+from cli_agent_orchestrator._internal.layout import records_folder, records_name
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.turns import RunTurn
 from cli_agent_orchestrator._internal.usage import claude_code, codex
@@ -67,7 +67,7 @@ def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
     new = [record for record in records if record not in known]
     if new:
         data = json.dumps({"records": known + new}).encode()
-        records_folder(run).replace(agent_name(terminal_id), data, lasting=False)
+        records_folder(run).replace(records_name(terminal_id), data, lasting=False)
 
 
 def usage_of(
@@ -87,7 +87,7 @@ def usage_of(
 
 def _noted(run: Folder, terminal_id: str) -> list[str]:
     try:
-        data = records_folder(run).read(agent_name(terminal_id), LARGEST_NOTE)
+        data = records_folder(run).read(records_name(terminal_id), LARGEST_NOTE)
         records = json.loads(data)["records"]
         return [record for record in records if Path(record).is_absolute()]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
