@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -510,6 +511,38 @@ class TestViews:
         assert "The run begins" in shown.text
         assert "▶ Round 1, cycle 2   total" in shown.text
         assert "PASS" in shown.text
+
+    def test_a_terminal_breaks_long_lines_at_words_below_the_text(self) -> None:
+        with Shown() as shown:
+            shown.view.tell(Warned(NOON, "word " * 30 + "done"))
+        rows = [re.sub(r"\x1b\[\d*[A-Z]", "", row).rstrip() for row in shown.text.split("\r\n")]
+        first = next(row for row in rows if "Warning" in row)
+        assert first.endswith("Warning: " + "word " * 15 + "word")
+        assert "          " + "word " * 14 + "done" in rows
+
+    @pytest.mark.parametrize("columns", [40, 60, 0])
+    def test_plain_lines_are_broken_at_words_on_a_terminal_alone(self, columns: int) -> None:
+        code = (
+            "import pathlib, cli_agent_orchestrator._internal.cli.progress as progress\n"
+            "from cli_agent_orchestrator.events import Warned\n"
+            "progress.PlainView(pathlib.Path('/p')).tell(Warned(0, 'word ' * 30 + 'done'))"
+        )
+        ours, theirs = os.openpty()
+        try:
+            termios.tcsetwinsize(theirs, (24, columns))
+            # What an outer terminal has left there says nothing about this one.
+            env = {**os.environ, "COLUMNS": "99"}
+            command = [sys.executable, "-c", code]
+            subprocess.run(command, env=env, stdout=theirs, check=True, timeout=60)
+            shown = os.read(ours, 1000).decode().splitlines()
+            piped = subprocess.run(command, env=env, capture_output=True, check=True, timeout=60)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        assert len(piped.stdout.splitlines()) == 1
+        assert (len(shown) > 1) is (columns > 0)
+        assert all(row.startswith(" " * 10 + "word ") for row in shown[1:])
+        assert not columns or max(map(len, shown)) <= columns
 
     def test_a_terminal_shows_who_is_still_being_started(self) -> None:
         with Shown() as shown:

@@ -31,7 +31,8 @@ class PlainView:
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if line is not None:
-            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {beside_time(line.text)}")
+            text = beside_time(line.text, _terminal_width())
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {text}")
 
 
 class JsonView:
@@ -45,6 +46,15 @@ class JsonView:
 
     def tell(self, event: RunEvent) -> None:
         click.echo(to_line(event))
+
+
+def _terminal_width() -> int:
+    """Return how wide the terminal is that is written to; 0 if it is none, or does not know."""
+    # COLUMNS, which would count more, may be that of another terminal.
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def choose_view(
