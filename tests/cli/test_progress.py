@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 from rich.console import Console
 
-from cli_agent_orchestrator._internal.cli.live import LiveView
+from cli_agent_orchestrator._internal.cli.live import LiveView, Recall
 from cli_agent_orchestrator._internal.cli.narration import (
     RESUME_BY_ID,
     UNFINISHED,
@@ -419,10 +419,10 @@ class TestWords:
 class Shown:
     """A live view, and what it has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, recall: Recall | None = None) -> None:
         self._written = io.StringIO()
         console = Console(file=self._written, force_terminal=True, width=100, height=40)
-        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01)
+        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01, recall=recall)
 
     def __enter__(self) -> Self:
         self.view.__enter__()
@@ -543,6 +543,30 @@ class TestViews:
         assert (len(shown) > 1) is (columns > 0)
         assert all(row.startswith(" " * 10 + "word ") for row in shown[1:])
         assert not columns or max(map(len, shown)) <= columns
+
+    def test_a_run_that_is_resumed_shows_why_it_was_sent_back_before(self) -> None:
+        opened = RunOpened(NOON, "k3f9", "/p", seq=1)
+        failed = replace(ended(Failed(TestVerdict(TestAnswer.FAIL), 2)), reason="12 short", seq=2)
+        resumed = RunOpened(NOON + 60, "k3f9", "/p", resumed=True, seq=3)
+        later = Warned(NOON + 61, "not yet told", seq=4)
+        asked = []
+
+        def recall(run: str) -> list[RunEvent]:
+            asked.append(run)
+            return [opened, failed, resumed, later]
+
+        with Shown(recall) as shown:
+            for event in (resumed, RUN_BEGAN, replace(BEGAN, round=2)):
+                shown.view.tell(event)
+            shown.until("▶ Round 2")
+            shown.until("12 short")
+        assert asked == ["k3f9"]
+        assert shown.text.count("FAIL; round 2 follows") == 0, "it is no line again"
+
+    def test_whoever_has_watched_the_run_before_it_was_resumed_knows_it_all(self) -> None:
+        with Shown(lambda run: pytest.fail(f"asked again for {run}")) as shown:
+            shown.view.tell(RunOpened(NOON, "k3f9", "/p"))
+            shown.view.tell(RunOpened(NOON + 60, "k3f9", "/p", resumed=True))
 
     def test_a_terminal_shows_who_is_still_being_started(self) -> None:
         with Shown() as shown:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from enum import Enum
@@ -33,6 +33,7 @@ from cli_agent_orchestrator.events import (
     EventKind,
     HandoffEvent,
     RunEvent,
+    RunOpened,
     TurnBegan,
 )
 
@@ -57,6 +58,8 @@ BELL = "\a"
 
 Ask = Callable[[str, Wish], None]
 """Asks something of the run with an id; raises why it cannot be asked."""
+Recall = Callable[[str], Iterable[RunEvent]]
+"""Returns the events of the run with an id, as far as they are kept."""
 
 
 class Wake(Enum):
@@ -78,13 +81,18 @@ class LiveView:
         console: Console | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
         ask: Ask | None = None,
+        recall: Recall | None = None,
     ) -> None:
-        """`ask` is what keys do; without it there are none."""
+        """`ask` is what keys do; without it there are none.
+
+        `recall` tells what a run did before it was resumed.
+        """
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
         self._narration = narration
         self._picture = Picture()
         self._ask = ask
+        self._recall = recall
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
         self._keys = Keys()
@@ -116,6 +124,8 @@ class LiveView:
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
+        if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
+            self._remember(event)
         before, self._picture = self._picture, fold(self._picture, event)
         # Of a run that is watched there may be old questions, which somebody has answered.
         if rings(before, self._picture) and event.at >= self._since:
@@ -124,6 +134,12 @@ class LiveView:
             self._wakes.put(Wake.NEWS)
             return
         self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
+
+    def _remember(self, resumed: RunOpened) -> None:
+        """Fold in what the run did before it was resumed; it is drawn, and not told again."""
+        for event in self._recall(resumed.run) if self._recall is not None else ():
+            if event.seq < resumed.seq:
+                self._picture = fold(self._picture, event)
 
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether more may belong to it."""
