@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     drop_hints,
     due_review,
     due_step,
+    hints_for,
     next_step,
     reason_against,
     record_reply,
@@ -236,7 +237,8 @@ class Runner:
             return saved
         sequence = self._ledger.next_sequence()
         self._ledger.records.files.clear_stale_response(turn.role, sequence)
-        return Dispatch(turn, uuid.uuid4().hex, sequence, self._ledger.now, Sent.NO)
+        new = Dispatch(turn, uuid.uuid4().hex, sequence, self._ledger.now, Sent.NO)
+        return replace(new, hints=hints_for(self.state, turn.role))
 
     def _prompt(self, dispatch: Dispatch) -> str:
         """Return what the agent is told, in the same words as before if it was told before.
