@@ -254,3 +254,15 @@ def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> Non
     done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True))
     assert done.returncode == 2
     assert "the gate tests could not be run: no sandbox is available" in done.stderr
+
+
+def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why_it_must(
+    ready: Machine,
+) -> None:
+    words = ("run", "-m", "Mend it", "--flow", "solo", "--gate", "tests=false")
+    done = ready.cao(*words, "--max-rounds", "4")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("Not converging:") == 1, done.stdout
+    assert "DRY RUN: FAIL after 4 rounds" in done.stdout
+    last = done.stdout.split("DRY RUN: FAIL")[1]
+    assert "The scripted agent changed no code, so a gate that fails cannot pass" in last
