@@ -1,6 +1,7 @@
 """`cao trust`: which commands of projects' own files may be run."""
 
 import os
+import shlex
 import sys
 import time
 from datetime import datetime
@@ -73,8 +74,14 @@ def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
         _show(folder, commands)
         _ask()
     known.allow(folder, commands, time.time())
-    words = f"Allowed from now on in {one_line(str(folder))}; `cao trust --revoke` takes it back"
+    words = f"Allowed from now on in {one_line(str(folder))}; `{revocation(folder)}` takes it back"
     click.echo(words, err=True)
+
+
+def revocation(folder: Path) -> str:
+    """Return the command that takes back what is allowed in a folder, if it is typed here."""
+    where = "" if folder == Path(os.path.realpath(".")) else f" --wd {shlex.quote(str(folder))}"
+    return one_line(f"cao trust --revoke{where}")
 
 
 def _ask() -> None:
@@ -101,7 +108,7 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
     if not yes:
         _ask()
     known.allow(folder, commands, time.time())
-    click.echo("Allowed. `cao trust --revoke` takes it back.")
+    click.echo(f"Allowed. `{revocation(folder)}` takes it back.")
 
 
 def _show(folder: Path, commands: str) -> None:
