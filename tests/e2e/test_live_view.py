@@ -26,7 +26,10 @@ class Terminal:
         self._ours, theirs = os.openpty()
         self.text = ""
         self.program = machine.warm.start(
-            [*CAO[1:], *(words or ["watch"])], {**machine.env, "TERM": "xterm"}, machine.work, [theirs] * 3
+            [*CAO[1:], *(words or ["watch"])],
+            {**machine.env, "TERM": "xterm"},
+            machine.work,
+            [theirs] * 3,
         )
         os.close(theirs)
 

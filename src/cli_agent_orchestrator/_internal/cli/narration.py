@@ -185,14 +185,19 @@ class Narration:
                 return self._handoff(event)
             case CheckOutput():
                 return None
-            case TurnEnded() | CheckEnded():
-                self._against = reason_of_fail(event)
-                self._by_gate = isinstance(event, CheckEnded)
-            case FilesChanged(allowed=True):
-                self._is_idle = False
+            case TurnEnded() | CheckEnded() | FilesChanged():
+                self._note(event)
             case RunEnded():
                 return self._ended(event)
         return _step_line(event)
+
+    def _note(self, event: TurnEnded | CheckEnded | FilesChanged) -> None:
+        """Remember what the last lines of the run are about."""
+        if isinstance(event, FilesChanged):
+            self._is_idle = self._is_idle and not event.allowed
+            return
+        self._against = reason_of_fail(event)
+        self._by_gate = isinstance(event, CheckEnded)
 
     def _opened(self, event: RunOpened) -> Line:
         self._run = event.run
