@@ -130,6 +130,10 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
     the last run of this folder.
+
+    \b
+    cao report
+    cao report k3f9 > run.md
     """
     if run is not None:
         if any(options.values()):

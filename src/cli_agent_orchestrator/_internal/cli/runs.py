@@ -53,7 +53,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     not begun    its process was killed before its first turn; there is nothing to resume
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
-    error        an error stopped it; `cao report ID` says more
+    error        an error stopped it: `cao report ID` says which, `cao resume` tries again
     discarded    its work tree was removed, and its work with it
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
@@ -140,7 +140,12 @@ def watch(run: str | None, as_json: bool) -> None:
     the run of this folder. Ctrl-C stops watching and leaves the run alone; the last row shows the
     keys that steer it.
 
-    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
+    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if an error stopped it or its
+    process was killed, 129, 130 and 143 if a signal or `cao stop` ended it.
+
+    \b
+    cao watch
+    cao watch k3f9
     """
     from cli_agent_orchestrator._internal.cli.interrupts import Interrupts  # not for a list
     from cli_agent_orchestrator._internal.cli.progress import choose_view

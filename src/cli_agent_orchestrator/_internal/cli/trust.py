@@ -24,7 +24,7 @@ ASKED = "Allow them, here and as they are now?"
 
 
 @click.command()
-@click.option("--wd", metavar="PATH", default=".", help="The project's folder.")
+@click.option("--wd", metavar="PATH", default=".", help="The project's folder.  [default: here]")
 @click.option("--list", "listing", is_flag=True, help="List what you have allowed, everywhere.")
 @click.option("--revoke", is_flag=True, help="Take back what you have allowed in the folder.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -34,6 +34,11 @@ def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
     These are its gates, and what prepares a work tree.
 
     They are shown first. What you allow counts for that folder and for just these commands.
+
+    \b
+    cao trust
+    cao trust --list
+    cao trust --revoke --wd ../shop
     """
     if listing and revoke:
         raise UsageError("say --list or --revoke, not both")
