@@ -18,6 +18,15 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
         exit 1
     fi
 fi
-echo "Installing the pinned packages into $venv: a minute or two, from the network ..."
+echo "Installing cao and the packages that it and its tests need into $venv: a minute or two, from the network ..."
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+trap 'exit 130' INT TERM
+code=0
 "$venv/bin/python" -m pip install --disable-pip-version-check \
-    --constraint constraints.txt --editable '.[dev]'
+    --constraint constraints.txt --editable '.[dev]' >"$said" 2>&1 || code=$?
+if [ "$code" -ne 0 ]; then
+    cat "$said" >&2
+    echo "What is above is all that pip said; it ended with $code." >&2
+    exit "$code"
+fi

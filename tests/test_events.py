@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +93,13 @@ def test_the_names_of_events_are_those_that_the_page_about_runs_tells() -> None:
     page = (Path(__file__).parents[1] / "docs" / "run.md").read_text(encoding="utf-8")
     names = page.partition("The types: ")[2].partition(". ")[0]
     assert set(re.findall("`(.*?)`", names)) == set(TYPES)
+
+
+def test_every_field_of_a_turn_under_way_is_named_on_the_page_about_runs() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "run.md").read_text(encoding="utf-8")
+    told = page.partition("An event has a number")[2].partition("\n\n")[0]
+    names = {part.name for part in fields(HandoffEvent)} - {"kind"}
+    assert names - set(re.findall("`(.*?)`", told)) == set()
 
 
 def test_what_an_earlier_version_did_not_tell_is_as_it_was_then() -> None:

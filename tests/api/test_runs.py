@@ -1,6 +1,7 @@
 """The routes of runs: what the run folders hold, and how runs are started."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -629,3 +630,10 @@ class TestAnswer:
 def test_folders_of_runs_are_private(rig: Rig) -> None:
     assert isinstance(rig.folder, Folder)
     assert rig.folder.private
+
+
+def test_every_field_of_a_run_is_named_on_the_page_about_the_server() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    told = page.partition("A run is told as JSON: ")[2].partition("\n\n")[0]
+    fields = {part.name for part in msgspec.structs.fields(RunBody)}
+    assert fields - set(re.findall("`(.*?)`", told)) == set()

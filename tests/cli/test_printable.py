@@ -46,3 +46,33 @@ def test_what_is_shown_can_be_written() -> None:
 
 def test_no_line_of_a_text_looks_like_another_with_its_time() -> None:
     assert beside_time("a\n12:00:00  PASS\x1b") == "a\n          12:00:00  PASS�"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("a short line", ["a short line"]),
+        ("exactly so many", ["exactly so many"]),
+        ("one more than many", ["one more than", "many"]),
+        ("first line\nsecond one, longer", ["first line", "second one,", "longer"]),
+        ("  Press a key: cao answer", ["  Press a key:", "  cao answer"]),
+        ("two  spaces  stay", ["two  spaces", "stay"]),
+        ("see /a/path/that/is/too/long now", ["see", "/a/path/that/is/too/long", "now"]),
+        ("漢字漢字漢字 漢字", ["漢字漢字漢字", "漢字"]),
+        ("e\u0301e\u0301e\u0301e\u0301e\u0301 and longer", ["e\u0301" * 5 + " and", "longer"]),
+        ("", [""]),
+    ],
+)
+def test_a_line_that_is_too_long_goes_on_at_a_word_below_its_text(
+    text: str, rows: list[str]
+) -> None:
+    below = "\n" + " " * 10
+    assert beside_time(text, 10 + 15) == below.join(rows)
+
+
+def test_without_a_width_no_line_is_broken() -> None:
+    assert beside_time("word " * 100) == "word " * 100
+
+
+def test_no_terminal_is_too_narrow_to_write_to() -> None:
+    assert beside_time("one two", 3).split() == ["one", "two"]

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Self
 import pytest
 from rich.console import Console
 
-from cli_agent_orchestrator._internal.cli.live import LiveView
+from cli_agent_orchestrator._internal.cli.live import LiveView, Recall
 from cli_agent_orchestrator._internal.cli.narration import (
     RESUME_BY_ID,
     UNFINISHED,
@@ -418,10 +419,10 @@ class TestWords:
 class Shown:
     """A live view, and what it has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, recall: Recall | None = None) -> None:
         self._written = io.StringIO()
         console = Console(file=self._written, force_terminal=True, width=100, height=40)
-        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01)
+        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01, recall=recall)
 
     def __enter__(self) -> Self:
         self.view.__enter__()
@@ -510,6 +511,62 @@ class TestViews:
         assert "The run begins" in shown.text
         assert "▶ Round 1, cycle 2   total" in shown.text
         assert "PASS" in shown.text
+
+    def test_a_terminal_breaks_long_lines_at_words_below_the_text(self) -> None:
+        with Shown() as shown:
+            shown.view.tell(Warned(NOON, "word " * 30 + "done"))
+        rows = [re.sub(r"\x1b\[\d*[A-Z]", "", row).rstrip() for row in shown.text.split("\r\n")]
+        first = next(row for row in rows if "Warning" in row)
+        assert first.endswith("Warning: " + "word " * 15 + "word")
+        assert "          " + "word " * 14 + "done" in rows
+
+    @pytest.mark.parametrize("columns", [40, 60, 0])
+    def test_plain_lines_are_broken_at_words_on_a_terminal_alone(self, columns: int) -> None:
+        code = (
+            "import pathlib, cli_agent_orchestrator._internal.cli.progress as progress\n"
+            "from cli_agent_orchestrator.events import Warned\n"
+            "progress.PlainView(pathlib.Path('/p')).tell(Warned(0, 'word ' * 30 + 'done'))"
+        )
+        ours, theirs = os.openpty()
+        try:
+            termios.tcsetwinsize(theirs, (24, columns))
+            # What an outer terminal has left there says nothing about this one.
+            env = {**os.environ, "COLUMNS": "99"}
+            command = [sys.executable, "-c", code]
+            subprocess.run(command, env=env, stdout=theirs, check=True, timeout=60)
+            shown = os.read(ours, 1000).decode().splitlines()
+            piped = subprocess.run(command, env=env, capture_output=True, check=True, timeout=60)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        assert len(piped.stdout.splitlines()) == 1
+        assert (len(shown) > 1) is (columns > 0)
+        assert all(row.startswith(" " * 10 + "word ") for row in shown[1:])
+        assert not columns or max(map(len, shown)) <= columns
+
+    def test_a_run_that_is_resumed_shows_why_it_was_sent_back_before(self) -> None:
+        opened = RunOpened(NOON, "k3f9", "/p", seq=1)
+        failed = replace(ended(Failed(TestVerdict(TestAnswer.FAIL), 2)), reason="12 short", seq=2)
+        resumed = RunOpened(NOON + 60, "k3f9", "/p", resumed=True, seq=3)
+        later = Warned(NOON + 61, "not yet told", seq=4)
+        asked = []
+
+        def recall(run: str) -> list[RunEvent]:
+            asked.append(run)
+            return [opened, failed, resumed, later]
+
+        with Shown(recall) as shown:
+            for event in (resumed, RUN_BEGAN, replace(BEGAN, round=2)):
+                shown.view.tell(event)
+            shown.until("▶ Round 2")
+            shown.until("12 short")
+        assert asked == ["k3f9"]
+        assert shown.text.count("FAIL; round 2 follows") == 0, "it is no line again"
+
+    def test_whoever_has_watched_the_run_before_it_was_resumed_knows_it_all(self) -> None:
+        with Shown(lambda run: pytest.fail(f"asked again for {run}")) as shown:
+            shown.view.tell(RunOpened(NOON, "k3f9", "/p"))
+            shown.view.tell(RunOpened(NOON + 60, "k3f9", "/p", resumed=True))
 
     def test_a_terminal_shows_who_is_still_being_started(self) -> None:
         with Shown() as shown:

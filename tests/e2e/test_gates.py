@@ -1,6 +1,8 @@
 """Gates as users have them: consent, hostile commands, kill -9, what is shown."""
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -210,6 +212,52 @@ class TestConsent:
         assert done.returncode == 0, done.stderr
         assert (ready.work / "ran").exists()
 
+    def test_it_is_given_and_taken_back_for_another_folder(self, ready: Machine) -> None:
+        other = ready.home / "an other project"
+        other.mkdir()
+        (other / "cao.toml").write_text(self.GATES, encoding="utf-8")
+        toml(ready, self.GATES)
+        done = ready.cao("trust", "--wd", str(other), "--yes")
+        assert f"cao.toml in {other} wants these commands" in done.stderr
+        listed = ready.cao("trust", "--list").stdout
+        assert str(other) in listed
+        assert str(ready.work) not in listed
+        self.refused(ready)
+        said = re.findall("`cao (.*?)`", done.stdout)
+        assert len(said) == 1, done.stdout
+        assert ready.cao(*shlex.split(said[0])).stdout.endswith("is allowed any more.\n")
+        assert ready.cao("trust", "--list").stdout == "No commands of any project are allowed.\n"
+        refused = ready.cao("trust", "--wd", str(other / "nowhere"))
+        assert refused.returncode == 2
+        assert "is no folder; --wd names that of a project" in refused.stderr
+
+    def test_what_is_allowed_on_the_way_is_taken_back_as_it_is_said(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        task = str(ready.work / "task.md")
+        words = ("run", task, "--flow", "solo", "--trust", "--wd", str(ready.work))
+        done = ready.cao(*words, folder=ready.home)
+        (said,) = re.findall("`cao (trust .*?)`", done.stderr)
+        back = ready.cao(*shlex.split(said), folder=ready.home)
+        assert back.stdout.endswith("is allowed any more.\n"), said
+
+    @pytest.mark.parametrize(
+        ("words", "fault"),
+        [
+            (("run", "nosuch.md"), "nosuch.md"),
+            (("run", "task.md", "--provider", "scriptd"), "did you mean scripted?"),
+            (("run", "task.md", "--max-rounds", "many"), "--max-rounds"),
+            (("run", "task.md", "-m", "x"), "name the task once"),
+        ],
+    )
+    def test_what_is_wrong_with_a_command_is_said_before_anything_is_asked(
+        self, ready: Machine, words: tuple[str, ...], fault: str
+    ) -> None:
+        toml(ready, self.GATES)
+        done = ready.cao(*words)
+        assert done.returncode == 2
+        assert fault in done.stderr
+        assert "wants these commands" not in done.stderr
+
     def test_a_server_refuses_too(self, ready: Machine) -> None:
         toml(ready, self.GATES)
         with ready.server() as server:
@@ -254,3 +302,15 @@ def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> Non
     done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True))
     assert done.returncode == 2
     assert "the gate tests could not be run: no sandbox is available" in done.stderr
+
+
+def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why_it_must(
+    ready: Machine,
+) -> None:
+    words = ("run", "-m", "Mend it", "--flow", "solo", "--gate", "tests=false")
+    done = ready.cao(*words, "--max-rounds", "4")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("Not converging:") == 1, done.stdout
+    assert "DRY RUN: FAIL after 4 rounds" in done.stdout
+    last = done.stdout.split("DRY RUN: FAIL")[1]
+    assert "The scripted agent changed no code, so a gate that fails cannot pass" in last

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import time
 
 import pytest
 
@@ -19,19 +20,24 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class Terminal:
-    """A terminal in which a run is watched; nobody has told it how large it is."""
+    """A terminal in which a run is watched, or goes on; nobody has told it how large it is."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *words: str) -> None:
         self._ours, theirs = os.openpty()
         self.text = ""
         self.program = machine.warm.start(
-            [*CAO[1:], "watch"], {**machine.env, "TERM": "xterm"}, machine.work, [theirs] * 3
+            [*CAO[1:], *(words or ["watch"])],
+            {**machine.env, "TERM": "xterm"},
+            machine.work,
+            [theirs] * 3,
         )
         os.close(theirs)
 
     def until(self, words: str) -> None:
         """Read until something is shown."""
+        deadline = time.monotonic() + PATIENCE
         while words not in self.text:
+            assert time.monotonic() < deadline, self.text
             assert select.select([self._ours], [], [], PATIENCE)[0], self.text
             self.text += os.read(self._ours, 65536).decode(errors="replace")
 
@@ -75,3 +81,18 @@ def test_who_stops_watching_leaves_run_and_terminal_as_they_were(
         assert "You have stopped watching; the run goes on." in terminal.text
         run.interrupt(signal.SIGINT)
         assert run.end() == 130
+
+
+def test_a_resumed_run_shows_why_its_work_was_sent_back_before(machine: Machine) -> None:
+    revise = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- the handoff names no file"
+    again = rule("programmer", misbehave="{ hang = true }")
+    prepare(machine, script(rule("analyst_review", revise, turn="1"), again))
+    with running(machine, "task.md") as run:
+        run.until(at("turn_began", "programmer"))
+        run.interrupt(signal.SIGINT)
+        assert run.end() == 130
+    terminal = Terminal(machine, "resume")
+    terminal.until("1.1 analyst_review REVISE: the handoff names no file")
+    terminal.program.send_signal(signal.SIGINT)
+    assert terminal.program.wait(timeout=60) == 130
+    terminal.rest()

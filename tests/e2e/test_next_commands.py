@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import signal
+from typing import Any
 
 import pytest
 
@@ -238,3 +240,63 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     done = machine.cao("resume", name)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL after 4 rounds" in done.stdout
+
+
+class TestKilledBeforeItsFirstTurn:
+    """Nothing of it is saved, so nothing may say that it can be resumed."""
+
+    @pytest.fixture(params=[("agents_starting", ()), ("agent_started", ("--worktree",))])
+    def killed(
+        self, project: Project, machine: Machine, request: pytest.FixtureRequest
+    ) -> dict[str, Any]:
+        """Return a run whose process was killed while its agents were started."""
+        point, words = request.param
+        with running(machine, "task.md", *words) as run:
+            run.until(lambda event: event["type"] == point)
+            run.interrupt(signal.SIGKILL)
+            run.process.wait()
+        return dict(runs_of(machine)[0])
+
+    def test_what_is_printed_of_it_is_true(self, machine: Machine, killed: dict[str, Any]) -> None:
+        name = killed["id"]
+        assert killed["unsaved"] is True
+        assert f"{name}  not begun" in machine.cao("runs").stdout
+        watched = machine.cao("watch", name)
+        assert watched.returncode == 3
+        assert "interrupted before its first turn, and nothing of it is saved" in watched.stderr
+        report = machine.cao("report", name).stdout
+        assert report.startswith("# Not begun (interrupted): nothing of it is saved\n")
+        asked = machine.cao("pause", name)
+        assert (asked.returncode, "nothing of it is saved" in asked.stderr) == (2, True)
+        for said in (watched.stderr, report, asked.stderr):
+            assert "cao resume" not in said, said
+        refused = machine.cao("resume", name)
+        assert refused.returncode == 2
+        assert "nothing of it is saved" in refused.stderr
+
+    def test_the_commands_that_are_printed_do_what_they_say(
+        self, machine: Machine, killed: dict[str, Any]
+    ) -> None:
+        printed = commands_in(machine.cao("watch", killed["id"]).stderr)
+        wanted = [["stop", killed["id"]]] if killed["terminals"] else []
+        wanted += [["discard", killed["id"]]] if killed["project"] else []
+        assert printed == wanted
+        for command in printed:
+            done = machine.cao(*command, *(["--yes"] if command[0] == "discard" else []))
+            assert done.returncode == 0, done.stderr
+            assert "cao resume" not in done.stdout
+        done = machine.cao("run", "task.md")
+        assert done.returncode == 0, done.stderr
+
+    def test_one_that_has_begun_is_resumed_as_it_is_said(
+        self, machine: Machine, project: Project
+    ) -> None:
+        with running(machine, "task.md") as run:
+            run.until(lambda event: event["type"] == "run_began")
+            run.interrupt(signal.SIGKILL)
+            run.process.wait()
+        watched = machine.cao("watch").stderr
+        (name,) = re.findall("cao resume (.*)", watched)
+        assert runs_of(machine)[0]["unsaved"] is False
+        done = machine.cao("resume", name)
+        assert done.returncode == 0, done.stderr

@@ -190,3 +190,24 @@ def test_what_cannot_be_right_is_raised(
     assert done.stdout.startswith(f"{error} "), done.stdout + done.stderr
     assert words in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("gate", "status", "proof"),
+    [
+        ("true", "PASS", "not proven: no gate says which tests it runs"),
+        ("false", "FAIL", ""),
+    ],
+)
+def test_a_result_says_what_stands_behind_a_pass(
+    machine: Machine, gate: str, status: str, proof: str
+) -> None:
+    prepare(machine, script())
+    code = (
+        "from pathlib import Path\n"
+        "import cli_agent_orchestrator as cao\n"
+        f"result = cao.run(Path('task.md'), flow='solo', gates='quiet={gate}', max_rounds=1)\n"
+        "print(result.final_status, repr(result.proof))"
+    )
+    done = python(machine, code)
+    assert done.stdout == f"{status} {proof!r}\n", done.stderr

@@ -157,7 +157,7 @@ class TestRunFolder:
         (run,) = runs_of(machine)
         assert run["status"] == "failed"
         report = machine.cao("report", run["id"]).stdout
-        assert "# Not finished (error)" in report
+        assert "# Not begun (error): nothing of it is saved" in report
         assert "- Stopped: no run was begun: scripted could not be started" in report
 
     @pytest.mark.skipif(not FULL.exists(), reason="this system has no full device")

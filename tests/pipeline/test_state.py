@@ -16,6 +16,7 @@ from cli_agent_orchestrator._internal.pipeline.state import (
     NO_FEEDBACK,
     Dispatch,
     FinalStatus,
+    KeptHint,
     OpenNotes,
     Progress,
     RunState,
@@ -300,7 +301,8 @@ def test_the_task_is_not_shown_by_accident() -> None:
 
 def test_what_is_known_of_the_turn_in_flight_is_kept() -> None:
     turn = Turn("tester", 2, 3)
-    sent = Dispatch(turn, "key", sequence=7, since=12.5, sent=Sent.YES, worked=2.5)
+    hints = (KeptHint("", "Mind the tabs."), KeptHint("tester", "Use 3.12."))
+    sent = Dispatch(turn, "key", 7, since=12.5, sent=Sent.YES, worked=2.5, hints=hints)
     state = replace(from_json(SHELL_STATE), progress=Progress(in_flight=sent))
     assert from_json(to_json(state)).progress.in_flight == sent
 

@@ -138,6 +138,16 @@ def test_the_end_of_a_run_tells_what_its_pass_is_worth(
     assert (ended.final_status, ended.proof) == (verdict, proof)
 
 
+@pytest.mark.parametrize(("flow", "warned"), [("solo", True), ("loop", False)])
+def test_an_option_for_a_role_that_the_flow_has_not_is_pointed_out(
+    stage: Stage, flow: str, warned: bool
+) -> None:
+    with stage.conductor(FLOW=flow, GATES="quiet=true", TESTER_PROVIDER="codex") as conductor:
+        conductor.run()
+    said = [event.text for event in stage.view.events if isinstance(event, Warned)]
+    assert ("--tester-provider: the flow solo has no tester" in said) is warned
+
+
 def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> None:
     with stage.conductor(ROLE_PROVIDERS="tster=codex") as conductor, pytest.raises(UnknownName):
         conductor.run()

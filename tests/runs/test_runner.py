@@ -917,6 +917,30 @@ class TestAsks:
         assert journal[1].outcome == "skipped by a person; it counts as approved"
         assert rig.saved().progress.heard == 10
 
+    @pytest.mark.parametrize("role", [None, "analyst_review"])
+    def test_a_hint_that_a_skipped_review_had_goes_to_the_next_prompt(
+        self, rig: Rig, role: str | None
+    ) -> None:
+        state = rig.begin()
+
+        def answer(one: Asked) -> str | None:
+            if one.role != "analyst_review":
+                return agree(one)
+            runner.hear(asked(Skip(), 20))
+            return None
+
+        def hear(event: RunEvent) -> None:
+            if isinstance(event, TurnEnded) and event.sequence == 1:
+                runner.hear(asked(Hint(role, "Mind the tabs."), 10))
+
+        rig.server.answer = answer
+        with rig.runner(state, hear) as runner:
+            runner.run(state)
+        told = [one.role for one in rig.server.asked if "Mind the tabs." in one.message]
+        assert told == ["analyst_review", *(["programmer"] if role is None else [])]
+        waits = [hint.role for hint in rig.saved().progress.hints]
+        assert waits == ([] if role is None else ["analyst_review"])
+
     def test_what_is_asked_between_two_looks_is_heeded_at_once(self, rig: Rig) -> None:
         state = rig.begin()
         reviewer = state.terminal_of("analyst_review")

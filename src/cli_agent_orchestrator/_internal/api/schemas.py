@@ -275,6 +275,9 @@ class RunBody(Body):
     asking: Annotated[
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
     ]
+    unsaved: Annotated[
+        bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
+    ]
 
 
 class RunTurnBody(Body):

@@ -52,7 +52,12 @@ def ls(wd: str) -> None:
 @click.option("--svg", is_flag=True, help="Print it as a picture (SVG).")
 @where_option
 def show(name: str, svg: bool, wd: str) -> None:
-    """Draw the flow NAME: its stages, and what each role sees."""
+    """Draw the flow NAME: its stages, and what each role sees.
+
+    \b
+    cao flow show pair
+    cao flow show my-flow.toml --svg > my-flow.svg
+    """
     found = _flows(wd).find(name)
     click.echo(printable(as_svg(found) if svg else as_text(found)), nl=not svg)
 
@@ -61,10 +66,14 @@ def show(name: str, svg: bool, wd: str) -> None:
 @click.argument("name")
 @where_option
 def check(name: str, wd: str) -> None:
-    """Read the flow NAME and run it once, with the scripted agent, in a folder of its own.
+    """Try the flow NAME: run it once with the scripted agent.
 
-    It needs tmux, and no account and no network. Its gates are not run: they count as passed.
-    Ends with 2 if the file has a fault, which is named with its line.
+    That happens in a folder of its own. It needs tmux, and no account and no network. Its gates are
+    not run: they count as passed. Ends with 2 if the file has a fault, which is named with its
+    line.
+
+    \b
+    cao flow check my-flow.toml
     """
     found = _flows(wd).find(name)
     click.echo(f"{found.name}: {' → '.join(who(stage) for stage in found.stages)}")

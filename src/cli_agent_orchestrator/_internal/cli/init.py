@@ -66,10 +66,15 @@ to it that the project's tests pass and the change does what was asked.
 def init(folder: Path, yes: bool) -> None:
     """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
 
-    The task is a template to fill in. In cao.toml every setting of `cao run` is explained. Set are
-    those that are proposed: the test command, by the project's files, also as a gate that decides,
-    the flow and an agent that is installed, signed in if that is known. In a terminal you are asked
-    first. The gate that you have seen so may be run (`cao trust --revoke` takes that back).
+    The task is a template to fill in. In cao.toml every setting of `cao run` is explained, and
+    those are set that suit the project: its test command, found by its files, also as a gate that
+    decides; the flow; and an agent that is installed and, where that is known, signed in. In a
+    terminal you are asked first. The gate that you have been shown may then be run (`cao trust
+    --revoke` takes that back).
+
+    \b
+    cao init
+    cao init ../shop --yes
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
     if is_new and not yes:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from enum import Enum
@@ -23,9 +23,9 @@ from cli_agent_orchestrator._internal.cli.drawing import Canvas, draw
 from cli_agent_orchestrator._internal.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
 from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.keys import Keys, press
-from cli_agent_orchestrator._internal.cli.narration import Narration, Tone
+from cli_agent_orchestrator._internal.cli.narration import Line, Narration, Tone
 from cli_agent_orchestrator._internal.cli.picture import Picture, fold, rings
-from cli_agent_orchestrator._internal.cli.printable import beside_time, printable
+from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import (
@@ -33,6 +33,7 @@ from cli_agent_orchestrator.events import (
     EventKind,
     HandoffEvent,
     RunEvent,
+    RunOpened,
     TurnBegan,
 )
 
@@ -57,6 +58,8 @@ BELL = "\a"
 
 Ask = Callable[[str, Wish], None]
 """Asks something of the run with an id; raises why it cannot be asked."""
+Recall = Callable[[str], Iterable[RunEvent]]
+"""Returns the events of the run with an id, as far as they are kept."""
 
 
 class Wake(Enum):
@@ -78,13 +81,18 @@ class LiveView:
         console: Console | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
         ask: Ask | None = None,
+        recall: Recall | None = None,
     ) -> None:
-        """`ask` is what keys do; without it there are none."""
+        """`ask` is what keys do; without it there are none.
+
+        `recall` tells what a run did before it was resumed.
+        """
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
         self._narration = narration
         self._picture = Picture()
         self._ask = ask
+        self._recall = recall
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
         self._keys = Keys()
@@ -116,6 +124,8 @@ class LiveView:
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
+        if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
+            self._remember(event)
         before, self._picture = self._picture, fold(self._picture, event)
         # Of a run that is watched there may be old questions, which somebody has answered.
         if rings(before, self._picture) and event.at >= self._since:
@@ -123,8 +133,13 @@ class LiveView:
         if line is None or _is_drawn(event, before):
             self._wakes.put(Wake.NEWS)
             return
-        when = f"{datetime.fromtimestamp(event.at):%H:%M:%S}  "
-        self._show(Text.assemble((when, "dim"), (beside_time(line.text), STYLES[line.tone])))
+        self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
+
+    def _remember(self, resumed: RunOpened) -> None:
+        """Fold in what the run did before it was resumed; it is drawn, and not told again."""
+        for event in self._recall(resumed.run) if self._recall is not None else ():
+            if event.seq < resumed.seq:
+                self._picture = fold(self._picture, event)
 
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether more may belong to it."""
@@ -140,7 +155,7 @@ class LiveView:
             if self._ask is not None:
                 self._ask(self._picture.run, wish)
         except (OrchestratorError, OSError) as error:
-            self._show(Text(printable(f"cao: {error}"), STYLES[Tone.ALERT]))
+            self._show(Line(f"cao: {error}", Tone.ALERT))
 
     def _tick(self) -> None:
         while self._next_wake() is not Wake.OVER:
@@ -160,15 +175,19 @@ class LiveView:
             return Wake.TIME
         return wake
 
-    def _show(self, line: Text | None = None) -> None:
-        """Write a line, if there is one, and the picture below it, in one go."""
+    def _show(self, line: Line | None = None, head: str = "") -> None:
+        """Write a line, if there is one, behind its head, and the picture below, in one go."""
         with self._writing:
             self._take_size()
-            above = "" if line is None else self._rendered(line)
+            above = "" if line is None else self._rendered(self._placed(line, head))
             rows = self._rows()
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
             self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
+
+    def _placed(self, line: Line, head: str) -> Text:
+        text = beside_time(line.text, self._console.width)
+        return Text.assemble((head, "dim"), (text, STYLES[line.tone]))
 
     def _take_size(self) -> None:
         """Note how large the terminal is now; one that nobody has told its size says 0."""

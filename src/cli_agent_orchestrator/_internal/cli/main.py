@@ -122,7 +122,17 @@ class LazyCommands(click.Group):
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="cao %(version)s")
 def cao() -> None:
-    """Run AI coding agents in tmux terminals, and take a task through them until it passes."""
+    """Run AI coding agents in tmux terminals, and take a task through them until it passes.
+
+    \b
+    To begin:
+      cao demo              # see a whole run, without an account
+      cao doctor            # what is installed, and what is missing
+      cao init              # in your project: writes task.md and cao.toml
+      cao run task.md       # when you have filled in task.md
+
+    `cao COMMAND --help` says more of each command.
+    """
 
 
 def main(command: click.Command = cao) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
+from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
@@ -118,6 +118,10 @@ DELIVERY = (
 )
 UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
 AGENTS_STAY = "End its agents, who stay:  "
+NO_CHANGE = (
+    "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
+    "work (--provider), or give it a script that does"
+)
 MORE_ROUNDS = "Go on with more rounds: "
 
 
@@ -156,8 +160,11 @@ class Narration:
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
         self._dry = False
+        self._is_idle = False
+        """Is every agent the built-in one, and has none changed a file?"""
         self._run = ""
         self._against = ""
+        self._by_gate = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
@@ -178,11 +185,19 @@ class Narration:
                 return self._handoff(event)
             case CheckOutput():
                 return None
-            case TurnEnded() | CheckEnded():
-                self._against = reason_of_fail(event)
+            case TurnEnded() | CheckEnded() | FilesChanged():
+                self._note(event)
             case RunEnded():
                 return self._ended(event)
         return _step_line(event)
+
+    def _note(self, event: TurnEnded | CheckEnded | FilesChanged) -> None:
+        """Remember what the last lines of the run are about."""
+        if isinstance(event, FilesChanged):
+            self._is_idle = self._is_idle and not event.allowed
+            return
+        self._against = reason_of_fail(event)
+        self._by_gate = isinstance(event, CheckEnded)
 
     def _opened(self, event: RunOpened) -> Line:
         self._run = event.run
@@ -199,6 +214,7 @@ class Narration:
 
     def _began(self, event: RunBegan) -> Line:
         self._dry = is_dry(event.providers.values())
+        self._is_idle = set(event.providers.values()) == {BUILT_IN}
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
@@ -280,6 +296,8 @@ class Narration:
     def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
         """Yield why a run failed, and where its work is if that is not in the user's folder."""
         yield from filter(None, [self._against])
+        if self._is_idle and self._by_gate:
+            yield NO_CHANGE
         if event.tree:
             yield f"Its work is not committed. It is in {event.tree}"
             yield from next_lines(UNDELIVERED, run)

@@ -4,11 +4,14 @@ Everything that is printed and is not ours goes through here, and JSON through `
 """
 
 import re
+import unicodedata
 
 from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, HALVES
 
 DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
+TIME = "00:00:00  "
+"""How a time is written before a line."""
 UNSAFE_PATTERN = f"[{CONTROLS}{DIRECTIONS}{HALVES}]"
 
 
@@ -26,6 +29,35 @@ def one_line(text: str) -> str:
     return re.sub(f"[{BREAKS}]", "�", printable(text))
 
 
-def beside_time(text: str) -> str:
-    """Return a text to be shown behind the time: lines after its first cannot look like another."""
-    return printable(text).replace("\n", "\n" + " " * len("00:00:00  "))
+def beside_time(text: str, width: int = 0) -> str:
+    """Return a text to be shown behind the time: lines after its first cannot look like another.
+
+    In a terminal of a width, lines go on at a word, below their own beginning; a word that is too
+    long for a row is not broken. Without a width no line is.
+    """
+    room = max(width - len(TIME), 1) if width else 0
+    rows = [row for line in printable(text).split("\n") for row in rows_of(line, room)]
+    return ("\n" + " " * len(TIME)).join(rows)
+
+
+def rows_of(line: str, room: int) -> list[str]:
+    """Return a line as rows of so many cells at most, broken between words; 0 if it never ends."""
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    rows = [""]
+    for space, word in re.findall(r"( *)([^ ]+)", line):
+        longer = f"{rows[-1]}{space}{word}"
+        if room and rows[-1] and cells(longer) > room:
+            rows.append(f"{indent}{word}")
+        else:
+            rows[-1] = longer
+    return rows if room else [line]
+
+
+def cells(text: str) -> int:
+    """Return how much room a text takes in a terminal: a wide character takes that of two."""
+    return sum(
+        0 if unicodedata.combining(character)
+        else 2 if unicodedata.east_asian_width(character) in "WF"
+        else 1
+        for character in text
+    )  # fmt: skip

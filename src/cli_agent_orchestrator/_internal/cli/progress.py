@@ -11,8 +11,11 @@ import click
 
 from cli_agent_orchestrator._internal.cli.narration import UNFINISHED, Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.asking import pass_on
+from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.view import View
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import RunEvent, to_line
 
 
@@ -31,7 +34,8 @@ class PlainView:
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if line is not None:
-            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {beside_time(line.text)}")
+            text = beside_time(line.text, _terminal_width())
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {text}")
 
 
 class JsonView:
@@ -45,6 +49,23 @@ class JsonView:
 
     def tell(self, event: RunEvent) -> None:
         click.echo(to_line(event))
+
+
+def _terminal_width() -> int:
+    """Return how wide the terminal is that is written to; 0 if it is none, or does not know."""
+    # COLUMNS, which would count more, may be that of another terminal.
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def _kept_events(state_folder: Path, run: str) -> list[RunEvent]:
+    """Return the events of a run; none if they cannot be read, which is said elsewhere."""
+    try:
+        return read_events(run_folder(state_folder, run))
+    except (OSError, UsageError):
+        return []
 
 
 def choose_view(
@@ -66,7 +87,8 @@ def choose_view(
         from cli_agent_orchestrator._internal.cli.live import LiveView  # rich is heavy
 
         ask = None if state_folder is None else partial(pass_on, state_folder)
-        view = LiveView(Narration(base, report, unfinished), ask=ask)
+        recall = None if state_folder is None else partial(_kept_events, state_folder)
+        view = LiveView(Narration(base, report, unfinished), ask=ask, recall=recall)
         view.is_alone = state_folder is None
         return view
     return PlainView(base, report, unfinished)

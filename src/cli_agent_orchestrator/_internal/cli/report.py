@@ -93,7 +93,7 @@ class Report:
     terminals: dict[str, str]
     round: int
     due: str
-    """Whose turn it is; empty when the run is over."""
+    """Whose turn it is; empty when the run is over, or had not begun."""
     turns: Sequence[TurnRecord]
     evidence: str
     """What the last tester found."""
@@ -130,6 +130,10 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
     the last run of this folder.
+
+    \b
+    cao report
+    cao report k3f9 > run.md
     """
     if run is not None:
         if any(options.values()):
@@ -198,10 +202,12 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
-    to_resume = "" if own.status is RunStatus.RUNNING else f"`cao resume {own.id}`"
+    is_none = own.status is RunStatus.RUNNING or own.unsaved
+    to_resume = "" if is_none else f"`cao resume {own.id}`"
     record = read_record(folder)
     reason = record.reason if record is not None else ""
-    return replace(found, standing=own.status, to_resume=to_resume, reason=reason)
+    found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
+    return replace(found, due="") if own.unsaved else found
 
 
 def _with_ways(found: Report, record: RunRecord) -> Report:
@@ -440,6 +446,8 @@ def _title(found: Report) -> str:
     match found.status:
         case FinalStatus.RUNNING:
             standing = f" ({found.standing.word})" if found.standing else ""
+            if not found.due:
+                return f"Not begun{standing}: nothing of it is saved"
             return f"Not finished{standing}: {escape(found.due)} is due"
         case _:
             dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""

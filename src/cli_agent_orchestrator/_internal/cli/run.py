@@ -111,8 +111,16 @@ def run(
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
     Every setting can be given as an option, as an environment variable (the name in brackets, also
-    without CAO_), at the top of the task or in cao.toml; the first of these wins. A run that was
-    interrupted is resumed by itself.
+    without CAO_), at the top of the task or in cao.toml; the first of these wins.
+
+    A run that was interrupted goes on when the same command is given again; one with --worktree by
+    `cao resume`.
+
+    \b
+    cao run task.md
+    cao run task.md --provider claude_code --gate tests='make test'
+    cao run -m "Let the parser accept empty lines" --worktree
+    cao run task.md --provider scripted         # a dry run, without any model
 
     With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
     shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way; in a

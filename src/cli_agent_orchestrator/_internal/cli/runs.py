@@ -17,7 +17,12 @@ from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.registry import RunSummary, find_run, list_runs
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    find_run,
+    list_runs,
+    summary_of,
+)
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20
@@ -29,6 +34,9 @@ You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
 Resume it with: cao resume {id}"""
+NOT_SAVED = """\
+The run was interrupted before its first turn, and nothing of it is saved.
+Start it anew, with the command that began it."""
 
 
 @click.command()
@@ -42,9 +50,10 @@ def runs(show_all: bool, as_json: bool) -> None:
     asks you     one of its agents asks something: `cao answer`, or `cao attach ROLE`
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
+    not begun    its process was killed before its first turn; there is nothing to resume
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
-    error        an error stopped it; `cao report ID` says more
+    error        an error stopped it: `cao report ID` says which, `cao resume` tries again
     discarded    its work tree was removed, and its work with it
 
     Other commands take a run by its ID, the beginning of it, or its last letters.
@@ -131,7 +140,12 @@ def watch(run: str | None, as_json: bool) -> None:
     the run of this folder. Ctrl-C stops watching and leaves the run alone; the last row shows the
     keys that steer it.
 
-    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if it was interrupted.
+    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if an error stopped it or its
+    process was killed, 129, 130 and 143 if a signal or `cao stop` ended it.
+
+    \b
+    cao watch
+    cao watch k3f9
     """
     from cli_agent_orchestrator._internal.cli.interrupts import Interrupts  # not for a list
     from cli_agent_orchestrator._internal.cli.progress import choose_view
@@ -154,5 +168,18 @@ def watch(run: str | None, as_json: bool) -> None:
         if last.reason and last.exit_code == EXIT_ERROR:
             click.echo(f"cao: {printable(last.reason)}", err=True)
         sys.exit(last.exit_code)
-    click.echo(KILLED.format(id=found.id), err=True)
+    for line in killed_words(summary_of(run_folder(state, found.id))):
+        click.echo(line, err=True)
     sys.exit(EXIT_ERROR)
+
+
+def killed_words(run: RunSummary) -> Iterator[str]:
+    """Yield what is said of a run whose process is gone, and what can be done about it."""
+    if not run.unsaved:
+        yield KILLED.format(id=run.id)
+        return
+    yield NOT_SAVED
+    if run.has_agents:
+        yield f"  End the agents it left: cao stop {run.id}"
+    if run.in_tree and not run.discarded:
+        yield f"  Remove its work tree:   cao discard {run.id}"

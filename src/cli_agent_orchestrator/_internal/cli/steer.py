@@ -50,12 +50,12 @@ def pause(run: str | None) -> None:
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--detach", is_flag=True, help="If it has to be started again: apart from here.")
-@click.option("--json", "as_json", is_flag=True, help="If so, tell what happens as JSON.")
+@click.option("--detach", is_flag=True, help="Start it again apart from this terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Started again: tell what happens as JSON.")
 @click.option(
     "--replace-terminals",
     is_flag=True,
-    help="If so, with new agents for those that are lost or in error.",
+    help="Start it again with new agents for those that are lost or in error.",
 )
 @click.option(
     "--missing",

@@ -107,7 +107,11 @@ def attach(terminal: str, api: str | None) -> None:
     From inside your own tmux press Ctrl-b twice: Ctrl-b Ctrl-b d. It is said again when you attach.
 
     TERMINAL is what `cao ls` lists: an id or the beginning of one; or the role of an agent in the
-    run of this folder (`cao attach tester`), or in another run (`cao attach k3f9/tester`).
+    run of this folder, or, behind the name of a run, in another one.
+
+    \b
+    cao attach tester
+    cao attach k3f9/tester
     """
     with connected(os.environ, api) as client:
         found = _find(client, terminal)
@@ -132,7 +136,12 @@ def attach(terminal: str, api: str | None) -> None:
 def send(terminal: str, message: str | None, api: str | None) -> None:
     """Send MESSAGE to the agent in TERMINAL; without MESSAGE, what comes on standard input.
 
-    Ends with 0 only if the agent took the message; with 3 if that could not be seen.
+    TERMINAL is as in `cao attach`. Ends with 0 only if the agent took the message; with 3 if that
+    could not be seen. To tell an agent of a run something, `cao hint` is the better way.
+
+    \b
+    cao send tester "Use Python 3.12."
+    cao send k3f9/programmer < message.txt
     """
     text = message if message is not None else sys.stdin.read()
     with connected(os.environ, api) as client:
@@ -158,7 +167,12 @@ def send(terminal: str, message: str | None, api: str | None) -> None:
 def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
     """Print the last answer of the agent in TERMINAL, its screen or its scrollback.
 
-    Characters that would control your terminal are shown as �, unless --raw is given.
+    TERMINAL is as in `cao attach`. Characters that would control your terminal are shown as �,
+    unless --raw is given.
+
+    \b
+    cao output programmer
+    cao output k3f9/tester --screen
     """
     with connected(os.environ, api) as client:
         text = client.get_output(_find(client, terminal).id, mode)
@@ -339,7 +353,14 @@ def _agrees(terminals: Iterable[Listed]) -> bool:
 @as_json
 @api
 def explain(terminal: str, as_json: bool, api: str | None) -> None:
-    """Say why TERMINAL has the status it has: each signal, its value and age."""
+    """Say why TERMINAL has the status it has: each signal, its value and age.
+
+    TERMINAL is as in `cao attach`.
+
+    \b
+    cao explain analyst
+    cao explain k3f9/tester --json
+    """
     with connected(os.environ, api) as client:
         if Feature.EXPLAIN not in client.features():
             raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")

@@ -1,6 +1,7 @@
 """`cao trust`: which commands of projects' own files may be run."""
 
 import os
+import shlex
 import sys
 import time
 from datetime import datetime
@@ -23,7 +24,7 @@ ASKED = "Allow them, here and as they are now?"
 
 
 @click.command()
-@click.option("--wd", metavar="PATH", default=".", help="The project's folder.")
+@click.option("--wd", metavar="PATH", default=".", help="The project's folder.  [default: here]")
 @click.option("--list", "listing", is_flag=True, help="List what you have allowed, everywhere.")
 @click.option("--revoke", is_flag=True, help="Take back what you have allowed in the folder.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -33,6 +34,11 @@ def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
     These are its gates, and what prepares a work tree.
 
     They are shown first. What you allow counts for that folder and for just these commands.
+
+    \b
+    cao trust
+    cao trust --list
+    cao trust --revoke --wd ../shop
     """
     if listing and revoke:
         raise UsageError("say --list or --revoke, not both")
@@ -73,8 +79,14 @@ def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
         _show(folder, commands)
         _ask()
     known.allow(folder, commands, time.time())
-    words = f"Allowed from now on in {one_line(str(folder))}; `cao trust --revoke` takes it back"
+    words = f"Allowed from now on in {one_line(str(folder))}; `{revocation(folder)}` takes it back"
     click.echo(words, err=True)
+
+
+def revocation(folder: Path) -> str:
+    """Return the command that takes back what is allowed in a folder, if it is typed here."""
+    where = "" if folder == Path(os.path.realpath(".")) else f" --wd {shlex.quote(str(folder))}"
+    return one_line(f"cao trust --revoke{where}")
 
 
 def _ask() -> None:
@@ -101,7 +113,7 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
     if not yes:
         _ask()
     known.allow(folder, commands, time.time())
-    click.echo("Allowed. `cao trust --revoke` takes it back.")
+    click.echo(f"Allowed. `{revocation(folder)}` takes it back.")
 
 
 def _show(folder: Path, commands: str) -> None:

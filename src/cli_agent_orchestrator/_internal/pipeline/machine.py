@@ -22,7 +22,8 @@ The rules:
 5. A round or cycle beyond its limit, from a state saved under other settings, is finished first.
 6. A pause holds the run before its next step; a turn that is in flight is finished first.
 7. A review that a person skips ends its stage as an approval would, without notes.
-8. A hint is kept until the next prompt of its role; without a role it is for the next prompt.
+8. A hint is kept until the next prompt of its role; without a role it is for the next prompt. The
+   hints of a review that is skipped wait for the prompt after it.
 """
 
 from dataclasses import dataclass, replace
@@ -172,9 +173,18 @@ def skip_review(state: RunState, review: Turn) -> RunState:
     """Return the state after a review that a person skipped; the review must be due."""
     if due_review(state) != review:
         raise ValueError(f"{review} is not due")
-    state = _settle(state)
+    state = _take_hints_back(_settle(state), review)
     state = replace(state, progress=replace(state.progress, in_flight=None))
     return _follow(state, Skipped())
+
+
+def _take_hints_back(state: RunState, review: Turn) -> RunState:
+    """Return the state in which the hints of a prompt to which nothing is heard wait again."""
+    dispatch = state.progress.in_flight
+    if dispatch is None or dispatch.turn != review:
+        return state
+    hints = (*dispatch.hints, *state.progress.hints)
+    return replace(state, progress=replace(state.progress, hints=hints))
 
 
 def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:

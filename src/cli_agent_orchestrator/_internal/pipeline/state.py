@@ -36,6 +36,15 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptHint:
+    """What a person wants an agent to be told with its next prompt."""
+
+    role: str
+    """Empty for whoever is next."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """The turn in flight: its prompt has been sent, or is about to be."""
 
@@ -50,6 +59,8 @@ class Dispatch:
     """Does the agent have the prompt?"""
     worked: float = 0.0
     """Seconds that were worked on it before the run was last stopped."""
+    hints: tuple[KeptHint, ...] = ()
+    """Those that are in its prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +71,6 @@ class OpenNotes:
     """The reviewer."""
     round: int
     notes: Excerpt
-
-
-@dataclass(frozen=True, slots=True)
-class KeptHint:
-    """What a person wants an agent to be told with its next prompt."""
-
-    role: str
-    """Empty for whoever is next."""
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ neither saved nor loaded.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -96,7 +96,7 @@ def _progress_to_json(state: RunState) -> dict[str, Any]:
         "settings": dict(progress.settings),
         "paused": progress.paused,
         "heard": progress.heard,
-        "hints": [{"role": hint.role, "text": hint.text} for hint in progress.hints],
+        "hints": _hints_to_json(progress.hints),
         "acts": [{"at": act.at, "text": act.text} for act in progress.acts],
         **_gates_to_json(progress),
         "archived_outputs": {
@@ -163,7 +163,12 @@ def _dispatch_to_json(dispatch: Dispatch) -> dict[str, Any]:
         "since": dispatch.since,
         "sent": str(dispatch.sent),
         "worked": dispatch.worked,
+        "hints": _hints_to_json(dispatch.hints),
     }
+
+
+def _hints_to_json(hints: Iterable[KeptHint]) -> list[dict[str, str]]:
+    return [{"role": hint.role, "text": hint.text} for hint in hints]
 
 
 def _excerpt_to_json(excerpt: Excerpt) -> dict[str, Any]:
@@ -308,11 +313,7 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
         settings=_settings(_table(data, "settings")),
         paused=data.get("paused") is True,
         heard=_count(data, "heard", 0),
-        hints=tuple(
-            KeptHint(_role(item, flow), text)
-            for item in _items(data, "hints")
-            if isinstance(item, dict) and (text := _text(item, "text"))
-        ),
+        hints=_hints(data, flow),
         acts=tuple(
             PersonalAct(_seconds(item, "at"), text)
             for item in _items(data, "acts")
@@ -392,6 +393,15 @@ def _dispatch(data: Mapping[str, Any], flow: Flow) -> Dispatch | None:
         since=_seconds(data, "since"),
         sent=_sent(data.get("sent")),
         worked=_seconds(data, "worked"),
+        hints=_hints(data, flow),
+    )
+
+
+def _hints(data: Mapping[str, Any], flow: Flow) -> tuple[KeptHint, ...]:
+    return tuple(
+        KeptHint(_role(item, flow), text)
+        for item in _items(data, "hints")
+        if isinstance(item, dict) and (text := _text(item, "text"))
     )
 
 

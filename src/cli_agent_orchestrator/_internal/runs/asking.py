@@ -43,6 +43,7 @@ STOP_SECONDS = 30.0
 
 STOPPED = "The run is stopped and saved; its agents are ended."
 QUEUED = "The run has not heard of it yet; it will as soon as it looks."
+NOTHING_SAVED = "it was ended before its first turn, and nothing of it is saved; start it anew"
 ENDS = {
     RunStatus.INTERRUPTED: "was interrupted: its process is gone",
     RunStatus.STOPPED: "was stopped",
@@ -83,7 +84,8 @@ def end_of(run: RunSummary) -> str:
         return f"the run {run.id} has ended with FAIL; {more_rounds_words(run.id, run.round)}"
     if run.status.is_verdict:
         return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
-    return f"the run {run.id} {ENDS[run.status]}; `cao resume {run.id}` resumes it"
+    goes_on = NOTHING_SAVED if run.unsaved else f"`cao resume {run.id}` resumes it"
+    return f"the run {run.id} {ENDS[run.status]}; {goes_on}"
 
 
 def more_rounds_words(run: str, number: int) -> str:
@@ -135,7 +137,7 @@ def _why_not(run: RunSummary, record: RunRecord | None) -> str:
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:
-        return "it was ended before its first turn, and nothing of it is saved; start it anew"
+        return NOTHING_SAVED
     return (
         f"a run that was started in {run.wd or 'its folder'} after it has taken its place; "
         f"`cao report {run.id}` tells what it did"

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, Usag
 
 MOST_NAMED = 10
 RUNNING = "RUNNING"
+NOT_BEGUN = "not begun"
 UNREADABLE = "(its run.json cannot be read)"
 
 
@@ -51,6 +52,8 @@ class RunSummary:
     """Was that work tree removed, and its work with it?"""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
+    unsaved: bool = False
+    """Was it ended before its first turn, so that there is nothing to resume?"""
 
     @property
     def is_live(self) -> bool:
@@ -75,12 +78,15 @@ class RunSummary:
         """How it stands."""
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
+        if self.unsaved and self.status is RunStatus.INTERRUPTED:
+            return NOT_BEGUN
         return "asks you" if self.asking and self.is_live else self.status.word
 
     @property
     def is_unfinished(self) -> bool:
         """Has it ended without a verdict, and can it go on?"""
-        return not (self.is_live or self.status.is_verdict or self.discarded)
+        is_settled = self.status.is_verdict or self.discarded or self.unsaved
+        return not (self.is_live or is_settled)
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
@@ -179,12 +185,13 @@ def summary_of(folder: Folder) -> RunSummary:
     if record is None:
         status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
         return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
+    status = actual_status(record, folder)
     return RunSummary(
         id=record.id,
         wd=record.wd,
         task=record.task_line,
         flow=record.flow,
-        status=actual_status(record, folder),
+        status=status,
         round=record.round,
         role=record.role,
         started=record.started,
@@ -195,6 +202,7 @@ def summary_of(folder: Folder) -> RunSummary:
         waiting=waiting_branch(record),
         asking=record.asking,
         discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
+        unsaved=not (status.is_open or record.round or can_resume(record)),
     )
 
 

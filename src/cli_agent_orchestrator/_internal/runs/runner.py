@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     drop_hints,
     due_review,
     due_step,
+    hints_for,
     next_step,
     reason_against,
     record_reply,
@@ -100,9 +101,8 @@ class Runner:
         # SimpleQueue, because a signal handler may put something while something is taken.
         self._wishes: SimpleQueue[Heard | Stop] = SimpleQueue()
         self._stopwatch = Stopwatch(0.0, world.clock.now())
-        self._stall = ""
         self._known_stall: frozenset[str] = frozenset()
-        """What a person knew of who resumed the run; it does not stop for that again."""
+        """What was said already, or known to who resumed the run: it does not stop for that."""
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +131,7 @@ class Runner:
         """Do whatever is due and return the state of the finished run."""
         self._ledger.take(state)
         # What was said before the run was stopped is no reason to stop it again.
-        self._stall, self._known_stall = stall_of(state), stall_marks(state)
+        self._known_stall = stall_marks(state)
         self._looks.begin(self._plan)
         self._ledger.save(self.state)
         try:
@@ -191,16 +191,15 @@ class Runner:
         self._record(dispatch, reply, dispatch.worked)
 
     def _heed_stall(self) -> None:
-        """Say once that the run does not converge, and stop it if that is wanted."""
-        text, marks = stall_of(self.state), stall_marks(self.state)
-        self._known_stall &= marks
-        if text == self._stall:
+        """Say that the run does not converge, once for each cause, and stop it if wanted."""
+        marks = stall_marks(self.state)
+        news = marks - self._known_stall
+        self._known_stall = marks
+        if not news:
             return
-        self._stall = text
-        if not text:
-            return
+        text = stall_of(self.state)
         self._ledger.tell(NotConverging(self._ledger.now, text))
-        if self._plan.rules.stops_at_stall and marks - self._known_stall:
+        if self._plan.rules.stops_at_stall:
             raise RunError(
                 f"{text} The run is stopped (STALL=stop): look at it, and `cao resume "
                 f"{self._plan.run}".rstrip()
@@ -236,7 +235,8 @@ class Runner:
             return saved
         sequence = self._ledger.next_sequence()
         self._ledger.records.files.clear_stale_response(turn.role, sequence)
-        return Dispatch(turn, uuid.uuid4().hex, sequence, self._ledger.now, Sent.NO)
+        new = Dispatch(turn, uuid.uuid4().hex, sequence, self._ledger.now, Sent.NO)
+        return replace(new, hints=hints_for(self.state, turn.role))
 
     def _prompt(self, dispatch: Dispatch) -> str:
         """Return what the agent is told, in the same words as before if it was told before.
