@@ -1,6 +1,5 @@
 """The work folder of a run: kept after every turn, so that it is known who changed what."""
 
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.walking import make_writable
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
 from cli_agent_orchestrator.events import RunEvent, Warned
@@ -355,12 +355,7 @@ def _clear(checkouts: Folder) -> None:
     with suppress(OSError):
         checkouts.remove_all()
         return
-    for folder, names, _ in os.walk(checkouts.path):
-        for name in names:
-            path = Path(folder) / name
-            with suppress(OSError):
-                if not path.is_symlink():
-                    path.chmod(0o700)
+    make_writable(checkouts.path)
     with suppress(OSError):
         checkouts.remove_all()
 
