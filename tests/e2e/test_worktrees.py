@@ -11,6 +11,7 @@ import pytest
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
+from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
 from tests.workspace.projects import Project, make_hostile, make_project
 
@@ -37,6 +38,29 @@ def record_of(machine: Machine) -> dict[str, Any]:
 
 def tree_of(machine: Machine) -> Path:
     return Path(record_of(machine)["tree"]["folder"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_of_a_run_that_is_stopped_while_its_agents_start_nothing_can_be_applied(
+    machine: Machine, project: Project, number: int
+) -> None:
+    prepare(machine, "start_delay = 600\n")
+    machine.env["CAO_START_SECONDS"] = "600"
+    before = project.state()
+    with running(machine, "task.md", "--worktree") as run:
+        wait_for_window(machine)
+        run.interrupt(number)
+        assert run.end() == 128 + number
+    name, folder = record_of(machine)["id"], tree_of(machine)
+    assert not folder.exists()
+    for words in (("apply", name), ("pr", name), ("apply",)):
+        refused = machine.cao(*words)
+        assert refused.returncode == 2
+        assert f"nothing was done in the run {name}" in refused.stderr
+        assert "start a new one with `cao run`" in refused.stderr
+        assert str(folder) not in refused.stderr
+        assert "cao discard" not in refused.stderr
+    assert project.state() == before
 
 
 def run_to_pass(machine: Machine, *words: str) -> str:

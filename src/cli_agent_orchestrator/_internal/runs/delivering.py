@@ -314,12 +314,13 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
 def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     """Commit what a run left uncommitted that has passed: it was killed just then."""
     record, tree = ended.record, ended.tree
+    if is_untouched(ended.state_folder, record):
+        raise NotSteerable(_nothing_done(ended))
     seals = UserSeals(ended.state_folder)
     state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
     if state is None or state.final_status is not FinalStatus.PASS:
         raise NotSteerable(
-            f"the run {record.id} has not passed, so nothing was committed; what it did is in "
-            f"{record.wd}"
+            f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
         )
     tree.mend(ended.store)
     committed, done = tree.commit(ended.store, record.id, state, record.task_line)
@@ -327,6 +328,25 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)
     return _note(ended, Delivered.NOT_YET), done.remarks
+
+
+def _nothing_done(ended: Ended) -> str:
+    """Say that a run was ended before anybody worked, and what to do about it."""
+    run, tree = ended.record.id, ended.tree.worktree
+    text = f"nothing was done in the run {run}: it was ended before its first turn"
+    text += "; start a new one with `cao run`"
+    is_left = tree.branch_tip() or any(
+        os.path.lexists(path) for path in (tree.folder, tree.link.entry.path)
+    )
+    return f"{text}. `cao discard {run}` removes what is left of this one" if is_left else text
+
+
+def _where(ended: Ended) -> str:
+    """Say where the work of a run is that has not passed."""
+    if ended.tree.worktree.exists:
+        return f"what it did is in {ended.record.wd}"
+    run = ended.record.id
+    return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
 
 
 def _note(ended: Ended, delivered: Delivered) -> Ended:
