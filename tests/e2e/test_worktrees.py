@@ -281,6 +281,30 @@ def test_a_run_that_failed_has_nothing_to_apply(machine: Machine, project: Proje
     assert "no work of a run in this folder waits; name one of these" in elsewhere.stderr
 
 
+def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine, "--gate", GATE)
+    name = record_of(machine)["id"]
+    machine.cao("apply", name)
+    assert "PASS, applied" in machine.cao("runs").stdout
+    done = machine.cao("discard", name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not tree_of(machine).exists()
+    assert "PASS, applied" in machine.cao("runs").stdout
+    (found,) = json.loads(machine.cao("runs", "--json").stdout)
+    assert (found["applied"], found["discarded"]) == (True, False)
+    page = machine.cao("report", name).stdout
+    assert f"\n- Branch: cao/{name} (applied, and then removed)\n" in page
+    again = machine.cao("apply", name)
+    assert again.returncode == 2
+    assert f"the work of the run {name} was applied, and its work tree is removed" in again.stderr
+    resumed = machine.cao("resume", name)
+    assert resumed.returncode == 2
+    assert "has ended with PASS" in resumed.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
 def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: Project) -> None:
     run_to_pass(machine)
     (tree_of(machine) / "late.txt").write_text("late\n")

@@ -93,7 +93,9 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
                     f"`cao undo {run}` takes it back"
                 )
             if saved.delivered is Delivered.DISCARDED:
-                raise NotSteerable(f"the work of the run {run} was discarded")
+                applied = "applied, and its work tree is removed"
+                became = applied if saved.is_applied else "discarded"
+                raise NotSteerable(f"the work of the run {run} was {became}")
             tree = reopen_tree(record, saved, state_folder, environ)
             yield Ended(state_folder, record, saved, tree)
     except BlockingIOError:
@@ -351,6 +353,8 @@ def _where(ended: Ended) -> str:
 
 def _note(ended: Ended, delivered: Delivered) -> Ended:
     saved = replace(ended.saved, delivered=delivered)
+    if delivered is Delivered.DISCARDED:
+        saved = replace(saved, earlier=ended.saved.delivered)
     record = replace(ended.record, tree=saved)
     write_record(run_folder(ended.state_folder, record.id), record)
     return replace(ended, saved=saved, record=record)
