@@ -95,6 +95,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
         "Cao-Round: 1",
         "Cao-Flow: loop",
         "Cao-Gate: tests passed (1 test)",
+        "Cao-Proof: not proven: no test was made or changed, and none that failed before now "
+        "passes",
         "Cao-Reviewer: analyst_review (scripted)",
         "Cao-Reviewer: programmer_review (scripted)",
     ]

@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     remove_folder,
 )
 from cli_agent_orchestrator._internal.runs.delivering import (
+    BODY_FILE,
     apply_run,
     discard_run,
     ended_run,
@@ -202,6 +203,10 @@ class TestNotCommittedYet:
             self.apply(state)
         with ended_run(state, RUN, os.environ) as ended:
             assert request_run(ended, "", draft=False).remote == "origin"
+        body = run_folder(state, RUN).read(BODY_FILE).decode()
+        assert body.startswith("Do it\n\nNo gate was run")
+        assert f"\n    Cao-Run: {RUN}\n    Cao-Round: 1\n" in body
+        assert str(tmp_path) not in body
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None

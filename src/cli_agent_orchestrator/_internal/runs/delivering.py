@@ -37,7 +37,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
-from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
+from cli_agent_orchestrator._internal.workspace.commit_message import Work, request_text
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
     Discard,
@@ -160,7 +160,7 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
     folder = run_folder(ended.state_folder, ended.record.id)
-    body = f"{ended.record.task_line}\n\n{_trailers(ended)}\n"
+    body = request_text(ended.record.task_line, _judged(ended))
     folder.replace(BODY_FILE, body.encode(errors="replace"))
     tree = ended.tree.worktree
     wish = Wish(
@@ -360,12 +360,12 @@ def _note(ended: Ended, delivered: Delivered) -> Ended:
     return replace(ended, saved=saved, record=record)
 
 
-def _trailers(ended: Ended) -> str:
+def _judged(ended: Ended) -> Work:
     """Return how the work was judged, as the commit says it."""
-    seals = UserSeals(ended.state_folder)
-    tree = ended.tree
+    record, tree = ended.record, ended.tree
     with suppress(StateError):
+        seals = UserSeals(ended.state_folder)
         state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
         if state is not None:
-            return commit_message("", work_of(ended.record.id, state)).partition("\n\n")[2]
-    return f"Cao-Run: {ended.record.id}"
+            return work_of(record.id, state)
+    return Work(record.id, record.round, record.flow, is_known=False)
