@@ -89,8 +89,11 @@ class TestOnlyWhatWasApprovedPasses:
         assert "the work was not approved" in done.stdout
         assert machine.cao("run", "task.md", "--no-resume").returncode == 0
 
-    def test_work_that_was_approved(self, machine: Machine, project: Project) -> None:
-        done = machine.cao(*self.BOUND)
+    @pytest.mark.parametrize("gate", [(), ("--gate", "tests=echo '1 passed in 0.01s'")])
+    def test_work_that_was_approved(
+        self, machine: Machine, project: Project, gate: tuple[str, ...]
+    ) -> None:
+        done = machine.cao(*self.BOUND, *gate)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def test_a_flow_without_a_review(self, machine: Machine, project: Project) -> None:
