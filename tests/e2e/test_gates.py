@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import archive_of, prepare, running, script, state_of
@@ -254,3 +256,22 @@ def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> Non
     done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True))
     assert done.returncode == 2
     assert "the gate tests could not be run: no sandbox is available" in done.stderr
+
+
+@pytest.mark.parametrize("where", [".git/hooks/deep", "deep"])
+def test_folders_in_each_other_without_end_do_not_stop_a_run(ready: Machine, where: str) -> None:
+    make_repository(ready.work)
+    place = ready.work / where
+    making = (
+        f"import os; os.makedirs('{where}', exist_ok=True); os.chdir('{where}')\n"
+        "for _ in range(1100): os.makedirs('d', exist_ok=True); os.chdir('d')\n"
+        "open('last', 'w').close()"
+    )
+    (ready.home / "making.py").write_text(making)
+    command = f"tests={sys.executable} {ready.home}/making.py && echo '1 passed in 0.01s'"
+    try:
+        done = ready.cao("run", "task.md", "--gate", command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("too deep to be looked at" in done.stdout) == where.startswith(".git")
+    finally:
+        Folder(ready.work, tuple(place.relative_to(ready.work).parts)).remove_all()
