@@ -64,6 +64,7 @@ def test_what_speaks_against_a_pass_is_told_in_words() -> None:
     assert str(NotReviewed(all_named, *trees)) == said + ", ".join(all_named)
     one_more = NotReviewed((*all_named, "b"), *trees)
     assert str(one_more) == f"{said}{', '.join(all_named)} and 1 more"
+    assert NotReviewed() == NotReviewed((), "", "")
     assert str(NotReviewed()) == (
         "FAIL: the work was approved, and without snapshots nobody knows whether it is still the "
         "same"

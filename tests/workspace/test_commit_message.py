@@ -176,6 +176,9 @@ class TestARequest:
     def test_of_which_that_is_not_known_says_so(self) -> None:
         said = request_text("Keep digits.", Work("r1", 1, "loop", is_known=False))
         assert said.startswith(f"Keep digits.\n\n{NOT_KNOWN}\n\n    Cao-Run: r1\n")
+        assert "not known any more" in said
+        assert "judged" in JUDGED
+        assert "No gate was run" in request_text("Keep digits.", Work("r1", 1, "loop"))
 
     @pytest.mark.parametrize(
         ("said", "shown"),
