@@ -16,13 +16,14 @@ from cli_agent_orchestrator._internal.api.app import create_app
 from cli_agent_orchestrator._internal.api.serving import (
     MOST_CONNECTIONS,
     BackgroundServer,
+    BoundedHttp,
     bind,
     run,
     serve,
 )
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
-from tests.api.running import RunningApi, running_api
+from tests.api.running import TOKEN, RunningApi, running_api
 from tests.fakes import FakeService
 
 
@@ -84,6 +85,74 @@ def test_who_opens_connections_without_end_takes_no_files_from_the_others(api: R
         assert len(connections) - len(ended) <= MOST_CONNECTIONS
         assert connections[0] in ended
         assert connections[-1] not in ended
+
+
+HALF = (
+    f"POST /terminals/run-step HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+).encode()
+"""A request with the token whose body does not end."""
+
+
+def test_who_opens_requests_without_end_leaves_room_for_the_others(api: RunningApi) -> None:
+    api.service.add()
+    with ExitStack() as opened, api.client() as client, client.stream("GET", "/events") as stream:
+        lines = stream.iter_lines()
+        assert "event: snapshot" in lines
+        connections = []
+        for _ in range(3 * MOST_CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", api.port), 60)
+            connections.append(opened.enter_context(connection))
+            connection.sendall(HALF)
+        with api.client() as other:
+            for _ in range(3):
+                assert other.get("/sessions").status_code == 200
+        api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
+        assert "event: status" in lines
+        assert connections[0] in [one for one in connections if _is_ended(one)]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: loc", HALF])
+def test_a_request_that_does_not_come_whole_is_given_up(hasty_port: int, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", hasty_port), 60) as connection:
+        connection.sendall(sent)
+        with connection.makefile("rb") as answer:
+            said = answer.read()
+    assert said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"the whole request must come within 0.2 seconds" in said
+
+
+def test_one_that_comes_whole_may_be_answered_slowly(hasty_port: int) -> None:
+    """An event stream lasts as long as its client wants it to."""
+    url, headers = f"http://127.0.0.1:{hasty_port}", {"Authorization": f"Bearer {TOKEN}"}
+    with (
+        httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False) as client,
+        client.stream("GET", "/events") as stream,
+    ):
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        with socket.create_connection(("127.0.0.1", hasty_port), 60) as idle:
+            assert idle.recv(4).startswith(b"HTTP")
+        # That took as long as a request may; the stream has gone on meanwhile.
+        assert any(line.startswith(":") for line in lines)
+        assert client.get("/health").status_code == 200
+
+
+@pytest.fixture
+def hasty_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that does not wait long for a request."""
+    monkeypatch.setattr(BoundedHttp, "request_seconds", 0.2)
+
+    async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
+        app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
+        await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+
+    server = BackgroundServer(main)
+    port = server.start()
+    try:
+        yield port
+    finally:
+        server.stop()
 
 
 def _is_ended(connection: socket.socket) -> bool:

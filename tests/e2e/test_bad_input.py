@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.conductor import state_file_of
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, replies_of, script, state_of
+from tests.runs.test_flows import TEXT as OWN_FLOW
 
 EXPLORE, SCENARIO = "*** ORIGINAL EXPLORE SUMMARY ***", "*** SCENARIO TEST ***"
 OLD_STATE = {
@@ -55,6 +56,24 @@ def state_path(machine: Machine) -> Path:
 
 def assert_nothing_was_started(machine: Machine) -> None:
     assert not (machine.home / "state").exists()
+
+
+@pytest.mark.parametrize("place", [".cao", ".cao/flows", ".cao/flows/own.toml", ".cao/flows/own"])
+def test_a_flow_behind_a_link_is_bad_configuration(ready: Machine, place: str) -> None:
+    """Such a link can come with a cloned project."""
+    folder = ready.work / ".cao" / "flows"
+    (folder / "own").mkdir(parents=True)
+    (folder / "own.toml").write_text(OWN_FLOW, encoding="utf-8")
+    (folder / "own" / "worker.md").write_text("$context $response_file\n", encoding="utf-8")
+    path = ready.work / place
+    path.rename(ready.home / "elsewhere")
+    path.symlink_to(ready.home / "elsewhere")
+    for flow in ("own", str(folder / "own.toml")):
+        done = ready.cao("run", "task.md", "--flow", flow, "--gate", "tests=true")
+        assert done.returncode == 2, done.stderr
+        assert f"{place}" in done.stderr
+        assert "a symbolic link" in done.stderr
+        assert_nothing_was_started(ready)
 
 
 class TestTask:

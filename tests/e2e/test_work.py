@@ -23,6 +23,9 @@ def project(machine: Machine) -> Project:
     return found
 
 
+REVISE = rule("programmer_review", "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- look again")
+
+
 def seen(project: Project) -> dict[str, object]:
     """Return all that a user sees of a project, without what runs keep in it."""
     found = {name: what for name, what in project.state().items() if not name.startswith(".tmp/")}
@@ -74,3 +77,26 @@ def test_files_are_taken_back_only_from_a_run_that_is_not_at_work(
     assert undone.returncode == 0, undone.stderr
     assert "! undoes 1 file that changed after the run's last turn:\n    later.txt" in undone.stdout
     assert not (machine.work / "later.txt").exists()
+
+
+class TestOnlyWhatWasApprovedPasses:
+    BOUND = ("run", "task.md", "--review-bound", "require", "--max-rounds", "1")
+
+    def test_work_that_no_review_approved(self, machine: Machine, project: Project) -> None:
+        prepare(machine, script(WRITES, REVISE))
+        done = machine.cao(*self.BOUND)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "the work was not approved" in done.stdout
+        assert machine.cao("run", "task.md", "--no-resume").returncode == 0
+
+    @pytest.mark.parametrize("gate", [(), ("--gate", "tests=echo '1 passed in 0.01s'")])
+    def test_work_that_was_approved(
+        self, machine: Machine, project: Project, gate: tuple[str, ...]
+    ) -> None:
+        done = machine.cao(*self.BOUND, *gate)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_a_flow_without_a_review(self, machine: Machine, project: Project) -> None:
+        done = machine.cao(*self.BOUND, "--flow", "solo", "--gate", "tests=true")
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "in the flow solo nobody reviews the work" in done.stderr

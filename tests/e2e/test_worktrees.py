@@ -11,6 +11,7 @@ import pytest
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
+from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
 from tests.workspace.projects import Project, make_hostile, make_project
 
@@ -37,6 +38,29 @@ def record_of(machine: Machine) -> dict[str, Any]:
 
 def tree_of(machine: Machine) -> Path:
     return Path(record_of(machine)["tree"]["folder"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_of_a_run_that_is_stopped_while_its_agents_start_nothing_can_be_applied(
+    machine: Machine, project: Project, number: int
+) -> None:
+    prepare(machine, "start_delay = 600\n")
+    machine.env["CAO_START_SECONDS"] = "600"
+    before = project.state()
+    with running(machine, "task.md", "--worktree") as run:
+        wait_for_window(machine)
+        run.interrupt(number)
+        assert run.end() == 128 + number
+    name, folder = record_of(machine)["id"], tree_of(machine)
+    assert not folder.exists()
+    for words in (("apply", name), ("pr", name), ("apply",)):
+        refused = machine.cao(*words)
+        assert refused.returncode == 2
+        assert f"nothing was done in the run {name}" in refused.stderr
+        assert "start a new one with `cao run`" in refused.stderr
+        assert str(folder) not in refused.stderr
+        assert "cao discard" not in refused.stderr
+    assert project.state() == before
 
 
 def run_to_pass(machine: Machine, *words: str) -> str:
@@ -71,6 +95,8 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
         "Cao-Round: 1",
         "Cao-Flow: loop",
         "Cao-Gate: tests passed (1 test)",
+        "Cao-Proof: not proven: no test was made or changed, and none that failed before now "
+        "passes",
         "Cao-Reviewer: analyst_review (scripted)",
         "Cao-Reviewer: programmer_review (scripted)",
     ]
@@ -255,6 +281,30 @@ def test_a_run_that_failed_has_nothing_to_apply(machine: Machine, project: Proje
     elsewhere = machine.cao("discard", folder=other)
     assert elsewhere.returncode == 2
     assert "no work of a run in this folder waits; name one of these" in elsewhere.stderr
+
+
+def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
+    machine: Machine, project: Project
+) -> None:
+    run_to_pass(machine, "--gate", GATE)
+    name = record_of(machine)["id"]
+    machine.cao("apply", name)
+    assert "PASS, applied" in machine.cao("runs").stdout
+    done = machine.cao("discard", name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not tree_of(machine).exists()
+    assert "PASS, applied" in machine.cao("runs").stdout
+    (found,) = json.loads(machine.cao("runs", "--json").stdout)
+    assert (found["applied"], found["discarded"]) == (True, False)
+    page = machine.cao("report", name).stdout
+    assert f"\n- Branch: cao/{name} (applied, and then removed)\n" in page
+    again = machine.cao("apply", name)
+    assert again.returncode == 2
+    assert f"the work of the run {name} was applied, and its work tree is removed" in again.stderr
+    resumed = machine.cao("resume", name)
+    assert resumed.returncode == 2
+    assert "has ended with PASS" in resumed.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
 
 
 def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: Project) -> None:

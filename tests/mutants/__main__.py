@@ -52,6 +52,7 @@ TESTS = {
     "pipeline/runners/unittest.py": COUNTS,
     "pipeline/machine.py": (
         "pipeline/test_machine.py pipeline/test_flows_in_machine.py pipeline/test_steering.py "
+        "pipeline/test_work.py "
         "pipeline/test_gigantic_replies.py"
     ),
     "pipeline/prompts.py": (

@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     CyclesUsedUp,
     Delivered,
     Failed,
+    NotApproved,
     NotProven,
     NotReviewed,
     Outcome,
@@ -53,8 +54,24 @@ def test_an_outcome_is_told_in_words(outcome: Outcome, words: str) -> None:
 
 def test_what_speaks_against_a_pass_is_told_in_words() -> None:
     assert str(NotProven(Proof())) == f"FAIL: {Proof()}"
-    said = "FAIL: these files changed after they were approved, and were not reviewed: "
-    assert str(NotReviewed(("a", "b"))) == f"{said}a, b"
+    said = (
+        "FAIL: the tree 0123456789 was approved, and this one is 9876543210: these files changed "
+        "after they were approved, and were not reviewed: "
+    )
+    trees = ("0123456789abcdef", "9876543210abcdef")
+    assert str(NotReviewed(("a", "b"), *trees)) == f"{said}a, b"
     all_named = ("a",) * MOST_FILES
-    assert str(NotReviewed(all_named)) == said + ", ".join(all_named)
-    assert str(NotReviewed((*all_named, "b"))) == f"{said}{', '.join(all_named)} and 1 more"
+    assert str(NotReviewed(all_named, *trees)) == said + ", ".join(all_named)
+    one_more = NotReviewed((*all_named, "b"), *trees)
+    assert str(one_more) == f"{said}{', '.join(all_named)} and 1 more"
+    assert NotReviewed() == NotReviewed((), "", "")
+    assert str(NotReviewed()) == (
+        "FAIL: the work was approved, and without snapshots nobody knows whether it is still the "
+        "same"
+    )
+    never = (
+        "FAIL: the review cycles were used up and the work was not approved, which "
+        "REVIEW_BOUND=require asks for: no tree was approved"
+    )
+    assert str(NotApproved()) == never
+    assert str(NotApproved("9876543210abcdef")) == f"{never}; this one is 9876543210"

@@ -101,6 +101,8 @@ progresses = st.builds(
     repeated_gate=texts,
     unchanged_turns=st.integers(0, 9),
     approved_tree=texts,
+    is_approved=st.booleans(),
+    delivered_tree=texts,
 )
 places = st.sampled_from(
     [

@@ -1,29 +1,45 @@
 """What a run decides by what was done to its files."""
 
 from dataclasses import replace
+from enum import Enum
 
-from cli_agent_orchestrator._internal.config import LoopRules, ReviewRules
+import pytest
+
+from cli_agent_orchestrator._internal.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator._internal.gates import PROOF as PROOF_GATE
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     next_step,
     record_check,
+    record_proof,
     record_reply,
+    skip_review,
     stall_marks,
     stall_of,
 )
-from cli_agent_orchestrator._internal.pipeline.outcomes import Failed, NotReviewed, Outcome, Passed
+from cli_agent_orchestrator._internal.pipeline.outcomes import (
+    Failed,
+    NotApproved,
+    NotReviewed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+)
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.state import RunState, Turn
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
-from tests.pipeline.samples import PASS
+from tests.pipeline.samples import FAIL, PASS, review
 from tests.pipeline.test_flows_in_machine import NO, RED, YES, begin, with_gates
 
 RULES = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off")
 BOUND = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off", is_review_bound=True)
+LAST_GATE = '{"name": "tests", "run": "x", "when": ["after_tester"]}'
+GREEN = CheckResult("x", 0, "ok")
 IDLE, BUSY = Work("t1"), Work("t2", ("a.py",))
 
 
@@ -111,6 +127,7 @@ def approved(rules: LoopRules) -> RunState:
 
 class TestReviewedIsWhatPasses:
     CHANGED = Work("t2", ("a.py",), ("a.py",))
+    OTHER = NotReviewed(("a.py",), "t1", "t2")
 
     def test_an_approval_is_bound_to_what_it_saw(self) -> None:
         assert approved(RULES).progress.approved_tree == "t1"
@@ -119,21 +136,182 @@ class TestReviewedIsWhatPasses:
         _, outcome = reply(approved(RULES), PASS, self.CHANGED)
         assert outcome == Passed()
         state, outcome = reply(approved(BOUND), PASS, self.CHANGED, BOUND)
-        assert outcome == Failed(NotReviewed(("a.py",)), 2)
+        assert outcome == Failed(self.OTHER, 2)
         assert "changed after they were approved" in state.feedback.text
         assert state.progress.approved_tree == ""
+        assert not state.progress.is_approved
         _, outcome = reply(approved(BOUND), PASS, Work("t1"), BOUND)
         assert outcome == Passed()
 
     def test_so_is_one_of_a_gate(self) -> None:
-        text = '{"name": "tests", "run": "x", "when": ["after_tester"]}'
-        state = with_gates(approved(BOUND), text)
+        state = with_gates(approved(BOUND), LAST_GATE)
         state, _ = reply(state, PASS, self.CHANGED, BOUND)
-        green = CheckResult("x", 0, "ok")
-        _, outcome = record_check(state, Check("tests", 1), green, BOUND, self.CHANGED)
-        assert outcome == Failed(NotReviewed(("a.py",)), 2)
+        _, outcome = record_check(state, Check("tests", 1), GREEN, BOUND, self.CHANGED)
+        assert outcome == Failed(self.OTHER, 2)
 
     def test_many_files_are_not_all_named(self) -> None:
-        text = str(NotReviewed(tuple(f"f{n}" for n in range(22))))
+        text = str(NotReviewed(tuple(f"f{n}" for n in range(22)), "t1", "t2"))
         assert "f19 and 2 more" in text
         assert "f20" not in text
+
+
+class Review(Enum):
+    """How the review of the work ended."""
+
+    APPROVED = "approved"
+    SKIPPED = "skipped"
+    USED_UP = "used up"
+    """The reviewer wanted more, and there was no further cycle."""
+    NOT_COUNTED = "not counted"
+    """The reviewer approved, which did not count, and there was no further cycle."""
+
+
+class Seen(Enum):
+    """The work folder at the PASS."""
+
+    SAME = "same"
+    OTHER = "other"
+    CACHES = "caches"
+    """Another tree, though nothing of it matters."""
+    NEVER = "never"
+    """No snapshots were taken."""
+
+
+class Decider(Enum):
+    """Whose word is the last."""
+
+    TESTER = "tester"
+    GATE = "gate"
+    PROOF = "proof"
+
+
+AT_PASS = {
+    Seen.SAME: Work("t1"),
+    Seen.OTHER: Work("t2", (), ("a.py",)),
+    Seen.CACHES: Work("t3"),
+    Seen.NEVER: UNSEEN,
+}
+NO_EVIDENCE = review("APPROVED", "- fine")
+
+
+def rules_of(*, bound: bool, rounds: int, proof: str = "off") -> LoopRules:
+    limits = Limits(max_rounds=rounds, max_review_cycles=2)
+    return LoopRules(limits, ReviewRules(1), proof=proof, is_review_bound=bound)
+
+
+def reviewed(how: Review, work: Work, rules: LoopRules) -> RunState:
+    """Return a run whose tester is next, after its review has ended in a way."""
+    state = begin(packaged_flow("loop"))
+    for text in ("text", NO, "text", YES, "text"):
+        state, _ = reply(state, text, work, rules)
+    if how is Review.SKIPPED:
+        turn = next_step(state)
+        assert isinstance(turn, Turn)
+        return skip_review(state, turn)
+    words = {Review.APPROVED: YES, Review.USED_UP: NO, Review.NOT_COUNTED: NO_EVIDENCE}
+    for text in (NO, "text", words[how]):
+        state, _ = reply(state, text, work, rules)
+    return state
+
+
+def decided(state: RunState, by: Decider, work: Work, rules: LoopRules) -> tuple[RunState, Outcome]:
+    """Return what becomes of a run whose tester, gates and proof all say PASS."""
+    if by is not Decider.TESTER:
+        state = replace(state, progress=replace(state.progress, settings={"GATES": LAST_GATE}))
+    state, outcome = reply(state, PASS, work, rules)
+    while isinstance(check := next_step(state), Check):
+        if check.gate == PROOF_GATE:
+            state, outcome = record_proof(state, check, Proof(), rules, work)
+        else:
+            state, outcome = record_check(state, check, GREEN, rules, work)
+    return state, outcome
+
+
+def expected(how: Review, seen: Seen) -> NotReviewed | NotApproved | None:
+    """Return what speaks against a PASS where only what was approved may pass."""
+    if how in (Review.USED_UP, Review.NOT_COUNTED):
+        return NotApproved(AT_PASS[seen].tree)
+    if seen is Seen.NEVER:
+        return NotReviewed()
+    return NotReviewed(("a.py",), "t1", "t2") if seen is Seen.OTHER else None
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("by", Decider)
+@pytest.mark.parametrize("seen", Seen)
+@pytest.mark.parametrize("how", Review)
+class TestOnlyWhatWasApprovedPasses:
+    def test_where_that_is_required(
+        self, how: Review, seen: Seen, by: Decider, is_last: bool
+    ) -> None:
+        proof = "report" if by is Decider.PROOF else "off"
+        rules = rules_of(bound=True, rounds=1 if is_last else 2, proof=proof)
+        before = UNSEEN if seen is Seen.NEVER else Work("t1")
+        state, outcome = decided(reviewed(how, before, rules), by, AT_PASS[seen], rules)
+        against = expected(how, seen)
+        if against is None:
+            assert isinstance(outcome, Passed)
+            assert state.final_status is FinalStatus.PASS
+        elif is_last:
+            assert outcome == RoundsUsedUp(against, 1)
+            assert state.final_status is FinalStatus.FAIL
+        else:
+            assert outcome == Failed(against, 2)
+            assert state.feedback.text == str(against)
+            assert next_step(state) == Turn("analyst", 2, 1)
+            assert not state.progress.is_approved
+
+    def test_and_anything_where_it_is_only_shown(
+        self, how: Review, seen: Seen, by: Decider, is_last: bool
+    ) -> None:
+        proof = "report" if by is Decider.PROOF else "off"
+        rules = rules_of(bound=False, rounds=1 if is_last else 2, proof=proof)
+        state, outcome = decided(reviewed(how, Work("t1"), rules), by, AT_PASS[seen], rules)
+        assert isinstance(outcome, Passed)
+        assert state.final_status is FinalStatus.PASS
+
+
+class TestAnApproval:
+    def test_of_the_round_before_does_not_count(self) -> None:
+        rules = rules_of(bound=True, rounds=3)
+        state, _ = reply(reviewed(Review.APPROVED, Work("t1"), rules), FAIL, Work("t1"), rules)
+        for text in ("text", NO, "text", YES, "text", NO, "text", NO):
+            state, _ = reply(state, text, Work("t1"), rules)
+        _, outcome = reply(state, PASS, Work("t1"), rules)
+        assert outcome == Failed(NotApproved("t1"), 3)
+
+    def test_of_the_analysis_is_none_of_the_work(self) -> None:
+        rules = rules_of(bound=True, rounds=2)
+        state = begin(packaged_flow("loop"))
+        for text in ("text", NO, "text", YES):
+            state, _ = reply(state, text, Work("t1"), rules)
+        assert not state.progress.is_approved
+        assert state.progress.approved_tree == ""
+
+    def test_is_void_when_the_author_works_again(self) -> None:
+        """A run that was resumed may have lost the author's reply."""
+        rules = rules_of(bound=True, rounds=2)
+        state = reviewed(Review.APPROVED, Work("t1"), rules)
+        state = replace(state, outputs={k: v for k, v in state.outputs.items() if k == "analyst"})
+        state, _ = reply(state, "text", Work("t4", ("b.py",)), rules)
+        assert not state.progress.is_approved
+        assert state.progress.approved_tree == ""
+
+    def test_that_a_person_gave_by_skipping_is_for_what_the_author_left(self) -> None:
+        rules = rules_of(bound=True, rounds=2)
+        state = reviewed(Review.SKIPPED, Work("t1"), rules)
+        assert state.progress.approved_tree == "t1"
+
+    def test_is_not_asked_for_where_nobody_reviews(self) -> None:
+        """A run that would need one is refused before it begins."""
+        state = begin(packaged_flow("solo"))
+        state, _ = reply(state, "text", Work("t1"), BOUND)
+        _, outcome = record_check(state, Check("gate", 1), GREEN, BOUND, Work("t2"))
+        assert outcome == Passed()
+
+    def test_is_known_of_a_state_that_was_saved_before_this_was_noted(self) -> None:
+        saved = to_json(approved(BOUND))
+        del saved["progress"]["is_approved"]
+        assert from_json(saved).progress.is_approved
+        saved["progress"]["approved_tree"] = ""
+        assert not from_json(saved).progress.is_approved

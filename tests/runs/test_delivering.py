@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     remove_folder,
 )
 from cli_agent_orchestrator._internal.runs.delivering import (
+    BODY_FILE,
     apply_run,
     discard_run,
     ended_run,
@@ -98,6 +100,20 @@ class TestHalfMade:
         assert record is not None
         assert record.tree is not None
         assert record.tree.delivered is Delivered.DISCARDED
+
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_nothing_of_it_can_be_delivered(
+        self, project: Project, state: Path, stage: str
+    ) -> None:
+        tree = self.leave(project, state, stage)
+        removes = f"`cao discard {RUN}` removes what is left of this one"
+        with ended_run(state, RUN, os.environ) as ended:
+            for deliver in (apply_run, partial(request_run, title="", draft=False)):
+                with pytest.raises(NotSteerable, match="nothing was done in the run") as caught:
+                    deliver(ended)
+                assert "start a new one with `cao run`" in str(caught.value)
+                assert (removes in str(caught.value)) == (stage != "planned")
+                assert str(tree.wd) not in str(caught.value)
 
     @pytest.mark.parametrize("stage", STAGES)
     def test_it_is_cleaned_up(self, project: Project, state: Path, stage: str) -> None:
@@ -187,6 +203,10 @@ class TestNotCommittedYet:
             self.apply(state)
         with ended_run(state, RUN, os.environ) as ended:
             assert request_run(ended, "", draft=False).remote == "origin"
+        body = run_folder(state, RUN).read(BODY_FILE).decode()
+        assert body.startswith("Do it\n\nNo gate was run")
+        assert f"\n    Cao-Run: {RUN}\n    Cao-Round: 1\n" in body
+        assert str(tmp_path) not in body
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None

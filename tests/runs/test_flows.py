@@ -106,3 +106,27 @@ def test_all_are_listed_with_their_faults(flows: Flows) -> None:
         ("mine", True, False),
         ("broken", False, True),
     ]
+
+
+@pytest.mark.parametrize("place", [".cao", ".cao/flows"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_is_no_folder_of_flows_is_named(
+    flows: Flows, tmp_path: Path, place: str, is_link: bool
+) -> None:
+    """Such a link can come with a cloned project."""
+    write(tmp_path / "elsewhere" / "flows", "own")
+    path = flows.project / place
+    path.parent.mkdir(exist_ok=True)
+    target = tmp_path / "elsewhere" / ("flows" if place.endswith("flows") else "")
+    if is_link:
+        path.symlink_to(target)
+    else:
+        path.write_text("no folder")
+    folder = flows.project / ".cao" / "flows"
+    for name in ("own", "nope"):
+        with pytest.raises(UsageError, match=rf"{folder} cannot be read: its folder {path} is a "):
+            flows.find(name)
+    assert flows.find("loop") is packaged_flow("loop")
+    (found,) = [found for found in flows.all() if found.flow is None]
+    assert (found.name, found.where) == ("-", str(folder))
+    assert f"its folder {path} is a " in found.fault

@@ -175,11 +175,14 @@ def test_a_run_in_the_users_folder_has_nothing_to_deliver(tmp_path: Path) -> Non
         apply_run(ended)
 
 
-def test_what_has_not_passed_is_not_delivered(project: Project, tmp_path: Path) -> None:
+def test_what_nobody_worked_on_is_not_delivered(project: Project, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, RUN)
     folder.make()
     write_record(folder, record_of(made(project, tmp_path)))
-    with ended_run(tmp_path, RUN, {}) as ended, pytest.raises(NotSteerable, match="not passed"):
+    with (
+        ended_run(tmp_path, RUN, {}) as ended,
+        pytest.raises(NotSteerable, match="nothing was done"),
+    ):
         apply_run(ended)
 
 

@@ -266,3 +266,23 @@ def test_a_run_whose_work_was_discarded_says_so(
     tree = SavedTree("/t", "cao/1", "a", "a", delivered=Delivered.DISCARDED)
     found = summary_of(save(tmp_path, replace(RECORD, status=status, tree=tree)))
     assert (found.words, found.is_unfinished) == (words, False)
+
+
+@pytest.mark.parametrize(
+    ("delivered", "earlier", "words", "discarded"),
+    [
+        (Delivered.NOT_YET, Delivered.NOT_YET, "PASS", False),
+        (Delivered.REQUESTED, Delivered.NOT_YET, "PASS", False),
+        (Delivered.APPLIED, Delivered.NOT_YET, "PASS, applied", False),
+        (Delivered.DISCARDED, Delivered.APPLIED, "PASS, applied", False),
+        (Delivered.DISCARDED, Delivered.REQUESTED, "PASS, discarded", True),
+        (Delivered.DISCARDED, Delivered.NOT_YET, "PASS, discarded", True),
+    ],
+)
+def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
+    tmp_path: Path, delivered: Delivered, earlier: Delivered, words: str, discarded: bool
+) -> None:
+    tree = SavedTree("/t", "cao/1", "a", "b", delivered=delivered, earlier=earlier)
+    found = summary_of(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
+    assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
+    assert found.applied is (Delivered.APPLIED in (delivered, earlier))

@@ -148,7 +148,10 @@ def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     (project / "a.py").write_text("three\n", encoding="utf-8")
     (project / "c.py").write_text("new\n", encoding="utf-8")
     seen = work.look(2, "tester")
-    assert work.put_back(2, "tester", seen).changes == ()
+    approved = git(project, "rev-parse", "HEAD^{tree}").strip()
+    put_back = work.put_back(2, "tester", seen, approved)
+    assert put_back.changes == ()
+    assert put_back.work.since_review == work.kept(approved).since_review == ("a.py",)
     # What was there is kept, whoever made it.
     assert work.snapshots is not None
     last = work.snapshots.all()[-2:]

@@ -2,19 +2,24 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.workspace.commit_message import (
+    JUDGED,
     LONGEST_BODY,
     LONGEST_SUBJECT,
     LONGEST_VALUE,
+    NOT_CHECKED,
+    NOT_KNOWN,
     GateResult,
     Reviewer,
     Work,
     commit_message,
+    request_text,
     subject,
     trailers,
 )
@@ -147,3 +152,61 @@ def test_git_finds_our_trailers_and_no_others(task: str, body: str, gate: str, r
     assert 0 < len(first) <= LONGEST_SUBJECT
     assert not second
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", message)
+
+
+PROVEN = "proven: 2 tests that failed before now pass with the change to price.py"
+
+
+class TestARequest:
+    def test_says_how_the_work_was_judged(self) -> None:
+        work = replace(WORK, proof=PROVEN)
+        lines = [f"    {line}" for line in trailers(work).split("\n")]
+        assert f"    Cao-Proof: {PROVEN}" in lines
+        text = "\n".join(["Keep digits.", "", JUDGED, "", *lines, ""])
+        assert request_text("Keep digits.", work) == text
+
+    def test_without_a_gate_says_whose_word_it_is(self) -> None:
+        work = Work("r1", 1, "loop", (), (Reviewer("programmer_review", "codex"),))
+        assert request_text("Keep digits.", work) == (
+            f"Keep digits.\n\n{NOT_CHECKED}\n\n"
+            "    Cao-Run: r1\n    Cao-Round: 1\n    Cao-Flow: loop\n"
+            "    Cao-Reviewer: programmer_review (codex)\n"
+        )
+
+    def test_of_which_that_is_not_known_says_so(self) -> None:
+        said = request_text("Keep digits.", Work("r1", 1, "loop", is_known=False))
+        assert said.startswith(f"Keep digits.\n\n{NOT_KNOWN}\n\n    Cao-Run: r1\n")
+        assert "not known any more" in said
+        assert "judged" in JUDGED
+        assert "No gate was run" in request_text("Keep digits.", Work("r1", 1, "loop"))
+
+    @pytest.mark.parametrize(
+        ("said", "shown"),
+        [
+            ("fails (`/home/ada/.venv/bin/pytest -q` ended)", "fails (`…/pytest -q` ended)"),
+            ("see /home/ada/shop/a b.py", "see …/a b.py"),
+            ("in ~/shop/price.py, /x", "in …/price.py, …/x"),
+            ("PATH=/opt/a/bin:/usr/bin make", "PATH=…/bin:…/bin make"),
+            ("file:///home/ada/x.py", "file:…/x.py"),
+            ("'/home/ada/'", "'…/'"),
+            ("src/price.py and ./a/b, 1/2", "src/price.py and ./a/b, 1/2"),
+            ("no/such and a / b", "no/such and a / b"),
+        ],
+    )
+    def test_tells_nobody_where_files_lie_on_this_machine(self, said: str, shown: str) -> None:
+        work = replace(WORK, proof=f"not proven: {said}")
+        assert f"\n    Cao-Proof: not proven: {shown}\n" in request_text("x", work)
+        assert f"\nCao-Proof: not proven: {shown}\n" in commit_message("x", work)
+
+    @given(ANY, ANY, ANY)
+    def test_has_no_markup_but_the_users_own(self, proof: str, gate: str, role: str) -> None:
+        """A block of code is what each line of it is indented for, and nothing else ends it."""
+        work = Work("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "x"),), proof)
+        first, second, judged, third, *code, last = request_text("One", work).split("\n")
+        assert (first, second, judged, third, last) == ("One", "", JUDGED, "", "")
+        assert len(code) == (6 if proof else 5)
+        assert all(re.match(r"    Cao-[A-Z][a-z]+: \S", line) for line in code)
+
+    def test_of_many_words_is_whole(self) -> None:
+        proof = "not proven: " + "word " * 100
+        assert proof.strip() in request_text("x", replace(WORK, proof=proof))

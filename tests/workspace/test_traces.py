@@ -100,3 +100,11 @@ def test_what_is_kept_is_read_again(traces: Traces) -> None:
 )
 def test_what_tells_nothing_is_none(text: str) -> None:
     assert from_json(text) is None
+
+
+def test_what_was_not_looked_at_is_said_once() -> None:
+    was, now = Traces(unseen=("a (why)",)), Traces(unseen=("a (why)", "b (why)"))
+    assert differences(was, now) == ("b (why)",)
+    assert differences(now, was) == ()
+    assert from_json(to_json(now)) == now
+    assert from_json('{"files": {}, "refs": {}}') == Traces()

@@ -12,6 +12,7 @@ from cli_agent_orchestrator._internal.workspace import watch as watch_module
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from tests.workspace.depths import folders_in
 from tests.workspace.projects import AUTHOR, Project, make_project
 
 
@@ -175,3 +176,53 @@ def test_what_was_kept_and_cannot_be_read_is_begun_anew(project: Project, tmp_pa
     watching(project, kept_in)
     project.git("config", "core.pager", "x")
     assert Watch(project.repository(), kept_in).begin() == (".git/config (core.pager)",)
+
+
+class TestFoldersInFolders:
+    @pytest.mark.parametrize("where", ["hooks", "refs/heads", "modules", "modules/sub/hooks"])
+    @pytest.mark.parametrize(("depth", "name"), [(1100, "d"), (60, "d" * 200)])
+    def test_without_end_are_looked_at_as_far_as_that_goes(
+        self, project: Project, where: str, depth: int, name: str
+    ) -> None:
+        plant("modules/sub/config")(project.folder / ".git")
+        watch = watching(project)
+        with folders_in(project.folder / ".git" / where, depth, name, "post-checkout"):
+            (said,) = watch.look()
+            assert re.fullmatch(rf"\.git/{where}/{name}/.*… \(too deep to be looked at\)", said)
+            assert len(said) < 1000
+            assert watch.look() == ()
+            project.git("config", "core.pager", "x")
+            assert watch.look() == (".git/config (core.pager)",)
+
+    def test_at_the_deepest_are_still_looked_at(self, project: Project) -> None:
+        watch = watching(project)
+        place = "/".join(["hooks", *["d"] * watch_module.DEEPEST, "post-checkout"])
+        plant(place)(project.folder / ".git")
+        assert watch.look() == (f".git/{place} (new)",)
+
+    def test_too_many_files_are_not_all_looked_at(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watch_module, "MOST_LOOKED_AT", 20)
+        hooks = project.folder / ".git/hooks"
+        for old in hooks.iterdir():
+            old.unlink()
+        watch = watching(project)
+        for number in range(20):
+            plant(f"hooks/{number:02d}")(project.folder / ".git")
+        assert len(watch.look()) == 20
+        plant("hooks/20")(project.folder / ".git")
+        assert watch.look() == (".git/hooks/… (too many files to be looked at)",)
+        (hooks / "20").unlink()
+        assert watch.look() == ()
+
+    def test_what_was_not_looked_at_outlives_the_process(
+        self, project: Project, tmp_path: Path
+    ) -> None:
+        kept_in = Folder(tmp_path / "run")
+        kept_in.make()
+        watching(project, kept_in)
+        with folders_in(project.folder / ".git/hooks"):
+            (said,) = Watch(project.repository(), kept_in).begin()
+            assert "too deep" in said
+            watching(project, kept_in)

@@ -272,6 +272,13 @@ class RunBody(Body):
     discarded: Annotated[
         bool, Meta(description="Was that work tree removed, and its work with it?")
     ]
+    applied: Annotated[
+        bool,
+        Meta(
+            description="Was its work brought into the user's branch? The work tree may be gone "
+            "since."
+        ),
+    ]
     asking: Annotated[
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
     ]

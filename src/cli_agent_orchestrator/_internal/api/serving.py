@@ -27,6 +27,12 @@ KEEP_ALIVE_SECONDS = 60
 """Longer than clients keep an unused connection, so that they never use one that just closed."""
 HEAD_LIMIT = 1024 * 1024
 """Bytes of request line and headers, roughly: the parser itself would take any number."""
+REQUEST_SECONDS = 30.0
+"""How long a whole request may take to come, from its first byte or from the connection on."""
+LATE_HEAD = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n"
+)
 DATE_SECONDS = 1.0
 """How exact the time in answers is."""
 MOST_CONNECTIONS = 100
@@ -40,37 +46,70 @@ Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's HTTP, which gives up on a request whose head does not end.
+    """uvicorn's HTTP, which gives up on a request that does not end.
 
-    Nor does it keep any number of connections on which nothing is asked: the oldest have to go.
+    Nor does it keep any number of connections on which no whole request has come: the oldest have
+    to go.
     """
 
+    request_seconds = REQUEST_SECONDS
+    """How long a whole request may take."""
     _head = 0
     _numbers = count()
+    _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._number = next(self._numbers)
         self.gone = asyncio.Event()
         super().connection_made(transport)
+        self._await_request()
         held = [other for other in self.connections if not other.transport.is_closing()]
         if len(held) > MOST_CONNECTIONS:
             unused = (one for one in held if isinstance(one, BoundedHttp) and one.is_unused)
             min(unused, key=lambda one: one._number).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._request_is_there()
         super().connection_lost(exc)
         self.gone.set()
 
     @property
     def is_unused(self) -> bool:
-        """Is no request in progress?"""
-        return self.cycle is None or self.cycle.response_complete
+        """Is no request in progress that has come whole?"""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)
         super().data_received(data)
         if self._head > HEAD_LIMIT and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        self._await_request()
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._request_is_there()
+        super().on_message_complete()
+
+    def _await_request(self) -> None:
+        """Give a request its time; the one that a new connection is for has begun with it."""
+        if self._limit is None:
+            self._limit = self.loop.call_later(self.request_seconds, self._give_up)
+
+    def _request_is_there(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _give_up(self) -> None:
+        """End a connection on which a request did not come whole in its time."""
+        cycle = self.cycle
+        if cycle is None or not cycle.response_started or not cycle.more_body:
+            text = f"the whole request must come within {self.request_seconds:g} seconds"
+            body = json.dumps({"detail": text}).encode()
+            self.transport.write(LATE_HEAD % len(body) + body)
+        self.transport.close()
 
     def on_headers_complete(self) -> None:
         self._head = 0

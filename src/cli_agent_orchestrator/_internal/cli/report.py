@@ -50,8 +50,10 @@ from cli_agent_orchestrator._internal.runs.registry import (
     waiting_branch,
 )
 from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
     RunRecord,
     RunStatus,
+    SavedTree,
     one_line,
     read_record,
 )
@@ -210,12 +212,20 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     return replace(found, due="") if own.unsaved else found
 
 
+def _became(tree: SavedTree) -> str:
+    """Say what became of work that is committed; nothing if it waits."""
+    if tree.delivered is not Delivered.DISCARDED or not tree.earlier:
+        return tree.delivered
+    then = "removed" if tree.is_applied else tree.delivered
+    return f"{tree.earlier}, and then {then}"
+
+
 def _with_ways(found: Report, record: RunRecord) -> Report:
     """Return a report that says what can be done with a run in a work tree."""
     if record.tree is None:
         return found
     tree, run = record.tree, record.id
-    became = tree.delivered if tree.has_work else "nothing is committed"
+    became = _became(tree) if tree.has_work else "nothing is committed"
     return replace(
         found,
         project=record.project,

@@ -54,6 +54,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     error        an error stopped it: `cao report ID` says which, `cao resume` tries again
+    applied      its work is in your branch; its work tree may be gone since
     discarded    its work tree was removed, and its work with it
 
     Other commands take a run by its ID, the beginning of it, or its last letters.

@@ -24,6 +24,8 @@ The rules:
 7. A review that a person skips ends its stage as an approval would, without notes.
 8. A hint is kept until the next prompt of its role; without a role it is for the next prompt. The
    hints of a review that is skipped wait for the prompt after it.
+9. Where only what was reviewed may pass (REVIEW_BOUND), a PASS counts for the very files that the
+   review of the last work approved in this round. Any other PASS is a FAIL with the reason.
 """
 
 from dataclasses import dataclass, replace
@@ -54,6 +56,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     CyclesUsedUp,
     Delivered,
     Failed,
+    NotApproved,
     NotProven,
     NotReviewed,
     Outcome,
@@ -175,6 +178,7 @@ def skip_review(state: RunState, review: Turn) -> RunState:
         raise ValueError(f"{review} is not due")
     state = _take_hints_back(_settle(state), review)
     state = replace(state, progress=replace(state.progress, in_flight=None))
+    state = _see_approval(state, review, Skipped(), state.progress.delivered_tree)
     return _follow(state, Skipped())
 
 
@@ -224,7 +228,8 @@ def record_reply(
     state = _take_findings(state, turn, reply.text)
     outcome = judge_reply(state, turn, reply.text, rules)
     if isinstance(outcome, Passed):
-        outcome = _bound_to_review(work, turn.round, rules) or outcome
+        outcome = _bound_to_review(state, work, turn.round, rules) or outcome
+    state = _see_approval(state, turn, outcome, work.tree)
     state = _see_work(state, turn, outcome, work)
     kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
     state = _keep(_settle(state), turn, kept)
@@ -268,6 +273,8 @@ def record_proof(
     """Return the state after the proof, and what it meant; the proof must be due."""
     if due_step(state) != check or check.gate != PROOF:
         raise ValueError(f"{check} is not due")
+    if against := _bound_to_review(state, work, check.round, rules):
+        return _refuse(state, against), against
     state = replace(state, progress=replace(state.progress, proof=str(proof)))
     outcome: Outcome = Passed(str(proof))
     if rules.proof == "require" and not proof.is_proven:
@@ -280,13 +287,17 @@ def _all_passed(
     state: RunState, number: int, rules: LoopRules, work: Work
 ) -> tuple[RunState, Outcome]:
     """Return what follows when the tester and all gates have passed."""
-    if against := _bound_to_review(work, number, rules):
-        state = replace(state, feedback=Excerpt(str(against.verdict)))
-        return _follow(state, against), against
+    if against := _bound_to_review(state, work, number, rules):
+        return _refuse(state, against), against
     if rules.proof == "off":
         return _after_check(state), Passed()
     progress = replace(state.progress, proving=True)
     return replace(state, progress=progress), Cleared("the proof")
+
+
+def _refuse(state: RunState, against: Failed | RoundsUsedUp) -> RunState:
+    """Return the state after a PASS that does not count, with the reason as the evidence."""
+    return _follow(replace(state, feedback=Excerpt(str(against.verdict))), against)
 
 
 def stall_of(state: RunState) -> str:
@@ -365,11 +376,35 @@ def _take_findings(state: RunState, turn: Turn, text: str) -> RunState:
     return replace(state, progress=progress)
 
 
-def _bound_to_review(work: Work, number: int, rules: LoopRules) -> Failed | RoundsUsedUp | None:
+def _bound_to_review(
+    state: RunState, work: Work, number: int, rules: LoopRules
+) -> Failed | RoundsUsedUp | None:
     """Return what becomes of a PASS for files that nobody approved as they are now."""
-    if not rules.is_review_bound or not work.since_review:
+    stage = state.flow.last_work
+    if not rules.is_review_bound or stage is None or not stage.reviewer:
         return None
-    return _failed(NotReviewed(work.since_review), number, rules)
+    progress = state.progress
+    if not progress.is_approved:
+        return _failed(NotApproved(work.tree), number, rules)
+    if not progress.approved_tree or not work.tree:
+        return _failed(NotReviewed(), number, rules)
+    if work.since_review:
+        against = NotReviewed(work.since_review, progress.approved_tree, work.tree)
+        return _failed(against, number, rules)
+    return None
+
+
+def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> RunState:
+    """Remember whether the work is approved, and as which tree."""
+    stage = state.flow.last_work
+    if stage is None or turn.role not in stage.roles:
+        return state
+    is_approved = isinstance(outcome, Approved | Skipped)
+    approved_tree = tree if is_approved else ""
+    progress = replace(state.progress, is_approved=is_approved, approved_tree=approved_tree)
+    if turn.role == stage.author:
+        progress = replace(progress, delivered_tree=tree)
+    return replace(state, progress=progress)
 
 
 def _see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunState:
@@ -383,7 +418,7 @@ def _see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunS
         idle = not work.changed and progress.is_more_asked
         progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
     elif isinstance(outcome, Approved):
-        progress = replace(progress, approved_tree=work.tree, unchanged_turns=0)
+        progress = replace(progress, unchanged_turns=0)
     elif isinstance(outcome, SentBack):
         asked = outcome.verdict.answer is not ReviewAnswer.APPROVED
         progress = replace(progress, is_more_asked=asked)
@@ -531,7 +566,14 @@ def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False)
 
 def _start_round(state: RunState, number: int) -> RunState:
     still_open = tuple(n for n in state.progress.open_notes if n.round == state.round)
-    progress = replace(state.progress, open_notes=still_open, approved_tree="", is_more_asked=True)
+    progress = replace(
+        state.progress,
+        open_notes=still_open,
+        approved_tree="",
+        is_approved=False,
+        delivered_tree="",
+        is_more_asked=True,
+    )
     fresh = replace(state, round=number, outputs={}, notes={}, progress=progress)
     return _go_on(fresh, state.flow.first.name)
 
@@ -573,7 +615,7 @@ def _evidence(
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
     verdict = outcome.verdict
-    if isinstance(verdict, NotReviewed):
+    if isinstance(verdict, NotReviewed | NotApproved):
         return Excerpt(str(verdict))
     if isinstance(verdict, TestVerdict) and verdict.answer is TestAnswer.MISSING:
         return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")

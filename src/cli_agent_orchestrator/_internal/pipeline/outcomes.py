@@ -8,18 +8,49 @@ from cli_agent_orchestrator._internal.pipeline.review import ReviewVerdict, Test
 
 MOST_FILES = 20
 """Files that a verdict names."""
+SHOWN = 10
+"""Characters of a tree's name that a verdict shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotReviewed:
-    """A PASS came for files that changed after the review that approved them."""
+    """A PASS came for files that changed after the review that approved them, or may have."""
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    """Empty where nobody knows which they are."""
+    approved: str = ""
+    """The tree that was approved."""
+    tree: str = ""
+    """The tree that there is now."""
 
     def __str__(self) -> str:
+        if not self.files:
+            return (
+                "FAIL: the work was approved, and without snapshots nobody knows whether it is "
+                "still the same"
+            )
         more = len(self.files) - MOST_FILES
         named = ", ".join(self.files[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
-        return f"FAIL: these files changed after they were approved, and were not reviewed: {named}"
+        return (
+            f"FAIL: the tree {self.approved[:SHOWN]} was approved, and this one is "
+            f"{self.tree[:SHOWN]}: these files changed after they were approved, and were not "
+            f"reviewed: {named}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotApproved:
+    """A PASS came for work that its review had not approved when the cycles were used up."""
+
+    tree: str = ""
+    """The tree that there is now; empty if nobody knows it."""
+
+    def __str__(self) -> str:
+        this = f"; this one is {self.tree[:SHOWN]}" if self.tree else ""
+        return (
+            "FAIL: the review cycles were used up and the work was not approved, which "
+            f"REVIEW_BOUND=require asks for: no tree was approved{this}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +63,7 @@ class NotProven:
         return f"FAIL: {self.proof}"
 
 
-Against = TestVerdict | CheckResult | NotReviewed | NotProven
+Against = TestVerdict | CheckResult | NotReviewed | NotApproved | NotProven
 """Why a round failed."""
 
 

@@ -133,7 +133,11 @@ class Progress:
     unchanged_turns: int = 0
     """How many of the last turns of whoever does the work changed nothing."""
     approved_tree: str = ""
-    """The work folder as the last review of the work approved it."""
+    """The work folder as the last review of the work approved it; empty if nobody knows."""
+    is_approved: bool = False
+    """Has the last review of the work approved it, or was it skipped by a person?"""
+    delivered_tree: str = ""
+    """The work folder as the author of the work last left it."""
 
 
 def _loop() -> Flow:

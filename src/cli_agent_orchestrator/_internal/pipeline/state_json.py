@@ -128,6 +128,8 @@ def _gates_to_json(progress: Progress) -> dict[str, Any]:
         "is_more_asked": progress.is_more_asked,
         "unchanged_turns": progress.unchanged_turns,
         "approved_tree": progress.approved_tree,
+        "is_approved": progress.is_approved,
+        "delivered_tree": progress.delivered_tree,
     }
 
 
@@ -337,6 +339,9 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
         is_more_asked=data.get("is_more_asked") is True,
         unchanged_turns=_count(data, "unchanged_turns", 0),
         approved_tree=_text(data, "approved_tree"),
+        # Before this was noted, an approval was known by its tree alone.
+        is_approved=data.get("is_approved", bool(_text(data, "approved_tree"))) is True,
+        delivered_tree=_text(data, "delivered_tree"),
     )
 
 

@@ -223,7 +223,8 @@ class Conductor:
         if record is None or record.tree is None:
             raise UsageError(f"{run} is no run with a work tree")
         if record.tree.delivered is Delivered.DISCARDED:
-            raise ResumeError(f"the work of the run {run} was discarded: start a new one")
+            became = "applied" if record.tree.is_applied else "discarded"
+            raise ResumeError(f"the work of the run {run} was {became}: start a new one")
         tree = reopen_tree(record, record.tree, self._given.state_folder, self._given.environ)
         in_tree = self._move_into(tree, run)
         if not os.path.lexists(tree.state_file):

@@ -37,7 +37,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
-from cli_agent_orchestrator._internal.workspace.commit_message import commit_message
+from cli_agent_orchestrator._internal.workspace.commit_message import Work, request_text
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
     Discard,
@@ -93,7 +93,9 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
                     f"`cao undo {run}` takes it back"
                 )
             if saved.delivered is Delivered.DISCARDED:
-                raise NotSteerable(f"the work of the run {run} was discarded")
+                applied = "applied, and its work tree is removed"
+                became = applied if saved.is_applied else "discarded"
+                raise NotSteerable(f"the work of the run {run} was {became}")
             tree = reopen_tree(record, saved, state_folder, environ)
             yield Ended(state_folder, record, saved, tree)
     except BlockingIOError:
@@ -158,7 +160,7 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
     folder = run_folder(ended.state_folder, ended.record.id)
-    body = f"{ended.record.task_line}\n\n{_trailers(ended)}\n"
+    body = request_text(ended.record.task_line, _judged(ended))
     folder.replace(BODY_FILE, body.encode(errors="replace"))
     tree = ended.tree.worktree
     wish = Wish(
@@ -314,12 +316,13 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
 def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     """Commit what a run left uncommitted that has passed: it was killed just then."""
     record, tree = ended.record, ended.tree
+    if is_untouched(ended.state_folder, record):
+        raise NotSteerable(_nothing_done(ended))
     seals = UserSeals(ended.state_folder)
     state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
     if state is None or state.final_status is not FinalStatus.PASS:
         raise NotSteerable(
-            f"the run {record.id} has not passed, so nothing was committed; what it did is in "
-            f"{record.wd}"
+            f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
         )
     tree.mend(ended.store)
     committed, done = tree.commit(ended.store, record.id, state, record.task_line)
@@ -329,19 +332,40 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     return _note(ended, Delivered.NOT_YET), done.remarks
 
 
+def _nothing_done(ended: Ended) -> str:
+    """Say that a run was ended before anybody worked, and what to do about it."""
+    run, tree = ended.record.id, ended.tree.worktree
+    text = f"nothing was done in the run {run}: it was ended before its first turn"
+    text += "; start a new one with `cao run`"
+    is_left = tree.branch_tip() or any(
+        os.path.lexists(path) for path in (tree.folder, tree.link.entry.path)
+    )
+    return f"{text}. `cao discard {run}` removes what is left of this one" if is_left else text
+
+
+def _where(ended: Ended) -> str:
+    """Say where the work of a run is that has not passed."""
+    if ended.tree.worktree.exists:
+        return f"what it did is in {ended.record.wd}"
+    run = ended.record.id
+    return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
+
+
 def _note(ended: Ended, delivered: Delivered) -> Ended:
     saved = replace(ended.saved, delivered=delivered)
+    if delivered is Delivered.DISCARDED:
+        saved = replace(saved, earlier=ended.saved.delivered)
     record = replace(ended.record, tree=saved)
     write_record(run_folder(ended.state_folder, record.id), record)
     return replace(ended, saved=saved, record=record)
 
 
-def _trailers(ended: Ended) -> str:
+def _judged(ended: Ended) -> Work:
     """Return how the work was judged, as the commit says it."""
-    seals = UserSeals(ended.state_folder)
-    tree = ended.tree
+    record, tree = ended.record, ended.tree
     with suppress(StateError):
+        seals = UserSeals(ended.state_folder)
         state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
         if state is not None:
-            return commit_message("", work_of(ended.record.id, state)).partition("\n\n")[2]
-    return f"Cao-Run: {ended.record.id}"
+            return work_of(record.id, state)
+    return Work(record.id, record.round, record.flow, is_known=False)

@@ -20,6 +20,8 @@ from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
 SUFFIX = ".toml"
 PROMPT_SUFFIX = ".md"
 PROJECT_FOLDER = (".cao", "flows")
+NO_NAME = "-"
+"""In the place of names that cannot be read."""
 LARGEST_FLOW = 1024 * 1024
 
 
@@ -50,7 +52,7 @@ class Flows:
         if named in PACKAGED:
             return packaged_flow(named)
         for folder in self._folders():
-            if re.fullmatch(NAME_PATTERN, named) and f"{named}{SUFFIX}" in folder.names():
+            if re.fullmatch(NAME_PATTERN, named) and f"{named}{SUFFIX}" in _names(folder):
                 return _read(folder, named)
         raise UnknownName("flow", named, (found.name for found in self.all()))
 
@@ -60,7 +62,12 @@ class Flows:
             yield FoundFlow(name, "in the package", packaged_flow(name))
         seen = set(PACKAGED)
         for folder in self._folders():
-            for file in sorted(folder.names()):
+            try:
+                files = sorted(_names(folder))
+            except UsageError as error:
+                yield FoundFlow(NO_NAME, str(folder.path), None, str(error))
+                continue
+            for file in files:
                 name = file.removesuffix(SUFFIX)
                 if file == name:
                     continue

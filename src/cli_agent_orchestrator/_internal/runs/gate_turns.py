@@ -89,7 +89,9 @@ class GateTurns:
         )
         archive = ledger.records.files.archive_text(PROOF, sequence, page_of_proof(proof))
         # What was asked for meanwhile has changed the state.
-        state, outcome = record_proof(ledger.state, check, proof, plan.rules)
+        state = ledger.state
+        work = plan.work.kept(state.progress.approved_tree)
+        state, outcome = record_proof(state, check, proof, plan.rules, work)
         self._end(state, check_ended(began, ledger.now, outcome, str(archive)))
 
     def _end(self, state: RunState, ended: CheckEnded) -> None:

@@ -7,6 +7,13 @@ from cli_agent_orchestrator._internal.runs.events import files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
+from cli_agent_orchestrator.errors import RunError
+
+UNBOUND = (
+    "without snapshots nobody knows whether what passes is what was approved, and "
+    "REVIEW_BOUND=require asks for that: resume the run with --review-bound show, or when they "
+    "can be taken"
+)
 
 
 class Looks:
@@ -25,6 +32,8 @@ class Looks:
         )
         for remark in remarks:
             ledger.warn(remark)
+        if plan.rules.is_review_bound and plan.work.snapshots is None:
+            raise RunError(UNBOUND)
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
@@ -36,7 +45,8 @@ class Looks:
         What was changed by somebody whose task it is not may be put back.
         """
         ledger = self._ledger
-        seen = plan.work.look(sequence, who, ledger.state.progress.approved_tree)
+        approved = ledger.state.progress.approved_tree
+        seen = plan.work.look(sequence, who, approved)
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
             ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
@@ -47,7 +57,7 @@ class Looks:
         if not is_author and mode != "off":
             told = replace(told, allowed=False, restored=mode == "restore")
             if told.restored:
-                seen = plan.work.put_back(sequence, who, seen)
+                seen = plan.work.put_back(sequence, who, seen, approved)
                 ledger.count_to(sequence + 1)
         ledger.tell(told)
         self._show_unreviewed(plan, seen.work)

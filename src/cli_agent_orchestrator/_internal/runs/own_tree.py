@@ -36,6 +36,7 @@ from cli_agent_orchestrator._internal.workspace.repository import (
 )
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
+from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
 from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError, UsageError
 
@@ -141,8 +142,8 @@ class OwnTree:
         if os.path.lexists(tree.folder / ".git"):
             return False
         ours = self.wd / TEMPORARY_FOLDER
-        for place, folders, files in os.walk(tree.folder):
-            folders[:] = [name for name in folders if Path(place) / name != ours]
+        for place, folders, files in walk(tree.folder):
+            folders[:] = [name for name in folders if place / name != ours]
             if files:
                 return False
         return True
@@ -284,6 +285,7 @@ def work_of(run: str, state: RunState) -> Work:
             for role in reviewers
             if state.has_output(role) and role not in still_open
         ),
+        proof=state.progress.proof,
     )
 
 

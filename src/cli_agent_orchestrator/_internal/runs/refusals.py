@@ -90,6 +90,12 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             f"in the flow {flow.name} a command of yours decides, and none is given: "
             "say --gate tests='make test', for example, or set CAO_GATES"
         )
+    last = flow.last_work
+    if config.rules.is_review_bound and (last is None or not last.reviewer):
+        raise UsageError(
+            f"REVIEW_BOUND=require asks for an approval, and in the flow {flow.name} nobody "
+            "reviews the work: say --review-bound show, or take another flow"
+        )
     for gate in config.gates:
         if gate.sandbox and (problem := find_sandbox().problem):
             raise UsageError(f"the gate {gate.name} could not be run: {problem}")

@@ -50,6 +50,8 @@ class RunSummary:
     """The branch of that work tree, if its work waits to be applied."""
     discarded: bool = False
     """Was that work tree removed, and its work with it?"""
+    applied: bool = False
+    """Was its work brought into the user's branch? The work tree may be gone since."""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
     unsaved: bool = False
@@ -76,6 +78,8 @@ class RunSummary:
     @property
     def words(self) -> str:
         """How it stands."""
+        if self.applied:
+            return f"{self.status.word}, applied"
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
         if self.unsaved and self.status is RunStatus.INTERRUPTED:
@@ -201,9 +205,18 @@ def summary_of(folder: Folder) -> RunSummary:
         project=record.project,
         waiting=waiting_branch(record),
         asking=record.asking,
-        discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
+        discarded=is_discarded(record),
+        applied=record.tree is not None and record.tree.is_applied,
         unsaved=not (status.is_open or record.round or can_resume(record)),
     )
+
+
+def is_discarded(record: RunRecord) -> bool:
+    """Was the work tree of a run removed, and its work with it?"""
+    tree = record.tree
+    if tree is None or tree.is_applied:
+        return False
+    return tree.delivered is Delivered.DISCARDED
 
 
 def waiting_branch(record: RunRecord) -> str:

@@ -92,6 +92,13 @@ class SavedTree:
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it."""
     delivered: Delivered = Delivered.NOT_YET
+    earlier: Delivered = Delivered.NOT_YET
+    """What had become of the work before the tree was discarded."""
+
+    @property
+    def is_applied(self) -> bool:
+        """Is the work in the user's branch? It stays there when its own is removed."""
+        return Delivered.APPLIED in (self.delivered, self.earlier)
 
     @property
     def has_work(self) -> bool:
@@ -282,7 +289,6 @@ def _list(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def _tree(table: object) -> SavedTree | None:
     if not isinstance(table, dict) or not _text(table, "folder"):
         return None
-    said = _text(table, "delivered")
     return SavedTree(
         folder=_text(table, "folder"),
         branch=_text(table, "branch"),
@@ -293,8 +299,14 @@ def _tree(table: object) -> SavedTree | None:
         included=_list(table, "included"),
         common_dir=_text(table, "common_dir"),
         held_back=_list(table, "held_back"),
-        delivered=next((one for one in Delivered if one == said), Delivered.NOT_YET),
+        delivered=_delivered(table, "delivered"),
+        earlier=_delivered(table, "earlier"),
     )
+
+
+def _delivered(table: Mapping[str, Any], name: str) -> Delivered:
+    said = _text(table, name)
+    return next((one for one in Delivered if one == said), Delivered.NOT_YET)
 
 
 def _settings(table: object) -> Mapping[str, SavedSetting]:

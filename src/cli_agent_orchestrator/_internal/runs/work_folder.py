@@ -1,6 +1,5 @@
 """The work folder of a run: kept after every turn, so that it is known who changed what."""
 
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.walking import make_writable
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
 from cli_agent_orchestrator.events import RunEvent, Warned
@@ -223,8 +223,7 @@ class WorkFolder:
             before, self._last = self._last, self._snapshots.take(sequence, label)
             self._before = before
             changes = self._between(before.tree, self._last.tree)
-            since = self._between(approved_tree, self._last.tree) if approved_tree else ()
-            unreviewed = tuple(one.path for one in since if not is_left_behind(one.path))
+            unreviewed = self._since(approved_tree, self._last.tree)
         except (GitError, OSError) as error:
             raise RunError(
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
@@ -233,7 +232,21 @@ class WorkFolder:
         paths = tuple(one.path for one in changes)
         return Seen(Work(self._last.tree, paths, unreviewed), changes)
 
-    def put_back(self, sequence: int, label: str, seen: Seen) -> Seen:
+    def kept(self, approved_tree: str) -> Work:
+        """Return the last snapshot as the work that it holds; take none."""
+        if self._snapshots is None or self._last is None:
+            return UNSEEN
+        try:
+            return Work(self._last.tree, (), self._since(approved_tree, self._last.tree))
+        except (GitError, OSError) as error:
+            raise RunError(f"the snapshots of the run cannot be read: {error}") from error
+
+    def _since(self, approved_tree: str, tree: str) -> tuple[str, ...]:
+        """Return the files that differ from what was approved, if that is known."""
+        since = self._between(approved_tree, tree) if approved_tree else ()
+        return tuple(one.path for one in since if not is_left_behind(one.path))
+
+    def put_back(self, sequence: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
         """Undo what a turn did to some files, and return what is left of its changes.
 
         The snapshot of the turn has them all the same: they may be somebody else's. What is left
@@ -244,7 +257,7 @@ class WorkFolder:
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
         self._snapshots.restore(self._before.commit, sorted(paths))
         self._last = self._before
-        return self.look(sequence + 1, f"{label}{PUT_BACK}")
+        return self.look(sequence + 1, f"{label}{PUT_BACK}", approved_tree)
 
     def _between(self, old: str, new: str) -> tuple[Change, ...]:
         assert self._snapshots is not None, "there are two snapshots"
@@ -342,12 +355,7 @@ def _clear(checkouts: Folder) -> None:
     with suppress(OSError):
         checkouts.remove_all()
         return
-    for folder, names, _ in os.walk(checkouts.path):
-        for name in names:
-            path = Path(folder) / name
-            with suppress(OSError):
-                if not path.is_symlink():
-                    path.chmod(0o700)
+    make_writable(checkouts.path)
     with suppress(OSError):
         checkouts.remove_all()
 

@@ -148,7 +148,8 @@ SETTINGS = (
         "REVIEW_BOUND",
         Kind.CHOICE,
         "show",
-        "When files change after the review that approved them: show it, or require another round.",
+        "When files change after the review that approved them: show it, or require: only what was "
+        "approved passes, all else needs another round.",
         choices=("show", "require"),
     ),
     Setting(

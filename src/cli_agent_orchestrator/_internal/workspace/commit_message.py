@@ -6,6 +6,7 @@
     Cao-Round: 2
     Cao-Flow: build
     Cao-Gate: tests passed (12 tests)
+    Cao-Proof: proven: 2 tests that failed before now pass with the change to slug.py
     Cao-Reviewer: programmer_review (codex)
 
 The lines at the end are trailers, which programs read. They are ours alone: a line of somebody
@@ -20,12 +21,19 @@ from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, HALVES
 
 LONGEST_SUBJECT = 72
 LONGEST_VALUE = 200
+LONGEST_SHOWN = 2000
+"""Characters of a value in a pull request."""
 LONGEST_BODY = 8000
 INDENT = "    "
 UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
 LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
 HEADING_PATTERN = r"^\s*#+\s+"
+PLACE_PATTERN = r"(?<![\w.…/-])(?:~|//)?/(?:[^\s/:;,'\"`()]+/)*(?=[^\s/]|['\"])"
+"""The folders of a path that begins at the root or at home: they lie on one machine alone."""
+JUDGED = "How it was judged:"
+NOT_KNOWN = "How it was judged is not known any more; its commit may say it:"
+NOT_CHECKED = "No gate was run, so this is the word of the agents alone:"
 PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
 """A line that is neither a trailer ("Reviewed-by: me") nor a rule ("---") nor the head of a patch
 ("diff -", "From ")."""
@@ -59,12 +67,29 @@ class Work:
     flow: str
     gates: tuple[GateResult, ...] = ()
     reviewers: tuple[Reviewer, ...] = ()
+    proof: str = ""
+    """What was proven, in words; names of files and tests in it may be anybody's."""
+    is_known: bool = True
+    """Is it still known how it was judged?"""
 
 
 def commit_message(task: str, work: Work, body: str = "") -> str:
     """Return the whole message: a subject from the task, a text if there is one, the trailers."""
     parts = [subject(task) or f"Work of run {_one_line(work.run)}", _quoted(body), trailers(work)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def request_text(task: str, work: Work) -> str:
+    """Return the text of a pull request: what was asked, and how it was judged.
+
+    What others have named is in a block of code, where it is no markup: nobody is called by it,
+    and no issue is closed.
+    """
+    lines = trailers(work, LONGEST_SHOWN).split("\n")
+    judged = JUDGED if work.gates else NOT_CHECKED
+    if not work.is_known:
+        judged = NOT_KNOWN
+    return "\n".join([task.strip(), "", judged, "", *(f"{INDENT}{line}" for line in lines), ""])
 
 
 def subject(task: str) -> str:
@@ -80,9 +105,9 @@ def subject(task: str) -> str:
     return ""
 
 
-def trailers(work: Work) -> str:
+def trailers(work: Work, longest: int = LONGEST_VALUE) -> str:
     """Return the lines that programs read, each of one line whatever its value is made of."""
-    return "\n".join(f"Cao-{key}: {_value(value)}" for key, value in _facts(work))
+    return "\n".join(f"Cao-{key}: {_value(value, longest)}" for key, value in _facts(work))
 
 
 def _facts(work: Work) -> Iterator[tuple[str, str]]:
@@ -92,12 +117,14 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
     for gate in work.gates:
         details = f" ({gate.details})" if gate.details else ""
         yield "Gate", f"{gate.name} {gate.outcome}{details}"
+    if work.proof:
+        yield "Proof", re.sub(PLACE_PATTERN, "…/", work.proof)
     for reviewer in work.reviewers:
         yield "Reviewer", f"{reviewer.role} ({reviewer.provider})"
 
 
-def _value(text: str) -> str:
-    return _shortened(_one_line(text), LONGEST_VALUE) or "-"
+def _value(text: str, longest: int) -> str:
+    return _shortened(_one_line(text), longest) or "-"
 
 
 def _quoted(body: str) -> str:

@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git, Identity
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
 from cli_agent_orchestrator.errors import GitError
 
@@ -299,9 +300,8 @@ def _unknown(top: Path, path: str, removed: set[str]) -> Iterator[str]:
             return
     kind = _kind(top / path)
     if kind == stat.S_IFDIR:
-        for folder, folders, names in os.walk(top / path):
-            links = [name for name in folders if (Path(folder) / name).is_symlink()]
-            below = (os.path.relpath(Path(folder) / name, top) for name in (*names, *links))
+        for folder, _, names in walk(top / path):
+            below = (os.path.relpath(folder / name, top) for name in names)
             yield from (name for name in below if name not in removed)
     elif kind:
         yield path

@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
     sort_out,
 )
 from cli_agent_orchestrator._internal.workspace.store import Store, listed
+from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
 LONGEST_LOOK = 120.0
@@ -129,7 +130,7 @@ class Gathering:
         except GitFailed:
             raise
         except GitError:
-            refuse_pipes(folder for folder, _, _ in os.walk(self.top))
+            refuse_pipes(str(folder) for folder, _, _ in walk(self.top))
             raise
         seen = {name[2:]: name[0] != OTHER for name in listed}
         seen |= dict.fromkeys(more, True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.walking import make_writable
 
 LONGEST_POINTER = 8192
 UNFINISHED = (b"initializing", b"added with --lock")
@@ -116,9 +117,5 @@ def _remove(folder: Folder) -> None:
     try:
         folder.remove_all()
     except PermissionError:
-        for path, names, _ in os.walk(folder.path):
-            for name in names:
-                inner = Path(path) / name
-                if not inner.is_symlink():
-                    inner.chmod(stat.S_IRWXU)
+        make_writable(folder.path)
         folder.remove_all()

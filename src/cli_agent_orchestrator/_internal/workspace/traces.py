@@ -40,11 +40,14 @@ class Traces:
     """By path."""
     refs: Mapping[str, str] = field(default_factory=dict)
     """What each branch, tag and so on is at."""
+    unseen: tuple[str, ...] = ()
+    """What was not looked at, and why, in words."""
 
 
 def differences(old: Traces, new: Traces) -> tuple[str, ...]:
     """Say what is different, in words."""
-    return (*_files(old.files, new.files), *_refs(old.refs, new.refs))
+    unseen = (one for one in new.unseen if one not in old.unseen)
+    return (*_files(old.files, new.files), *_refs(old.refs, new.refs), *unseen)
 
 
 def to_json(traces: Traces) -> str:
@@ -53,7 +56,7 @@ def to_json(traces: Traces) -> str:
         path: [trace.mode, b64encode(trace.content).decode()]
         for path, trace in traces.files.items()
     }
-    return json.dumps({"files": files, "refs": dict(traces.refs)})
+    return json.dumps({"files": files, "refs": dict(traces.refs), "unseen": traces.unseen})
 
 
 def from_json(text: str) -> Traces | None:
@@ -64,7 +67,8 @@ def from_json(text: str) -> Traces | None:
             str(path): Trace(int(mode), b64decode(content, validate=True))
             for path, (mode, content) in said["files"].items()
         }
-        return Traces(files, {str(name): str(at) for name, at in said["refs"].items()})
+        refs = {str(name): str(at) for name, at in said["refs"].items()}
+        return Traces(files, refs, tuple(str(one) for one in said.get("unseen", ())))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

@@ -5,15 +5,18 @@
     ...
     watch.look()    # ('.git/config (core.fsmonitor)', '.git/hooks/post-checkout (new)')
 
-A file that looks as before to the system is not read again. No link is followed, and git is not
+A file that looks as before to the system is not read again. Whoever works there may have made any
+number of folders: what was not looked at is said, too. No link is followed, and git is not
 run: what stands there is what it must not go by.
 """
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import WATCH_FILE
@@ -27,6 +30,7 @@ from cli_agent_orchestrator._internal.workspace.traces import (
     packed_refs,
     to_json,
 )
+from cli_agent_orchestrator._internal.workspace.walking import walk
 
 FILES = (
     # Those that need not be the same in all work trees of a repository.
@@ -40,7 +44,15 @@ FILES = (
 SUBMODULES = "modules"
 NO_REPOSITORIES = ("hooks", "info", "lfs", "logs", "objects", "refs", "worktrees")
 """Folders of a repository in which there is none of a submodule."""
-DEEPEST = 8
+DEEPEST = 32
+"""Folders in each other, of hooks and of branches, that are looked at."""
+DEEPEST_SUBMODULE = 8
+MOST_LOOKED_AT = 20_000
+"""Files, and folders, below one folder."""
+MOST_UNSEEN = 100
+LONGEST_SHOWN = 500
+"""Characters of a path that is told."""
+TOO_DEEP = "too deep to be looked at"
 LARGEST_KEPT = 256 * 1024 * 1024
 LARGEST_FILE = 64 * 1024 * 1024
 SHORT = 1024 * 1024
@@ -90,30 +102,31 @@ class Watch:
 
     def _traces(self) -> Traces:
         common = self._repository.common_dir
+        finder = _Finder(self._shown)
         files = {}
-        for place in self._places():
+        for place in self._places(finder):
             trace = self._trace(place)
             if trace is not None:
                 files[self._shown(place)] = trace
         packed = self._trace(common / "packed-refs")
         refs = {} if packed is None else packed_refs(packed.content)
-        for path in _below(common / "refs"):
+        for path in finder.below(common / "refs"):
             at = self._trace(path)
             if at is not None:
                 name = path.relative_to(common).as_posix()
                 refs[name] = at.content.decode(errors="replace").strip()
-        return Traces(files, refs)
+        return Traces(files, refs, tuple(finder.unseen))
 
-    def _places(self) -> Iterator[Path]:
+    def _places(self, finder: "_Finder") -> Iterator[Path]:
         repository = self._repository
         if repository.git_dir != repository.top / ".git":
             yield repository.top / ".git"
         for folder in dict.fromkeys((repository.common_dir, repository.git_dir)):
             yield from (folder.joinpath(*parts) for parts in FILES)
-        yield from _below(repository.common_dir / "hooks")
-        for folder in _submodules(repository.common_dir / SUBMODULES, DEEPEST):
+        yield from finder.below(repository.common_dir / "hooks")
+        for folder in finder.submodules(repository.common_dir / SUBMODULES):
             yield from (folder.joinpath(*parts) for parts in FILES if parts != ("HEAD",))
-            yield from _below(folder / "hooks")
+            yield from finder.below(folder / "hooks")
 
     def _trace(self, path: Path) -> Trace | None:
         """Return a file as it is; None if it is not there."""
@@ -140,34 +153,58 @@ class Watch:
         return str(path.relative_to(top) if path.is_relative_to(top) else path)
 
 
-def _submodules(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the repositories of submodules below a folder, and of their own submodules."""
-    names: list[str] = []
-    with suppress(OSError):
-        if stat.S_ISDIR(folder.lstat().st_mode):
-            with os.scandir(folder) as entries:
-                names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
-    for name in names if depth else ():
-        inner = folder / name
-        if os.path.lexists(inner / "config"):
-            yield inner
-        if name not in NO_REPOSITORIES:
-            yield from _submodules(inner, depth - 1)
+class _Finder:
+    """Finds files in folders that anybody may have made, and keeps what it did not look at."""
 
+    def __init__(self, shown: Callable[[Path], str]) -> None:
+        """Take how a path is called."""
+        self._shown = shown
+        self.unseen: list[str] = []
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield all that is in a folder and in those in it; of a link only itself."""
-    with suppress(OSError):
-        if not stat.S_ISDIR(folder.lstat().st_mode):
-            yield folder
-            return
-        with os.scandir(folder) as entries:
-            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-        for name, is_folder in found:
-            if is_folder:
-                yield from _below(folder / name)
-            elif not name.endswith(".lock"):
-                yield folder / name
+    def submodules(self, top: Path) -> Iterator[Path]:
+        """Yield the repositories of submodules below a folder, and of their own submodules."""
+        for place, folders, _ in self._walk(top, DEEPEST_SUBMODULE):
+            if place != top and os.path.lexists(place / "config"):
+                yield place
+            if place != top:
+                folders[:] = [name for name in folders if name not in NO_REPOSITORIES]
+
+    def below(self, top: Path) -> Iterator[Path]:
+        """Yield all that is in a folder and in those in it; of a link only itself."""
+        with suppress(OSError):
+            if not stat.S_ISDIR(top.lstat().st_mode):
+                yield top
+                return
+        files = (
+            place / name
+            for place, _, others in self._walk(top, DEEPEST)
+            for name in others
+            if not name.endswith(".lock")
+        )
+        yield from islice(files, MOST_LOOKED_AT)
+        if next(files, None) is not None:
+            self._note(top, "too many files to be looked at")
+
+    def _walk(self, top: Path, deepest: int) -> Iterator[tuple[Path, list[str], list[str]]]:
+        """Yield the folders below one, so many at most, and so many in each other."""
+        levels = len(top.parts) + deepest
+        found = walk(top, self._cannot_read)
+        for place, folders, others in islice(found, MOST_LOOKED_AT):
+            if len(place.parts) >= levels and folders:
+                self._note(place, TOO_DEEP)
+                folders.clear()
+            yield place, folders, others
+        if next(found, None) is not None:
+            self._note(top, "too many folders to be looked at")
+
+    def _cannot_read(self, folder: Path, error: OSError) -> None:
+        if error.errno != errno.ENOENT:
+            reason = "could not be read"
+            self._note(folder, TOO_DEEP if error.errno == errno.ENAMETOOLONG else reason)
+
+    def _note(self, folder: Path, why: str) -> None:
+        if len(self.unseen) < MOST_UNSEEN:
+            self.unseen.append(f"{self._shown(folder)[:LONGEST_SHOWN]}/… ({why})")
 
 
 def _content(path: Path, mode: int) -> bytes:
