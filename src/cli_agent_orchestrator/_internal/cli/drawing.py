@@ -214,7 +214,7 @@ def _question(picture: Picture, question: Question, canvas: Canvas) -> Iterator[
     yield Row(Need.ALERT, Text(f"  ! asks you, {since}{asked}", "bold yellow"))
     prefix, run = picture.attach_prefix, short_name(picture.run)
     ways = [_words(f"{prefix}{question.command}")]
-    ways += [_words(f"{prefix}cao answer {run} 1")] if run else []
+    ways += [_words(f"{prefix}cao answer {run} KEY")] if run else []
     for row in _in_rows(ways, _room(canvas.width)):
         yield Row(Need.ACTION, Text(f"  {row.strip()}", "bold yellow"))
 
