@@ -217,9 +217,8 @@ def test_a_run_that_is_in_no_list_is_said_to_be(
     deep.mkdir(parents=True)
     write(tmp_path / "demo", {STATE_FILE: "{}"})
     monkeypatch.chdir(deep)
-    error = invoke(command).exception
-    assert isinstance(error, RunError)
-    assert "not in your list of runs, as that of `cao demo`" in str(error)
+    with pytest.raises(RunError, match="not in your list of runs, as that of `cao demo`"):
+        invoke(command)
 
 
 def test_snapshots_are_listed_a_line_each() -> None:
