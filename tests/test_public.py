@@ -1,5 +1,7 @@
 """What a program that starts a run counts on, without a run."""
 
+import inspect
+import typing
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,8 @@ def test_an_error_of_the_caller_or_of_ours_is_raised(tmp_path: Path, error: Exce
     with pytest.raises(type(error)) as caught:
         Broken(tmp_path, error).take_to_its_end(tell_nobody)
     assert caught.value is error
+
+
+def test_the_help_of_a_run_can_be_read() -> None:
+    assert len(str(inspect.signature(public.run))) < 400
+    assert typing.get_type_hints(public.run)["on_event"]

@@ -209,7 +209,10 @@ class TestWords:
         asks = replace(asks, question="May I run make?")
         told_all = told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), BEGAN, asks)
         assert "asks you: May I run make?\n" in told_all
-        assert told_all.endswith("\n  Press a key:     cao answer k3f9 1")
+        assert told_all.endswith(
+            "\n  See the choices: cao output k3f9/analyst_review --screen"
+            "\n  Press a key:     cao answer k3f9 KEY"
+        )
 
     def test_an_answered_agent_goes_on(self) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")

@@ -9,10 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator._internal.cli.report import find_setbacks, report, report_of_record
+from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord, gate_record
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
@@ -21,6 +23,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     write_record,
 )
 from cli_agent_orchestrator.errors import RunError, StateError, UsageError
+from cli_agent_orchestrator.events import CheckEnded
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
@@ -357,3 +360,72 @@ def test_a_run_of_any_flow_can_be_reported_on_from_its_events(
     assert evidence in found.evidence
     replies = [turn.reply for turn in found.turns]
     assert replies == [turn.reply for turn in Journal(archive_folder(rig.folder, archive)).read()]
+
+
+def with_gates(rig: Rig, proof: str = "") -> None:
+    """Add a gate, and a proof if there is one, to the turns of a run that has ended."""
+    state = rig.begin()
+    journal = Journal(rig.files(rig.run(state)).kept)
+    rig.state_file.path.rename(rig.folder / STATE_FILE)
+    ended = CheckEnded(100.0, "tests", 1, 10, "passed", "PASS", 7.5, "/p/010-tests.md")
+    journal.write(gate_record(ended))
+    if proof:
+        done = replace(ended, sequence=11, gate=PROOF, detail=proof, archive="/p/011-proof.md")
+        journal.write(gate_record(done))
+        page = "RESULT: PASS\n- test_a.py: weaker: an assertion is gone\n\nMore"
+        (journal.path.parent / "011-proof.md").write_text(page, encoding="utf-8")
+
+
+def test_what_gates_took_is_no_work_of_agents(rig: Rig) -> None:
+    with_gates(rig)
+    (time,) = [row for row in printed(rig.folder).output.splitlines() if row.startswith("- Time:")]
+    assert "; 9 turns, agents worked 18.0 s; 1 check, 7.5 s" in time
+
+
+def test_a_proof_is_told_from_the_archive_if_the_run_has_no_folder_any_more(rig: Rig) -> None:
+    with_gates(rig, "PASS, proven: 3 tests pass as they were")
+    page = printed(rig.folder).output
+    assert page.startswith("# PASS after 1 round, proven\n")
+    head, found, _ = page.partition("<details>")
+    assert found
+    assert "\n## Proof\n\nproven: 3 tests pass as they were\n" in head
+    assert "- test_a.py: weaker: an assertion is gone" in head
+
+
+def test_a_report_in_a_folder_of_the_project_is_that_of_the_project(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_to_the_end(rig)
+    deep = rig.folder / "src" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert CliRunner().invoke(report, []).output.startswith("# PASS after 1 round\n")
+
+
+def test_a_report_in_a_folder_of_a_listed_run_is_of_that_run(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    rig.begin()
+    keep_record(rig, RunStatus.PASS, round=1)
+    deep = rig.folder / "src"
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    assert CliRunner().invoke(report, []).output.startswith("# PASS after 1 round\n")
+
+
+def test_no_path_of_the_state_folder_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = rig.folder / "state"
+    monkeypatch.setenv("CAO_STATE_DIR", str(state))
+    tree = SavedTree(str(state / "worktrees" / RUN), f"cao/{RUN}", "a", "b")
+    log = str(run_folder(state, RUN).path / "gates" / "002-tests.log")
+    ended = CheckEnded(100.0, "tests", 1, 2, "passed", "PASS", 7.5, "/p/x", log=log)
+    state_file = str(run_folder(state, RUN).path / "state.json")
+    fields = {"wd": tree.folder, "tree": tree, "state_file": state_file}
+    events = EventLog(keep_record(rig, RunStatus.PASS, round=1, **fields))
+    events.append(ended)
+    events.close()
+    page = CliRunner().invoke(report, [RUN]).output
+    assert str(rig.folder) not in page
+    assert f"\n- All that gates wrote: runs/{RUN}/gates in your state folder\n" in page
+    assert f"\n- State: runs/{RUN}/state.json in your state folder\n" in page

@@ -35,6 +35,25 @@ def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(
     assert f"  {shown}" in line
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("folder", ["/home/ada/work/customers/north/shopping-basket", "/srv/calc"])
+def test_a_list_that_fits_shows_the_project_and_the_task(width: int, folder: str) -> None:
+    agents = {"tester": "scripted"}
+    run = RunSummary(ID, folder, "mend the prices", "loop", RunStatus.PASS, 1, "", 1, 2, agents)
+    head, line = table([run], Path("/p"), 3600.0, width)
+    assert len(line) <= width
+    assert "…" not in head
+    assert Path(folder).name in line
+    assert "mend the pr" in line
+    assert "k3f9  PASS (DRY RUN)" in line
+
+
+@pytest.mark.parametrize("width", [20, 30, 40])
+def test_where_there_is_little_room_a_list_is_cut(width: int) -> None:
+    run = RunSummary(ID, "/p/" + "x" * 50, "mend it", "loop", RunStatus.PASS, 1, "", 1.0, 2.0)
+    assert all(len(line) <= width for line in table([run], Path("/p"), 61.0, width))
+
+
 def test_whoever_watches_is_told_why_a_run_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,6 +267,38 @@ def test_ls_names_an_agent_by_its_role_and_its_run(ours: RunningApi, shell: Shel
     assert row == told.split()
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_list_of_agents_that_fits_shows_the_project(width: int) -> None:
+    told = {
+        "id": "11111111",
+        "session_name": "cao-20261115-084037-k3f9",
+        "role": "programmer_review",
+        "provider": "claude_code",
+        "status": "processing",
+        "permissions": "workspace",
+        "working_directory": "/home/ada/customers/north/basket",
+        "created_at": 1.0,
+    }
+    head, line = terminals.table([read_terminal(told)], 61.0, width)
+    assert len(line) <= width
+    assert "…" not in head
+    assert line.endswith("/basket")
+    assert ("PERMISSIONS" in head) == (width == 120)
+    for little in (20, 40):
+        assert all(
+            len(row) <= little for row in terminals.table([read_terminal(told)], 61.0, little)
+        )
+
+
+def test_terminals_of_several_runs_are_listed_with_their_runs(
+    ours: RunningApi, shell: Shell
+) -> None:
+    for name, run in (("11111111", "k3f9"), ("22222222", "m4t7")):
+        add(ours.service, name, "/home/ada/shop", f"cao-20261115-084037-{run}")
+    said = str(shell.run("output", "nope").exception)
+    assert "11111111 (programmer-1 of 20261115-084037-k3f9)" in said
+
+
 def test_a_terminal_is_found_by_its_role(ours: RunningApi, shell: Shell) -> None:
     for name, role in (("11111111", "analyst"), ("22222222", "analyst_review")):
         add(ours.service, name, "/home/ada/shop")

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from cli_agent_orchestrator._internal.cli import work
 from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
 from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.runs.run_record import write_record
@@ -207,6 +207,18 @@ def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before
     )
     assert invoke(diff, "1").stderr == ""
     assert invoke(diff, "start").stderr == ""
+
+
+@pytest.mark.parametrize("command", [diff, undo])
+def test_a_run_that_is_in_no_list_is_said_to_be(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, command: click.Command
+) -> None:
+    deep = tmp_path / "demo" / "src"
+    deep.mkdir(parents=True)
+    write(tmp_path / "demo", {STATE_FILE: "{}"})
+    monkeypatch.chdir(deep)
+    with pytest.raises(RunError, match="not in your list of runs, as that of `cao demo`"):
+        invoke(command)
 
 
 def test_snapshots_are_listed_a_line_each() -> None:

@@ -133,7 +133,7 @@ def test_the_last_line_is_told_and_the_whole_log_is_named(ready: Machine) -> Non
     assert f"LOG: {log}" in Path(ended["archive"]).read_text(encoding="utf-8")
     report = ready.cao("report").stdout.splitlines()
     (line,) = [line for line in report if line.startswith("- All that gates wrote: ")]
-    assert line.endswith(f"/state/runs/{log.parent.parent.name}/gates")
+    assert line.endswith(f": runs/{log.parent.parent.name}/gates in your state folder")
 
 
 def test_all_keys_of_a_gate_together(ready: Machine) -> None:

@@ -339,7 +339,7 @@ class TestClean:
         done = machine.cao("clean", "--yes", "--older-than", "0")
         assert done.returncode == 0, done.stderr
         assert "Ended 5 agents." in done.stdout
-        assert "Removed the records of 1 runs." in done.stdout
+        assert "Removed the records of 1 run." in done.stdout
         assert alive_agents(machine) == []
         assert runs_of(machine) == []
         assert_five_turns_once(machine)

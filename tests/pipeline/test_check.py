@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     page_of,
     refusal_on_base,
 )
+from cli_agent_orchestrator._internal.pipeline.condense import extract_test_evidence, first_point
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt
 
@@ -295,3 +296,29 @@ def test_why_it_could_not_be_run_is_told_and_where_its_log_is() -> None:
         "BUT: it could not be run: no sandbox is available",
         "LOG: /logs/4.log",
     ]
+
+
+UNITTEST = "Ran 2 tests in 0.006s\n\nOK\ntouch: cannot touch '/x': Read-only file system\n"
+
+
+def test_where_no_test_failed_the_last_line_says_why() -> None:
+    result = CheckResult("make test", 1, UNITTEST, 60, counts=counts(2))
+    why = "touch: cannot touch '/x': Read-only file system"
+    assert str(result) == f"FAIL: `make test` ended with exit code 1: {why}"
+    page = page_of(result)
+    assert first_point(extract_test_evidence(page, 30)) == f"In the end it wrote: {why}"
+    assert page.endswith(f"\n{UNITTEST}")
+
+
+@pytest.mark.parametrize("tests", [None, counts(2)])
+def test_a_command_that_failed_in_a_sandbox_says_that_and_what_it_wrote_last(
+    tests: TestCounts | None,
+) -> None:
+    result = CheckResult("make test", 1, UNITTEST, 60, counts=tests, sandboxed=True)
+    assert "ended with exit code 1 in a sandbox: touch: cannot touch" in str(result)
+
+
+def test_failed_tests_say_more_than_the_last_line() -> None:
+    result = CheckResult("make test", 1, UNITTEST, 60, counts=counts(1, "t"), sandboxed=True)
+    assert str(result).endswith("ended with exit code 1 in a sandbox: 1 of 2 tests failed (t)")
+    assert result.last_words == ""

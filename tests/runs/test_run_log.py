@@ -47,6 +47,14 @@ def test_a_record_is_one_line_without_control_characters(
     assert rest == ""
 
 
+def test_what_the_watch_says_of_its_own_threads_is_left_out(tmp_path: Path) -> None:
+    with logging_to(Folder(tmp_path)):
+        logging.getLogger("watchdog.inotify").error("called when the thread is inactive")
+        logging.getLogger("watchdogs").error("seen")
+    (line, _) = lines(tmp_path)
+    assert line.endswith("ERROR watchdogs seen")
+
+
 def test_so_is_one_with_a_traceback(tmp_path: Path) -> None:
     with logging_to(Folder(tmp_path)):
         try:

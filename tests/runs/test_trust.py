@@ -26,13 +26,20 @@ def test_just_what_was_allowed_is_allowed(tmp_path: Path) -> None:
     assert trust.all() == (Allowed(str(SHOP), "tests=make test", 5.0),)
 
 
-def test_a_later_yes_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+def test_the_last_few_yeses_of_a_folder_count(tmp_path: Path) -> None:
     trust = Trust(tmp_path)
-    trust.allow(SHOP, "a", 1.0)
-    trust.allow(ELSEWHERE, "a", 2.0)
-    trust.allow(SHOP, "b", 3.0)
+    trust.allow(ELSEWHERE, "a", 1.0)
+    for at, commands in enumerate("abcdef"):
+        trust.allow(SHOP, commands, float(at))
     assert not trust.allows(SHOP, "a")
-    assert [one.folder for one in trust.all()] == [str(ELSEWHERE), str(SHOP)]
+    assert all(trust.allows(SHOP, commands) for commands in "bcdef")
+    assert trust.allows(ELSEWHERE, "a")
+    trust.allow(SHOP, "b", 9.0)
+    trust.allow(SHOP, "g", 10.0)
+    told = [(one.commands, one.at) for one in trust.all() if one.folder == str(SHOP)]
+    assert told == [("d", 3.0), ("e", 4.0), ("f", 5.0), ("b", 9.0), ("g", 10.0)]
+    assert trust.revoke(SHOP)
+    assert [one.folder for one in trust.all()] == [str(ELSEWHERE)]
 
 
 def test_it_can_be_taken_back(tmp_path: Path) -> None:

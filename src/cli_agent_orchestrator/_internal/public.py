@@ -126,7 +126,8 @@ def run(
     wd: PathText | None = None,
     flow: "Flow | PathText | None" = None,
     provider: str | None = None,
-    on_event: OnRunEvent = tell_nobody,
+    # By its name, so that `help` does not list all events.
+    on_event: "OnRunEvent" = tell_nobody,
     **settings: Value,
 ) -> RunResult:
     """Take a task, a text or the `Path` of a file, through its agents and return how it ended.

@@ -70,7 +70,7 @@ def _lines(plan: Cleanup, now: float) -> Iterator[str]:
     if plan.agents:
         yield "Agents of ended runs, to be ended:"
         for run in plan.agents:
-            yield f"  {_shown(run, now)}  {len(run.record.terminals)} agents"
+            yield f"  {_shown(run, now)}  {_count(len(run.record.terminals), 'agent')}"
     if plan.folders or plan.drafts:
         yield "Records of old runs, to be removed:"
         yield from (f"  {_shown(run, now)}" for run in plan.folders)
@@ -92,8 +92,23 @@ def _carry_out(plan: Cleanup, state: Path, api: str | None) -> None:
     if plan.agents:
         with connected(os.environ, api) as client:
             ended = sum(end_agents(client, state, run.record.id) for run in plan.agents)
-        click.echo(f"Ended {ended} agents.")
+        click.echo(ended_words(ended, sum(len(run.record.terminals) for run in plan.agents)))
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
     removed = sum(remove_folder(state, name) for name in names)
     if names:
-        click.echo(f"Removed the records of {removed} runs.")
+        click.echo(f"Removed the records of {_count(removed, 'run')}.")
+
+
+def ended_words(ended: int, listed: int) -> str:
+    """Say how many agents were ended, and why that is fewer than were listed.
+
+    >>> ended_words(25, 27), ended_words(1, 1)
+    ('Ended 25 agents; 2 were gone already.', 'Ended 1 agent.')
+    """
+    gone = listed - ended
+    rest = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone > 0 else ""
+    return f"Ended {_count(ended, 'agent')}{rest}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.config import state_folder
@@ -12,6 +12,7 @@ from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.journal import TurnRecord
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator._internal.runs.turns import archive_of, read_reply
@@ -73,6 +74,15 @@ def deeds_in(folder: Folder | None) -> Deeds:
         with suppress(UsageError):
             page = read_reply(archive_of(folder, record), last.sequence, PROOF)
     return deeds_of(events, page or "")
+
+
+def with_proof_of(deeds: Deeds, turns: Sequence[TurnRecord], archive: Folder) -> Deeds:
+    """Return deeds with what an archive tells of the last proof; the run's own folder is gone."""
+    proofs = [turn for turn in turns if turn.role == PROOF]
+    if not proofs:
+        return deeds
+    page = read_reply(archive, proofs[-1].sequence, PROOF) or ""
+    return replace(deeds, proof=_words(proofs[-1].outcome), suspicions=tuple(_suspicions(page)))
 
 
 def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:

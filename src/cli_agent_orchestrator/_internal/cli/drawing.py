@@ -214,7 +214,7 @@ def _question(picture: Picture, question: Question, canvas: Canvas) -> Iterator[
     yield Row(Need.ALERT, Text(f"  ! asks you, {since}{asked}", "bold yellow"))
     prefix, run = picture.attach_prefix, short_name(picture.run)
     ways = [_words(f"{prefix}{question.command}")]
-    ways += [_words(f"{prefix}cao answer {run} 1")] if run else []
+    ways += [_words(f"{prefix}cao answer {run} KEY")] if run else []
     for row in _in_rows(ways, _room(canvas.width)):
         yield Row(Need.ACTION, Text(f"  {row.strip()}", "bold yellow"))
 
@@ -250,8 +250,10 @@ def _keys(picture: Picture, keys: Keys) -> Sequence[str]:
 def _pressed(picture: Picture, keys: Keys, width: int) -> Iterator[Row]:
     """Yield what a person has asked to see, and what is being typed: its end, if it is long."""
     if keys.attach_to and keys.attach_to == picture.present and "a" in offers(picture):
-        command = f"  ! in another terminal: {_command(picture, 'attach')}"
-        yield Row(Need.ALERT, Text(command, "bold yellow"))
+        words, command = "  ! in another terminal:", _command(picture, "attach")
+        whole = f"{words} {command}"
+        for row in [whole] if cell_len(whole) <= _room(width) else [words, f"  {command}"]:
+            yield Row(Need.ALERT, Text(row, "bold yellow"))
     if keys.line is not None:
         room = max(width - cell_len(LINE_BEGINS + LINE_ENDS), 0)
         line = one_line(keys.line)[-room:] if room else ""

@@ -181,8 +181,8 @@ def project_above(folder: Path) -> str:
     for parent in here.parents:
         if marks := _marks(parent):
             return one_line(
-                f"Above it, in {parent}, there is {', '.join(marks)}: a run uses only what is in "
-                "the folder where it is started"
+                f"Above it, in {parent}, there is {', '.join(marks)}: with a {SETTINGS_FILE} of "
+                "its own, a run in this folder uses only what is in it"
             )
     return ""
 

@@ -44,6 +44,11 @@ class Listed:
     def label(self) -> str:
         return f"{self.id} ({self.role})"
 
+    @property
+    def full_label(self) -> str:
+        """As it is named beside terminals of other runs."""
+        return f"{self.id} ({self.role} of {self.run})"
+
     def works_in(self, folder: Path) -> bool:
         """Does the agent work in a folder, or below it?"""
         told = self.raw.get("working_directory")
@@ -93,9 +98,10 @@ def find_terminal(client: ApiClient, wanted: str) -> Listed:
     exact = [t for t in named if wanted in (t.id, t.name, t.role)]
     found = exact or [t for t in named if t.id.startswith(wanted)]
     if not found:
-        raise NotFound("terminal", wanted, [t.label for t in named])
+        of_one = len({t.run for t in named}) == 1
+        raise NotFound("terminal", wanted, [t.label if of_one else t.full_label for t in named])
     if len(found) > 1:
-        names = ", ".join(f"{t.id} ({t.role} of {t.run})" for t in found)
+        names = ", ".join(t.full_label for t in found)
         raise UsageError(f"{wanted!r} could be any of {names}; name it by its id")
     return found[0]
 

@@ -5,6 +5,7 @@ Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configur
 """
 
 import gc
+import logging
 import os
 import sys
 import traceback
@@ -138,6 +139,8 @@ def cao() -> None:
 def main(command: click.Command = cao) -> None:
     """Run the command line; every error ends here."""
     _fill_missing_streams()
+    # Without a handler Python would write warnings of libraries to the screen.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         command.main(prog_name="cao", standalone_mode=False)
     except click.exceptions.Exit as done:

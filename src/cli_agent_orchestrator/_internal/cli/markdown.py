@@ -57,14 +57,17 @@ def folded(title: str, text: str) -> str:
     return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def without_places(text: str, folders: Sequence[str], home: Path) -> str:
+def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
     """Return a page for others: paths begin in its folders, and the home folder is `~`.
+
+    The state folder is named as such, wherever it is.
 
     >>> without_places("/home/ada/shop/a.py, /home/ada/x", ["/home/ada/shop"], Path("/home/ada"))
     'a.py, ~/x'
     """
     own = ((folder, "", ".") for folder in folders)
-    for folder, inside, itself in (*own, (str(home), "~/", "~")):
+    kept = (str(state or ""), "(state folder)/", "(state folder)")
+    for folder, inside, itself in (*own, kept, (str(home), "~/", "~")):
         if len(folder) > 1:
             place = NOT_IN_PATH + re.escape(folder)
             text = re.sub(f"{place}/", inside, text)

@@ -258,8 +258,10 @@ class Narration:
         """Return the commands that answer an agent: to look and type there, and to press a key."""
         ways = [f"  Look and answer: {self._attach_prefix}{event.text}"]
         if self._run:
-            answer = f"cao answer {short_name(self._run)}"
-            ways.append(f"  Press a key:     {self._attach_prefix}{answer} 1")
+            run, prefix = short_name(self._run), self._attach_prefix
+            ways.append(f"  See the choices: {prefix}cao output {run}/{event.role} --screen")
+            # Which key means what is for a person to see: none is proposed.
+            ways.append(f"  Press a key:     {prefix}cao answer {run} KEY")
         return "\n".join(ways)
 
     def _ended(self, event: RunEnded) -> Line:

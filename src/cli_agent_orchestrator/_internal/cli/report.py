@@ -12,7 +12,12 @@ from typing import Any
 
 import click
 
-from cli_agent_orchestrator._internal.cli.deeds import Deeds, deeds_in, own_folder
+from cli_agent_orchestrator._internal.cli.deeds import (
+    Deeds,
+    deeds_in,
+    own_folder,
+    with_proof_of,
+)
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.markdown import (
     cell,
@@ -23,6 +28,7 @@ from cli_agent_orchestrator._internal.cli.markdown import (
     without_places,
 )
 from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.gates import PROOF
@@ -42,7 +48,7 @@ from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.journal import COMMAND, Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.registry import (
     find_run,
     list_runs,
@@ -65,7 +71,7 @@ from cli_agent_orchestrator._internal.runs.turns import (
     read_turn,
     turns_of,
 )
-from cli_agent_orchestrator._internal.settings.levels import read_environment
+from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
 from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
 from cli_agent_orchestrator.events import RunEvent, Steered
 
@@ -143,13 +149,16 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
         found = report_of_run(run)
     else:
         variables = read_environment(os.environ, bare=False)
+        if not any(name in merge_settings(options, variables) for name in NAMED_BY):
+            above = find_project(Path(), Path.home())
+            variables |= {"WD": str(above)} if above else {}
         config = RunConfig.from_env(read_all_settings(options, variables, None))
-        in_tree = "" if any(options.values()) else last_in_tree(config.wd)
-        found = report_of_run(in_tree) if in_tree else report_of_folder(config)
+        here = "" if any(options.values()) else last_run(config)
+        found = report_of_run(here) if here else report_of_folder(config)
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
-        click.echo(printable(markdown(found, Path.home())))
+        click.echo(printable(markdown(found, Path.home(), state_folder(os.environ))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +175,12 @@ class Places:
         return cls(config.wd, config.state_file)
 
 
-def last_in_tree(wd: Path) -> str:
-    """Return the id of the last run of a folder if its agents have a work tree, else nothing."""
+def last_run(config: RunConfig) -> str:
+    """Return the id of the last run of a folder if nothing, or an older run, is saved there."""
     with suppress(UsageError, OSError):
-        own = [run for run in list_runs(state_folder(os.environ)) if run.works_in(wd)]
+        own = [run for run in list_runs(state_folder(os.environ)) if run.works_in(config.wd)]
+        if own and not os.path.lexists(config.state_file):
+            return own[0].id
         return own[0].in_tree if own else ""
     return ""
 
@@ -200,7 +211,10 @@ def report_of_folder(config: RunConfig) -> Report:
 
 def _with_own(found: Report, folder: Folder | None) -> Report:
     """Return a report with what the run's own folder tells: what was done, and how it stands."""
-    found = replace(found, deeds=deeds_in(folder))
+    deeds = deeds_in(folder)
+    if not deeds.proof and found.archive:
+        deeds = with_proof_of(deeds, found.turns, Folder(Path(found.archive)))
+    found = replace(found, deeds=deeds)
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
@@ -372,9 +386,9 @@ def fields_of(found: Report) -> dict[str, Any]:
     return {**fields, "turns": list(turns), "acts": list(acts), "deeds": asdict(found.deeds)}
 
 
-def markdown(found: Report, home: Path) -> str:
+def markdown(found: Report, home: Path, state: Path) -> str:
     """Return a report for people, also for those who have never seen the machine it is from."""
-    found = for_others(found, home)
+    found = for_others(found, home, state)
     parts = [f"# {_title(found)}", "\n".join(_facts(found, home))]
     if found.setbacks:
         reasons = _grouped(found.setbacks).items()
@@ -419,11 +433,15 @@ def _is_same(notes: str, opened: str) -> bool:
     return bool(notes and opened) and (notes.startswith(opened) or opened.startswith(notes))
 
 
-def for_others(found: Report, home: Path) -> Report:
-    """Return a report in which no path begins outside of the project or the home folder."""
+def for_others(found: Report, home: Path, state: Path) -> Report:
+    """Return a report in which no path begins outside of the project, the state or home folder."""
 
     def short(text: str) -> str:
-        return without_places(text, (found.wd, found.project), home)
+        return without_places(text, (found.wd, found.project), home, state)
+
+    def place(text: str) -> str:
+        is_own = Path(text).is_relative_to(found.wd) or not Path(text).is_relative_to(state)
+        return short(text) if is_own else f"{Path(text).relative_to(state)} in your state folder"
 
     def each(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: short(text) for name, text in texts.items()}
@@ -431,8 +449,8 @@ def for_others(found: Report, home: Path) -> Report:
     return replace(
         found,
         task=short(found.task),
-        archive=short(found.archive),
-        state_file=short(found.state_file),
+        archive=place(found.archive),
+        state_file=place(found.state_file),
         evidence=short(found.evidence),
         reason=short(found.reason),
         notes=each(found.notes),
@@ -443,7 +461,7 @@ def for_others(found: Report, home: Path) -> Report:
             short(found.deeds.proof),
             tuple(map(short, found.deeds.suspicions)),
             tuple(map(short, found.deeds.circles)),
-            short(found.deeds.logs),
+            place(found.deeds.logs),
             tuple(map(short, found.deeds.repository)),
         ),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
@@ -475,11 +493,12 @@ def _facts(found: Report, home: Path) -> list[str]:
     ]
     if found.turns:
         began, ended = found.turns[0].began, max(turn.ended for turn in found.turns)
-        working = sum(turn.worked for turn in found.turns)
+        agents_turns = [turn for turn in found.turns if turn.provider != COMMAND]
+        checks = [turn for turn in found.turns if turn.provider == COMMAND]
         lines.append(
             f"- Time: {duration(ended - began)}, {_when(began)} to {_when(ended)}; "
-            f"{len(found.turns)} turn{'' if len(found.turns) == 1 else 's'}, "
-            f"agents worked {duration(working)}"
+            f"{_counted(agents_turns, 'turn')}, agents worked {_worked(agents_turns)}"
+            + (f"; {_counted(checks, 'check')}, {_worked(checks)}" if checks else "")
         )
     if found.reason:
         lines.append(f"- Stopped: {escape(found.reason)}")
@@ -493,6 +512,14 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.delivery:
         lines.append(f"- Next: {escape(found.delivery)}")
     return lines
+
+
+def _counted(turns: Sequence[TurnRecord], what: str) -> str:
+    return f"{len(turns)} {what}{'' if len(turns) == 1 else 's'}"
+
+
+def _worked(turns: Sequence[TurnRecord]) -> str:
+    return duration(sum(turn.worked for turn in turns))
 
 
 def _list(texts: Sequence[str]) -> str:

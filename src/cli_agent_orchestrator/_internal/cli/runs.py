@@ -23,10 +23,15 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
     summary_of,
 )
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20
 """Characters of a folder in a terminal: the end of it tells most."""
+SHORTEST_FOLDER = 8
+LEAST_TASK = 12
+"""Characters of a task that are shown in any usual terminal."""
+FOLDED_FIRST = ("ID", "ROUND", "AGE")
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 LEFT = """\
@@ -82,13 +87,46 @@ def table(
     found: Sequence[RunSummary], here: Path, now: float, width: int | None = None
 ) -> Iterator[str]:
     """Yield runs as aligned columns, each on a line that fits a width if one is given."""
-    rows = [HEADINGS, *(_row(run, here, now) for run in found)]
+    rows: list[tuple[str, ...]] = [HEADINGS, *(_row(run, here, now) for run in found)]
     if width is not None:
-        rows = [(*row[:4], end_of(row[4], LONGEST_FOLDER), row[5]) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
+        rows = narrowed(rows, width)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for *cells, last in rows:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
         yield fitted(f"{'  '.join(padded)}  {last}".rstrip(), width)
+
+
+def narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Return rows that leave room for the task: what tells least goes first.
+
+    Ids become their last letters, by which runs can be named too; then columns go. Of a folder
+    its last part stays.
+    """
+    least = min(LEAST_TASK, max(len(row[-1]) for row in rows))
+    last_part = max(len(Path(row[-2]).name) for row in rows)
+    found = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
+    for name in FOLDED_FIRST:
+        if room_for_last(found, width) >= least:
+            return found
+        if name == "ID":
+            found = [(short_name(row[0]), *row[1:]) for row in found]
+        else:
+            found = without(found, name)
+    folder = max(len(row[-2]) for row in found)
+    most = max(folder - max(least - room_for_last(found, width), 0), SHORTEST_FOLDER)
+    return [(*row[:-2], end_of(row[-2], most), row[-1]) for row in found]
+
+
+def without(rows: Sequence[tuple[str, ...]], name: str) -> list[tuple[str, ...]]:
+    """Return rows without the column of that heading, if they have it."""
+    kept = [column for column, heading in enumerate(rows[0]) if heading != name]
+    return [tuple(row[column] for column in kept) for row in rows]
+
+
+def room_for_last(rows: Sequence[tuple[str, ...]], width: int) -> int:
+    """Return how many characters the columns before it leave for the last one."""
+    before = range(len(rows[0]) - 1)
+    return width - sum(max(len(row[column]) for row in rows) + 2 for column in before)
 
 
 def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:

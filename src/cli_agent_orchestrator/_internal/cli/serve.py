@@ -32,7 +32,7 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger().addHandler(handler)
     config = read_server_config(os.environ)
     config = replace(config, host=host or config.host)
     config = replace(config, port=config.port if port is None else port)

@@ -24,7 +24,16 @@ from cli_agent_orchestrator._internal.cli.listing import (
     find_terminal,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
-from cli_agent_orchestrator._internal.cli.runs import age, end_of, terminal_width
+from cli_agent_orchestrator._internal.cli.runs import (
+    LONGEST_FOLDER,
+    SHORTEST_FOLDER,
+    age,
+    end_of,
+    fitted,
+    room_for_last,
+    terminal_width,
+    without,
+)
 from cli_agent_orchestrator._internal.cli.steer import stop_run
 from cli_agent_orchestrator._internal.client import Answer, ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
@@ -44,7 +53,8 @@ from cli_agent_orchestrator._internal.runs.run_record import forget_agents
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3
-SHORTEST_FOLDER = 8
+FOLDED_FIRST = ("PERMISSIONS", "AGE", "AGENT")
+"""Columns that a narrow terminal does not show."""
 HEADINGS = ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
@@ -67,11 +77,11 @@ def ls(as_json: bool, api: str | None) -> None:
     elif not terminals:
         click.echo("No terminals. Start a run with: cao run task.md")
     else:
-        for line in _table(terminals, time.time(), terminal_width()):
+        for line in table(terminals, time.time(), terminal_width()):
             click.echo(line)
 
 
-def _table(terminals: Iterable[Listed], now: float, width: int | None = None) -> Iterator[str]:
+def table(terminals: Iterable[Listed], now: float, width: int | None = None) -> Iterator[str]:
     """Yield terminals as columns that fit a width, if one is given: the last is cut first."""
     rows: list[tuple[str, ...]] = [
         ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
@@ -89,13 +99,24 @@ def _table(terminals: Iterable[Listed], now: float, width: int | None = None) ->
         # The run by the letters that name it, and no column that says nothing.
         rows = [(row[0], row[1], short_name(row[2]), *row[3:]) for row in rows]
         rows = [tuple(row[n] for n in told) for row in rows]
+        rows = _narrowed(rows, width)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     if width is not None:
         widths[-1] = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), SHORTEST_FOLDER)
         rows = [(*row[:-1], end_of(row[-1], widths[-1])) for row in rows]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+        yield fitted("  ".join(cells).rstrip(), width)
+
+
+def _narrowed(rows: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Return rows with room for the last part of each folder: what tells least goes first."""
+    part = max(len(Path(row[-1]).name) for row in rows) + len("…/")
+    for name in FOLDED_FIRST:
+        if room_for_last(rows, width) >= min(max(part, SHORTEST_FOLDER), LONGEST_FOLDER):
+            break
+        rows = without(rows, name)
+    return rows
 
 
 @click.command()
@@ -341,7 +362,7 @@ def _choose_sessions(
 
 def _agrees(terminals: Iterable[Listed]) -> bool:
     """Show what would be ended, and ask whether that is meant."""
-    for line in _table(terminals, time.time()):
+    for line in table(terminals, time.time()):
         click.echo(line)
     if not sys.stdin.isatty():
         raise UsageError("--everywhere would end all of these; add --yes if that is meant")

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
 from cli_agent_orchestrator._internal.runs.bringing_back import (
     BroughtBack,
     Kept,
@@ -42,10 +43,14 @@ from cli_agent_orchestrator._internal.runs.registry import (
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
-from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.errors import NotFound, OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.events import FilesChanged
 
 MOST_NAMED = 20
+UNLISTED = (
+    "the run of this folder is not in your list of runs, as that of `cao demo` never is: there are "
+    "no snapshots of its files; `cao report` shows what is known of it"
+)
 MOST_WORDS = 2
 STYLES = (
     # how a line of a patch begins, and its color; the first that fits counts
@@ -193,8 +198,16 @@ def _choose(words: Sequence[str]) -> tuple[Kept, str]:
 def _usual(runs: Sequence[RunSummary], here: Path) -> RunSummary:
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
+    if not any(run.works_in(here) for run in runs):
+        _refuse_unlisted(find_project(here, Path.home()) or here)
     kept = [run for run in runs if run.is_live or has_snapshots(run_folder(state, run.id))]
     return choose_run(kept if any(run.works_in(here) for run in kept) else runs, None, here)
+
+
+def _refuse_unlisted(folder: Path) -> None:
+    """Raise if a run is saved in a folder of which there is nothing else."""
+    if os.path.lexists(folder / STATE_FILE):
+        raise RunError(UNLISTED)
 
 
 def _is_turn_here(runs: Sequence[RunSummary], word: str, here: Path) -> bool:

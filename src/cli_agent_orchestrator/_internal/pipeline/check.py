@@ -59,6 +59,8 @@ class CheckResult:
     """Why it could not be run; empty if it was."""
     log: str = ""
     """Where all of its output is kept, however long; empty if nowhere."""
+    sandboxed: bool = False
+    """Did it run in a sandbox?"""
 
     @property
     def passed(self) -> bool:
@@ -85,6 +87,16 @@ class CheckResult:
             return f"it did not end within {self.limit:g} s"
         return NOT_FOUND.get(self.exit_code, "") if self.counts is None else ""
 
+    @property
+    def last_words(self) -> str:
+        """The last line it wrote if that says why it failed: no test did, or a sandbox held it."""
+        is_in_doubt = self.sandboxed if self.counts is None else not self.counts.failed
+        return (
+            last_line(self.output.encode(errors="replace"))
+            if self.exit_code and is_in_doubt
+            else ""
+        )
+
     def __str__(self) -> str:
         if self.passed:
             tests = f" ({_number(self.counts.run, 'test')})" if self.counts else ""
@@ -103,8 +115,9 @@ class CheckResult:
             return f"was ended by signal {-self.exit_code}"
         if self.exit_code in NOT_FOUND and not self.counts:
             return f"could not be run: {NOT_FOUND[self.exit_code]}"
-        code = f"ended with exit code {self.exit_code}"
-        return f"{code}: {self._failed_tests()}" if self.counts and self.counts.failed else code
+        code = f"ended with exit code {self.exit_code}{' in a sandbox' if self.sandboxed else ''}"
+        failed = self._failed_tests() if self.counts and self.counts.failed else ""
+        return ": ".join(filter(None, [code, failed or self.last_words]))
 
     def _failed_tests(self) -> str:
         assert self.counts is not None, "somebody counted"
@@ -195,6 +208,7 @@ def page_of(result: CheckResult) -> str:
             *([f"BUT: it could not be run: {result.fault}"] if result.fault else []),
             *([f"LOG: {result.log}"] if result.log else []),
             "EVIDENCE:",
+            *([f"- In the end it wrote: {result.last_words}", ""] if result.last_words else []),
             *lines,
             "",
         ]

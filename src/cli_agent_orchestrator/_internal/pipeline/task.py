@@ -107,7 +107,9 @@ def task_of_line(line: str) -> str:
     except UnicodeEncodeError:
         raise PromptError("the task in one line is not text in UTF-8") from None
     told = clean_text(line).strip()
-    if not told or "\n" in told:
+    if not told:
+        raise PromptError("the task is empty; say what is to be done: `cao run -m TEXT`")
+    if "\n" in told:
         raise PromptError(
             "-m takes the task in one line; write a longer one to a file: `cao run task.md`"
         )
@@ -221,6 +223,6 @@ def _body(lines: Sequence[str], header: str) -> str:
 
 def _problem(reason: str) -> PromptError:
     return PromptError(
-        f"the task file isn't in the expected format: {reason}. Expected:\n\n{EXPECTED_FORM}\n"
-        f"or, in Markdown:\n\n{MARKDOWN_FORM}"
+        f"the task file isn't in the expected format: {reason}. Expected:\n\n{MARKDOWN_FORM}\n"
+        f"or, with stars:\n\n{EXPECTED_FORM}"
     )

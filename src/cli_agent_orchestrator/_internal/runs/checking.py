@@ -94,6 +94,7 @@ class Checker:
             counts=read_counts(ending.output),
             fault=ending.fault,
             log=_log_path(place.run_folder, log_name) if log else "",
+            sandboxed=gate.sandbox,
         )
         if not gate.junit or ending.exit_code is None:
             return result

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.errors import StateError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
+WATCHING_LIBRARY = "watchdog"
 CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}{HALVES}]"
 
 
@@ -34,6 +35,11 @@ class LogFile(logging.StreamHandler[TextIOWrapper]):
         pass
 
 
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Is it none of a library's remarks on its own threads? What it cannot do it raises."""
+    return record.name.partition(".")[0] != WATCHING_LIBRARY
+
+
 @contextmanager
 def logging_to(folder: Folder) -> Iterator[None]:
     """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
@@ -45,6 +51,7 @@ def logging_to(folder: Folder) -> Iterator[None]:
     file = TextIOWrapper(binary, encoding="utf-8")
     handler = LogFile(file)
     handler.setFormatter(OneLine(LOG_FORMAT))
+    handler.addFilter(is_worth_a_line)
     root = logging.getLogger()
     root.addHandler(handler)
     try:

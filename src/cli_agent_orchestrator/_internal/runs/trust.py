@@ -7,7 +7,7 @@ the same file elsewhere, is another question.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from cli_agent_orchestrator.errors import ConfigError, NotAllowed, StateError
 TRUST_FILE = "trust.json"
 VERSION = 1
 MOST_ENTRIES = 1000
+MOST_OF_FOLDER = 5
+"""Yeses that are remembered for one folder: the last ones."""
 SETUP_WORDS = "setup of a work tree: "
 
 
@@ -73,9 +75,16 @@ class Trust:
         return any((one.folder, _mark(one.commands)) == wanted for one in self.all())
 
     def allow(self, folder: Path, commands: str, at: float) -> None:
-        """Remember that the user allows these commands, in the place of earlier ones."""
-        others = tuple(one for one in self.all() if one.folder != str(folder))
-        self._write((*others, Allowed(str(folder), commands, at))[-MOST_ENTRIES:])
+        """Remember that the user allows these commands, beside the last few of that folder.
+
+        So what another branch of a project wants is not asked for again after each change of it.
+        """
+        entry = Allowed(str(folder), commands, at)
+        others = [one for one in self.all() if replace(one, at=at) != entry]
+        own = [one for one in others if one.folder == entry.folder]
+        dropped = own[: max(len(own) + 1 - MOST_OF_FOLDER, 0)]
+        kept = (one for one in others if one not in dropped)
+        self._write((*kept, entry)[-MOST_ENTRIES:])
 
     def revoke(self, folder: Path) -> bool:
         """Forget what was allowed in a folder; say whether anything was."""
