@@ -6,6 +6,7 @@ are not there yet, and the port 0, which means a free one. Whoever uses the defa
 same fails at once, in this process and in the programs of ours that it starts.
 """
 
+import gc
 import itertools
 import os
 import secrets
@@ -59,6 +60,15 @@ settings.load_profile("same")
 FOLDER = Path(tempfile.gettempdir()) / f"cao-tests-{secrets.token_hex(8)}"
 NUMBERS = itertools.count()
 NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
+
+
+# What is collected stays to the end: it need not be looked through for garbage again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup() -> None:

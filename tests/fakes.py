@@ -42,6 +42,7 @@ class FakeService:
     delivery: Delivery = CONFIRMED
     failure: Exception | None = None
     outputs: dict[OutputMode, str] = field(default_factory=dict)
+    kept_records: list[str] = field(default_factory=list)
     known: dict[str, Terminal] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     pressed: list[tuple[str, str]] = field(default_factory=list)
@@ -125,6 +126,10 @@ class FakeService:
     async def answer(self, terminal_id: str, key: str) -> bool:
         await self.press(terminal_id, key)
         return self.is_answered
+
+    def records(self, terminal_id: str) -> list[str]:
+        self.terminal(terminal_id)
+        return self.kept_records
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         self.terminal(terminal_id)

@@ -48,6 +48,13 @@ def test_screens_are_in_the_folder_of_the_run() -> None:
     assert layout.screen_name(7, "analyst") == "007-analyst.txt"
 
 
+def test_where_agents_keep_their_records_is_noted_in_the_folder_of_the_run() -> None:
+    run = layout.run_folder(HERE, "20261115-084037-k3f9")
+    folder = layout.records_folder(run)
+    assert (folder.path, folder.private) == (run.path / "records", True)
+    assert layout.records_name("9f3c2a7b") == "9f3c2a7b.json"
+
+
 @pytest.mark.parametrize(
     ("name", "number"), [("007-analyst.md", "007"), ("1000-a-stale.md", "1000")]
 )

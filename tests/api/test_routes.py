@@ -210,8 +210,10 @@ def test_output_is_read_in_each_mode(
 ) -> None:
     api.service.add()
     api.service.outputs = {mode: f"the {mode} output" for mode in OutputMode}
+    api.service.kept_records = ["/home/ada/record.jsonl"]
     answer = http.get(f"/terminals/a1b2c3d4/output{query}").json()
-    assert answer == {"output": f"the {mode} output", "mode": mode}
+    records = ["/home/ada/record.jsonl"]
+    assert answer == {"output": f"the {mode} output", "mode": mode, "records": records}
 
 
 def test_output_with_half_a_character_is_still_an_answer(

@@ -51,6 +51,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 )
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator._internal.runs.standing import after_event
+from cli_agent_orchestrator._internal.runs.usage import note_records
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
@@ -73,6 +74,7 @@ from cli_agent_orchestrator.events import (
 )
 from tests.api.running import TOKEN, WAIT_SECONDS
 from tests.fakes import FakeService
+from tests.usage.lines import codex_head, codex_usage, usage_record
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
@@ -202,6 +204,19 @@ def test_a_turn_has_what_its_agent_showed_at_the_end(rig: Rig, http: httpx.Clien
     turn = http.get(f"/runs/{RUN}/turns/1").json()
     msgspec.convert(turn, RunTurnTextBody)
     assert turn["screen"] == "› done ✓"
+
+
+def test_a_turn_has_the_tokens_it_took(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    assert http.get(f"/runs/{RUN}/turns/1").json()["usage"] is None
+    record = rig.state / "rollout-1.jsonl"
+    call = usage_record(NOON + 1, "r1", codex_usage(1003, 503, 103, 13))
+    record.write_bytes(codex_head() + b"\n" + call + b"\n")
+    note_records(rig.folder, "a1", [str(record)])
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    used = {"input": 1003, "cached_input": 503, "output": 103, "reasoning": 13}
+    assert turn["usage"] == used
 
 
 def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:

@@ -383,6 +383,12 @@ class TestHostile:
     def test_an_answer_keeps_its_lines_and_tabs(self, nasty: Shell) -> None:
         assert nasty.run("output", "1111").output.splitlines()[1] == "\tsecond"
 
+    def test_empty_rows_of_a_screen_do_not_push_it_out_of_sight(
+        self, nasty: Shell, ours: RunningApi
+    ) -> None:
+        ours.service.outputs[OutputMode.SCREEN] = "  question?\n1 yes\n" + " \n" * 30
+        assert nasty.run("output", "1111", "--screen").output == "  question?\n1 yes\n"
+
     def test_raw_gives_the_text_as_it_is(self, nasty: Shell) -> None:
         done = nasty.run("output", "1111", "--raw")
         assert done.stdout_bytes == f"first{NASTY}\n\tsecond".encode()

@@ -157,11 +157,30 @@ def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.Monkey
     assert "Done" in invoke(undo, answer="y\n").stdout
 
 
-def test_restore_needs_to_know_where_to(project: Path) -> None:
-    for words in ((), ("k3f9",), ("1..3",)):
-        with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
-            invoke(restore, *words)
+def test_restore_needs_one_moment_to_go_to(project: Path) -> None:
+    with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
+        invoke(restore, "1..3")
     assert (project / "a.txt").read_text() == "3\n"
+
+
+@pytest.mark.parametrize("words", [(), ("k3f9",)])
+def test_restore_goes_to_the_end_of_the_run_if_no_turn_is_named(
+    project: Path, words: tuple[str, ...]
+) -> None:
+    write(project, {"a.txt": "the user's\n", "later.txt": "later\n"})
+    invoke(restore, *words, "--yes")
+    assert (project / "a.txt").read_text() == "3\n"
+    assert not (project / "later.txt").exists()
+    # What was there before is no state of the run's own.
+    assert "as they were then" in invoke(restore, *words, "--yes").stdout
+
+
+def test_undo_says_how_to_take_back_only_what_the_run_did(project: Path) -> None:
+    write(project, {"later.txt": "later\n"})
+    assert (
+        "    later.txt\n    to keep these, and take back only what the run did: "
+        "cao diff k3f9 --raw | git apply -R\n"
+    ) in invoke(undo, "--yes").stdout
 
 
 @pytest.mark.parametrize("command", [diff, undo])

@@ -5,6 +5,7 @@ import pytest
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.models import (
     MESSAGE_LIMIT,
+    AgentView,
     Delivery,
     NewTerminal,
     OutputMode,
@@ -105,6 +106,9 @@ def test_status_output_and_explanation_are_read(server: RunningApi, client: ApiC
     assert client.get_output("a1b2c3d4") == "full text"
     assert client.get_output("a1b2c3d4", OutputMode.SCREEN) == "screen text"
     assert client.get_output("a1b2c3d4", "last") == "last text"
+    server.service.kept_records = ["/home/ada/record.jsonl"]
+    view = AgentView("screen text", ("/home/ada/record.jsonl",))
+    assert client.get_view("a1b2c3d4") == view
     assert client.explain("a1b2c3d4")["reason"] == "the title says so"
 
 

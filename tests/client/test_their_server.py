@@ -22,6 +22,7 @@ def test_a_whole_turn_needs_none_of_our_extras(theirs: ThirdParty, guest: ApiCli
     theirs.status = "completed"
     assert guest.get_status("0badcafe") is TerminalStatus.COMPLETED
     assert guest.get_last_output("0badcafe") == "their answer"
+    assert guest.get_view("0badcafe").records == ()
     guest.exit_terminal("0badcafe")
     guest.delete_terminal("0badcafe")
 

@@ -259,6 +259,7 @@ class TestPeopleAndServers:
             ).json()
             assert turn["role"] == "programmer"
             assert "scripted" in turn["screen"]
+            assert turn["usage"] is None
         assert_five_turns_once(machine)
 
     def test_a_server_that_was_named_and_is_not_there_is_an_error(self, machine: Machine) -> None:

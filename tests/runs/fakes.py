@@ -13,8 +13,8 @@ from cli_agent_orchestrator._internal.config import Condensation, HandoffRules, 
 from cli_agent_orchestrator._internal.handoff.handoff import World
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.models import (
+    AgentView,
     Delivery,
-    OutputMode,
     TerminalEvent,
     TerminalStatus,
 )
@@ -170,11 +170,11 @@ class FakeServer:
         self.get_terminal(terminal_id)
         return self.last_output
 
-    def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
-        assert mode is OutputMode.SCREEN
+    def get_view(self, terminal_id: str) -> AgentView:
         if self.unseen is not None:
             raise self.unseen
-        return f"{self.get_terminal(terminal_id)['id']} after {len(self.asked)} messages"
+        screen = f"{self.get_terminal(terminal_id)['id']} after {len(self.asked)} messages"
+        return AgentView(screen, (f"/home/ada/{terminal_id}.jsonl",))
 
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None

@@ -339,6 +339,7 @@ def test_what_is_held_back_stays_so_until_the_end(stage: Stage, held_back: str) 
     leave_at(stage, "tester", WORKSPACE="worktree", HELD_BACK="a.txt", GATES="tests=true")
     (run,) = (path.name for path in (stage.state / "worktrees").iterdir())
     asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT, "HELD_BACK": held_back}
+    asked["IDLE_GRACE_SECONDS"] = "0.01"
     request = replace(build_request(asked, {}), run=run)
     with Conductor(request, stage.given()) as conductor:
         if held_back == "a.txt":

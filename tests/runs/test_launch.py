@@ -126,6 +126,18 @@ def test_who_is_interrupted_meanwhile_stops_the_run(tmp_path: Path) -> None:
     assert (tmp_path / "stopped").exists()
 
 
+def test_a_run_goes_on_although_nobody_reads_what_is_told_of_it(tmp_path: Path) -> None:
+    told: list[RunEvent] = []
+
+    def tell(event: RunEvent) -> None:
+        told.append(event)
+        raise BrokenPipeError
+
+    launched = launcher(TELL, OPENED, BEGAN).launch(REQUEST, tmp_path, tell)
+    assert launched.run == RUN
+    assert [type(event) for event in told] == [RunOpened]
+
+
 def test_a_folder_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"gone: No such file or directory"):
         launcher("pass").launch(LaunchRequest({}), tmp_path / "gone")

@@ -13,6 +13,7 @@ import pytest
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator._internal.handoff.prompt import AGAIN, Sent
+from cli_agent_orchestrator._internal.layout import records_folder
 from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
@@ -673,6 +674,14 @@ class TestScreens:
         rig.run(state, look)
         agents = [state.terminal_of(role) for role in FIVE_TURNS]
         assert seen == [f"{agent} after {n} messages" for n, agent in enumerate(agents, 1)]
+
+    def test_it_is_noted_where_each_agent_keeps_its_records(self, rig: Rig) -> None:
+        rig.rules = SHORT
+        state = rig.begin()
+        rig.run(state)
+        agents = sorted({state.terminal_of(role) for role in FIVE_TURNS})
+        notes = records_folder(rig.run_folder)
+        assert sorted(notes.names()) == [f"{agent}.json" for agent in agents]
 
     def test_what_cannot_be_seen_is_no_trouble(self, rig: Rig) -> None:
         rig.server.unseen = ApiUnreachable("http://x", "gone", maybe_received=True)

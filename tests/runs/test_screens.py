@@ -1,5 +1,6 @@
 """What an agent showed when its turn had ended."""
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.models import AgentView
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.screens import LARGEST_SCREEN, Screens, read_screen
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, OrchestratorError
@@ -18,12 +20,13 @@ class Showing:
 
     text: str = "› all done ✓"
     failure: OrchestratorError | None = None
+    records: tuple[str, ...] = ()
 
-    def get_output(self, terminal_id: str, mode: str = "full") -> str:
-        assert (terminal_id, mode) == ("a1", "screen")
+    def get_view(self, terminal_id: str) -> AgentView:
+        assert terminal_id == "a1"
         if self.failure is not None:
             raise self.failure
-        return self.text
+        return AgentView(self.text, self.records)
 
 
 @pytest.fixture
@@ -44,6 +47,14 @@ def test_a_screen_is_kept_for_the_owner_alone(run: Folder) -> None:
     path = run.path / "screens/007-tester.txt"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert read_screen(run, 8, "tester") is None
+
+
+@pytest.mark.parametrize("text", ["", "› all done ✓"])
+def test_it_is_noted_where_the_agent_keeps_its_records(run: Folder, text: str) -> None:
+    kept(run, Showing(text, records=("/home/ada/a.jsonl",)))
+    note = run.path / "records/a1.json"
+    assert json.loads(note.read_bytes()) == {"records": ["/home/ada/a.jsonl"]}
+    assert (note.stat().st_mode & 0o777, note.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_of_much_the_last_is_kept(run: Folder) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from .script import (
     HELPER_START,
@@ -27,6 +28,7 @@ from .script import (
     script_from_markers,
 )
 from .server import Frame, Json, Reply, Stub, paced
+from .usage import Meter, Used
 
 # What Claude Code itself puts into the conversation under the person's name.
 OWN_WORDS = ("<system-reminder>", "[Request interrupted by user")
@@ -37,26 +39,22 @@ REFUSALS = {
     429: ("rate_limit_error", "This request would exceed your rate limit."),
     529: ("overloaded_error", "Overloaded"),
 }
-USAGE = {
-    "input_tokens": 10,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": 0,
-    "output_tokens": 1,
-}
 
 
 class AnthropicStub(Stub):
     """Serves `/v1/messages`; scripts come from the markers in the prompt unless told otherwise."""
 
     def __init__(self, responder: Responder = script_from_markers) -> None:
-        super().__init__(MessagesWire(), responder)
+        self.meter = Meter()
+        super().__init__(MessagesWire(self.meter), responder)
 
 
 class MessagesWire:
     """Requests and responses of the Messages API."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
         self._numbers = itertools.count(1)
+        self._meter = meter
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
         """Return what Claude Code asks of the model."""
@@ -108,7 +106,10 @@ class MessagesWire:
         self, request: Request, steps: tuple[Step, ...]
     ) -> Iterator[Frame | Pause | Hold | Cut]:
         """Yield the events of one response."""
-        yield _frame("message_start", message=self._message() | {"content": []})
+        used = self._meter.take(side=request.side)
+        # At the start of an answer its end is not known.
+        start = _usage(replace(used, output=1, reasoning=0))
+        yield _frame("message_start", message=self._message(start) | {"content": []})
         blocks = itertools.count()
         for step in steps:
             match step:
@@ -128,7 +129,7 @@ class MessagesWire:
                 case _:
                     yield from self._block(next(blocks), step)
         stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
-        yield _frame("message_delta", delta=stop, usage={"output_tokens": 42})
+        yield _frame("message_delta", delta=stop, usage=_usage(used))
         yield _frame("message_stop")
 
     def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
@@ -143,9 +144,10 @@ class MessagesWire:
                 case Delegate(helpers):
                     content += [self._delegation(helper, step, request) for helper in helpers]
         stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
-        return Reply(200, self._message() | {"content": content} | stop)
+        message = self._message(_usage(self._meter.take(side=request.side)))
+        return Reply(200, message | {"content": content} | stop)
 
-    def _message(self) -> Json:
+    def _message(self, usage: Json) -> Json:
         return {
             "id": self._name("msg"),
             "type": "message",
@@ -153,7 +155,7 @@ class MessagesWire:
             "model": "stub",
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": USAGE,
+            "usage": usage,
         }
 
     def _name(self, kind: str) -> str:
@@ -221,6 +223,17 @@ class MessagesWire:
 
 def _frame(event: str, **data: object) -> Frame:
     return Frame(event, {"type": event, **data})
+
+
+def _usage(used: Used) -> Json:
+    """Return what a call took as this API says it: fresh, newly cached and cached input apart."""
+    return {
+        "input_tokens": used.input - used.cached_input - 100,
+        "cache_creation_input_tokens": 100,
+        "cache_read_input_tokens": used.cached_input,
+        "output_tokens": used.output,
+        "output_tokens_details": {"thinking_tokens": used.reasoning},
+    }
 
 
 def _error(status: int, kind: str, message: str) -> Reply:

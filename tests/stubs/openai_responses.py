@@ -23,6 +23,7 @@ from .script import (
     script_from_markers,
 )
 from .server import Frame, Json, Reply, Stub, paced
+from .usage import Meter
 
 # What Codex itself puts into the conversation under the person's name.
 OWN_WORDS = (
@@ -37,27 +38,22 @@ REFUSALS = {
     401: ("invalid_request_error", "Incorrect API key provided."),
     429: ("rate_limit_exceeded", "Rate limit reached for this model."),
 }
-USAGE = {
-    "input_tokens": 1200,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens": 80,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": 1280,
-}
 
 
 class OpenAIStub(Stub):
     """Serves `/v1/responses`; scripts come from the markers in the prompt unless told otherwise."""
 
     def __init__(self, responder: Responder = script_from_markers) -> None:
-        super().__init__(ResponsesWire(), responder)
+        self.meter = Meter()
+        super().__init__(ResponsesWire(self.meter), responder)
 
 
 class ResponsesWire:
     """Requests and responses of the Responses API."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
         self._numbers = itertools.count(1)
+        self._meter = meter
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
         """Return what Codex asks of the model."""
@@ -135,7 +131,7 @@ class ResponsesWire:
                     return
                 case _:
                     yield from self._step(request, place, step)
-        done = {"id": name, "status": "completed", "usage": USAGE}
+        done = {"id": name, "status": "completed", "usage": self._usage(request)}
         yield _frame("response.completed", response=done)
 
     def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
@@ -145,7 +141,18 @@ class ResponsesWire:
             for frame in self.stream(request, steps)
             if isinstance(frame, Frame) and frame.event == "response.output_item.done"
         ]
-        return Reply(200, {"id": self._name("resp"), "output": items, "usage": USAGE})
+        usage = self._usage(request)
+        return Reply(200, {"id": self._name("resp"), "output": items, "usage": usage})
+
+    def _usage(self, request: Request) -> Json:
+        used = self._meter.take(side=request.side)
+        return {
+            "input_tokens": used.input,
+            "input_tokens_details": {"cached_tokens": used.cached_input},
+            "output_tokens": used.output,
+            "output_tokens_details": {"reasoning_tokens": used.reasoning},
+            "total_tokens": used.input + used.output,
+        }
 
     def _step(self, request: Request, place: int, step: Step) -> Iterator[Frame | Pause | Hold]:
         match step:

@@ -224,6 +224,17 @@ async def test_what_stands_in_a_record_before_an_agent_names_it_is_no_answer(age
     assert agent.live.heard.answer is None
 
 
+async def test_an_agents_records_are_known_when_they_are_found_or_named(agent: Agent) -> None:
+    assert agent.live.known_records == []
+    agent.begins("2")
+    await agent.finds("2")
+    two, one = (agent.folder / f"rollout-{name}.jsonl" for name in "21")
+    assert agent.live.known_records == [str(two)]
+    for named in (one, two):
+        agent.live.heard = replace(agent.live.heard, transcript=named)
+        assert agent.live.known_records == sorted({str(named), str(two)})
+
+
 async def test_the_records_of_an_agent_that_is_forgotten_tell_nothing_any_more(
     agent: Agent,
 ) -> None:

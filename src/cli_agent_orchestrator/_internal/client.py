@@ -20,6 +20,7 @@ import httpx_sse
 
 from cli_agent_orchestrator._internal.config import DEFAULT_API, LAST_PORT
 from cli_agent_orchestrator._internal.models import (
+    AgentView,
     Delivery,
     Feature,
     OutputMode,
@@ -194,6 +195,17 @@ class ApiClient:
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{_segment(terminal_id)}/output"
         return str(self._object("GET", path, params={"mode": str(mode)}).get("output") or "")
+
+    def get_view(self, terminal_id: str) -> AgentView:
+        """Return what the agent shows, and where it keeps its own records."""
+        path = f"/terminals/{_segment(terminal_id)}/output"
+        answer = self._object("GET", path, params={"mode": str(OutputMode.SCREEN)})
+        named = answer.get("records")
+        records = named if isinstance(named, list) else []
+        return AgentView(
+            str(answer.get("output") or ""),
+            tuple(record for record in records if isinstance(record, str)),
+        )
 
     def get_last_output(self, terminal_id: str) -> str:
         """Return the agent's last answer."""

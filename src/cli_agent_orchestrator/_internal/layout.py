@@ -23,6 +23,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
     <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
     <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
+    <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
     <state folder>/runs/<run>/held_back        files that gates have and agents do not
 
@@ -60,6 +61,7 @@ REJECTED_FILE = "control.rejected"
 SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
 SCREENS_FOLDER = "screens"
+RECORDS_FOLDER = "records"
 CHECKOUTS_FOLDER = "checkouts"
 HELD_BACK_FOLDER = "held_back"
 WATCH_FILE = "repository.json"
@@ -116,6 +118,16 @@ def screens_folder(run: Folder) -> Folder:
 def screen_name(sequence: int, role: str) -> str:
     """Return what the screen at the end of a turn is called."""
     return f"{sequence:03d}-{role}.txt"
+
+
+def records_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which it is noted where agents keep their own records."""
+    return Folder(run.root, (*run.parts, RECORDS_FOLDER), run.private)
+
+
+def records_name(terminal_id: str) -> str:
+    """Return what the note of an agent's records is called."""
+    return f"{terminal_id}.json"
 
 
 def kept_archive(run: Folder) -> Folder:

@@ -65,6 +65,16 @@ class OutputMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentView:
+    """What can be seen of an agent."""
+
+    screen: str
+    """What is visible now."""
+    records: tuple[str, ...] = ()
+    """Where it keeps its own records, as far as the server has found them."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewTerminal:
     """What a terminal to be created shall be."""
 

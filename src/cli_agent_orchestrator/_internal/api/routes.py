@@ -230,8 +230,9 @@ async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -
     errors=(404, 422, 503),
 )
 async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuery) -> Json:
+    records = terminals.records(path.terminal_id)
     output = await terminals.output(path.terminal_id, query.mode)
-    return Json({"output": output, "mode": query.mode})
+    return Json({"output": output, "mode": query.mode, "records": records})
 
 
 @operation(

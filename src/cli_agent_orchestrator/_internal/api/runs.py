@@ -141,7 +141,7 @@ async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
 @operation(
     "GET",
     "/runs/{run}/turns/{sequence}",
-    "Show a turn: its prompt, its reply, the agent's last screen, what it changed in the files",
+    "Show a turn: its prompt, its reply, the agent's last screen, its changes, its tokens",
     Answer(RunTurnTextBody),
     errors=(404, 422),
 )

@@ -198,6 +198,14 @@ class DeliveryBody(Body):
 class OutputBody(Body):
     output: Annotated[str, Meta(examples=["All tests pass."])]
     mode: OutputMode
+    records: Annotated[
+        list[str],
+        Meta(
+            description="The files in which the agent itself keeps this conversation, as far as "
+            "they were found.",
+            examples=[["/home/ada/.codex/sessions/2025/03/01/rollout-0190.jsonl"]],
+        ),
+    ]
 
 
 class FolderBody(Body):
@@ -306,6 +314,23 @@ class ChangedFileBody(Body):
     removed: int
 
 
+class UsageBody(Body):
+    """Tokens, in one meaning for all agents."""
+
+    input: Annotated[int, Meta(description="All that the model was given.", examples=[48200])]
+    cached_input: Annotated[
+        int, Meta(description="The part of it that was read from a cache.", examples=[39000])
+    ]
+    output: Annotated[int, Meta(description="All that the model made.", examples=[2100])]
+    reasoning: Annotated[
+        int | None,
+        Meta(
+            description="The part of it that was reasoning; null if the agent does not tell it.",
+            examples=[640],
+        ),
+    ]
+
+
 class RunTurnTextBody(RunTurnBody):
     prompt: str | None
     reply: str | None
@@ -321,6 +346,13 @@ class RunTurnTextBody(RunTurnBody):
     ]
     files: Annotated[
         list[ChangedFileBody] | None, Meta(description="The same by file, up to 1,000 of them.")
+    ]
+    usage: Annotated[
+        UsageBody | None,
+        Meta(
+            description="What it took up to the agent's next prompt, by the agent's own records, "
+            "sub-agents included; null if that is not known."
+        ),
     ]
 
 

@@ -179,7 +179,8 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
     if raw:
         click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
     else:
-        click.echo(printable(text))
+        # A screen has empty rows below what is on it, which would push that out of sight.
+        click.echo(printable(text.rstrip() if mode == "screen" else text))
 
 
 @click.command()

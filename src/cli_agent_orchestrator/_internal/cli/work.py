@@ -29,6 +29,7 @@ from cli_agent_orchestrator._internal.runs.moments import (
     find_moment,
     find_span,
     has_moment,
+    last_of_run,
     name_of,
     others_of,
 )
@@ -91,10 +92,10 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] TURN")
+@click.argument("words", nargs=-1, metavar="[RUN] [TURN]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(words: tuple[str, ...], yes: bool) -> None:
-    """Bring the files of RUN's folder back to what they were after TURN.
+    """Bring the files of RUN's folder back to what they were after TURN, or at the run's end.
 
     It shows what it would do and asks first. What is there now is kept, so that this can be undone;
     HEAD, index and stash stay as they are, and so do ignored files. RUN and TURN are as in
@@ -106,7 +107,8 @@ def restore(words: tuple[str, ...], yes: bool) -> None:
     cao restore k3f9 start
     """
     kept, word = _choose(words)
-    if not word or BETWEEN in word:
+    word = word or str(last_of_run(kept.taken).sequence)
+    if BETWEEN in word:
         raise UsageError(_listed("say which state of the files you want back, by its number", kept))
     if not has_moment(kept.taken, word):
         raise UsageError(_listed(f"there is no snapshot for {word!r}", kept))
@@ -117,9 +119,11 @@ def restore(words: tuple[str, ...], yes: bool) -> None:
 @click.argument("run", required=False)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def undo(run: str | None, yes: bool) -> None:
-    """Take back all that RUN did to the files: bring them back to what they were at its start.
+    """Bring the files of RUN's folder back to what they were at its start.
 
     As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
+    What changed after the run's last turn goes back, too, and is named; `cao diff --raw | git apply
+    -R` takes back nothing but what the run did.
     What you had not committed when the run began is there again. Work that is committed stays: it
     says which `git revert` takes it out of your branch, or that `cao discard` removes its own.
 
@@ -232,6 +236,9 @@ def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
     if way.changed_since:
         yield f"  ! undoes {_files(len(way.changed_since))} that changed after the run's last turn:"
         yield from _named(way.changed_since)
+        if way.target.label == START_LABEL:
+            only = f"cao diff {short_name(kept.record.id)} --raw | git apply -R"
+            yield f"    to keep these, and take back only what the run did: {only}"
 
 
 def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:

@@ -73,7 +73,8 @@ class Launcher:
     ) -> Launched:
         """Start a run in a folder and return when it has begun; raise why it has not.
 
-        If the caller is interrupted meanwhile, the run is stopped.
+        If the caller is interrupted meanwhile, the run is stopped. It goes on if nobody reads what
+        the caller writes.
         """
         try:
             process = subprocess.Popen(
@@ -118,7 +119,10 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
         event = from_line(line)
         if event is None:
             raise _failure(line)
-        on_event(event)
+        try:
+            on_event(event)
+        except BrokenPipeError:
+            on_event = tell_nobody
         match event:
             case RunOpened():
                 opened = event

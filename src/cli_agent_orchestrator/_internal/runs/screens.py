@@ -1,4 +1,4 @@
-"""What an agent showed when its turn had ended: asked for once, and kept in the run folder."""
+"""What an agent showed when its turn had ended, and where its records are: asked for in one."""
 
 import re
 from contextlib import suppress
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cli_agent_orchestrator._internal.layout import screen_name, screens_folder
-from cli_agent_orchestrator._internal.models import OutputMode
+from cli_agent_orchestrator._internal.models import AgentView
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.turns import ROLE_PATTERN
+from cli_agent_orchestrator._internal.runs.usage import note_records
 from cli_agent_orchestrator.errors import OrchestratorError
 
 LARGEST_SCREEN = 64 * 1024
@@ -18,7 +19,7 @@ LARGEST_SCREEN = 64 * 1024
 class Shows(Protocol):
     """What is needed of the server."""
 
-    def get_output(self, terminal_id: str, mode: str = ...) -> str: ...
+    def get_view(self, terminal_id: str) -> AgentView: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,13 @@ class Screens:
     run: Folder
 
     def keep(self, terminal_id: str, sequence: int, role: str) -> None:
-        """Keep what an agent shows now; a run does not suffer if that cannot be."""
+        """Keep what an agent shows now, and note its records; no harm if that cannot be."""
         with suppress(OrchestratorError, OSError):
-            text = self.agents.get_output(terminal_id, OutputMode.SCREEN)
-            if text:
-                data = text.encode(errors="replace")[-LARGEST_SCREEN:]
+            view = self.agents.get_view(terminal_id)
+            if view.screen:
+                data = view.screen.encode(errors="replace")[-LARGEST_SCREEN:]
                 screens_folder(self.run).replace(screen_name(sequence, role), data, lasting=False)
+            note_records(self.run, terminal_id, view.records)
 
 
 def read_screen(run: Folder, sequence: int, role: str) -> str | None:

@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, 
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.screens import read_screen
 from cli_agent_orchestrator._internal.runs.turns import read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.usage import stretch_of, usage_of
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.errors import (
     BadFolder,
@@ -71,7 +72,7 @@ class RunService:
         }
 
     def turn(self, name: str, sequence: int) -> Answer:
-        """Return a turn: prompt, reply, the screen at its end, and what it changed in the files."""
+        """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
         folder, record = self._find(name)
         turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
         if sequence not in turns:
@@ -79,7 +80,14 @@ class RunService:
         turn = turns[sequence]
         screen = read_screen(folder, sequence, turn.role)
         texts = asdict(read_turn(folder, record, turn))
-        return {**asdict(turn), **texts, "screen": screen, **_changes(folder, sequence)}
+        used = usage_of(folder, turn, stretch_of(turn, turns.values(), record.ended))
+        return {
+            **asdict(turn),
+            **texts,
+            "screen": screen,
+            **_changes(folder, sequence),
+            "usage": None if used is None else asdict(used),
+        }
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""

@@ -119,6 +119,12 @@ class LiveTerminal:
         """What is on its screen."""
         return self.screen.text if self.screen else ""
 
+    @property
+    def known_records(self) -> list[str]:
+        """The session records of the agent: those that were found, and the one that it names."""
+        named = {self.heard.transcript} if self.heard.transcript is not None else set()
+        return sorted(map(str, self.records | named))
+
     def notify(self) -> None:
         """Wake everyone who waits for a change."""
         self.changed.set()

@@ -278,6 +278,10 @@ class TerminalService:
                     return live.heard.answer
                 return live.provider.last_answer(await self._scrollback(live))
 
+    def records(self, terminal_id: str) -> list[str]:
+        """Return where an agent keeps its own records, as far as they were found."""
+        return self._board.get(terminal_id).known_records
+
     def explain(self, terminal_id: str) -> Explanation:
         """Return why a terminal has the status it has."""
         return tracker.explain(self._board.get(terminal_id).track, self._clock.now())

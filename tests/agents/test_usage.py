@@ -1,0 +1,155 @@
+"""What real agents write down about their calls is what the model said that they took."""
+
+import asyncio
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli_agent_orchestrator._internal.discovery import known_tokens
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.usage import Stretch, note_records, usage_of
+from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
+from tests.agents.installs import AGENTS
+from tests.agents.team import Team
+from tests.agents.test_runs import prepare
+from tests.e2e.conftest import Machine, Server
+from tests.e2e.runs import FIVE_TURNS, running
+from tests.stubs import AnthropicStub, OpenAIStub
+from tests.stubs.script import Request, Run, Script
+from tests.stubs.usage import Meter, Used
+
+pytestmark = [pytest.mark.agents, pytest.mark.tmux]
+
+NEWEST = [kind for kind in KINDS if AGENTS[kind.agent].versions[0] == kind.version]
+TELL_NO_REASONING = {Kind("claude_code", "2.1.105")}
+LOOK_SECONDS = 0.05
+WORK = "[[run:echo one]][[run:echo two]][[answer:All is done.]]"
+HELPED = "[[run:echo one]][[helpers:{{run:echo sub}}{{answer:It is done.}}]][[answer:So it is.]]"
+
+
+def total(said: Iterable[Used]) -> dict[str, int | None]:
+    """Return what calls took together."""
+    calls = [asdict(used) for used in said]
+    names = ("input", "cached_input", "output", "reasoning")
+    return {name: sum(call[name] for call in calls) for name in names}
+
+
+def meter_of(driven: Driven) -> Meter:
+    assert isinstance(driven.stub, OpenAIStub | AnthropicStub)
+    return driven.stub.meter
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Folder:
+    folder = run_folder(tmp_path / "runs.d", "20261115-084037-k3f9")
+    folder.make()
+    return folder
+
+
+class Turns:
+    """The turns of one agent, as a run would note them."""
+
+    def __init__(self, driven: Driven, run: Folder) -> None:
+        self._driven = driven
+        self._run = run
+
+    async def take(self, prompt: str) -> float:
+        """Let the agent answer a prompt; return when that began."""
+        began = time.time()
+        await self._driven.send(prompt)
+        end = await self._driven.answered(prompt)
+        await self._driven.reached(TerminalStatus.COMPLETED, after=end)
+        terminal = self._driven.terminal.id
+        note_records(self._run, terminal, self._driven.service.records(terminal))
+        return began
+
+    async def took(self, said: Iterable[Used], since: float, until: float = math.inf) -> None:
+        """Check what was used in a stretch of time, when all of it is written down."""
+        kind, expected = self._driven.kind, total(said)
+        if kind in TELL_NO_REASONING:
+            expected["reasoning"] = None
+        turn = RunTurn(1, "tester", 1, 1, kind.agent, self._driven.terminal.id, since)
+        deadline = time.monotonic() + PATIENCE
+        while expected != (found := _fields(usage_of(self._run, turn, Stretch(since, until)))):
+            assert time.monotonic() < deadline, (found, expected)
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _fields(found: Tokens | None) -> dict[str, int | None]:
+    return {} if found is None else asdict(found)
+
+
+async def test_each_turn_took_what_its_calls_took(ground: Ground, run: Folder) -> None:
+    async with ground.agent() as driven:
+        turns, said = Turns(driven, run), meter_of(driven).said
+        first = await turns.take(WORK)
+        calls = len(said)
+        second = await turns.take(f"again {WORK}")
+        await turns.took(said[:calls], first, second)
+        await turns.took(said[calls:], second)
+        assert calls == len(said) - calls == 3
+
+
+@pytest.mark.parametrize("kind", NEWEST, ids=str)
+async def test_sub_agents_belong_to_the_turn(ground: Ground, run: Folder) -> None:
+    async with ground.agent() as driven:
+        turns, said = Turns(driven, run), meter_of(driven).said
+        began = await turns.take(HELPED)
+        await driven.answered("[[agent:helper1]] [[run:echo sub]][[answer:It is done.]]")
+        await turns.took(said, began)
+        assert len(said) >= 5
+
+
+class Metered(Team):
+    """A team that notes which call of all was the first of each turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meter = Meter()
+        self.starts: list[int] = []
+
+    def __call__(self, request: Request) -> Script:
+        self.starts.append(len(self.meter.said))
+        return super().__call__(request)
+
+    def by_turn(self) -> list[dict[str, int | None]]:
+        """Return what each turn took."""
+        ends = [*self.starts[1:], len(self.meter.said)]
+        said = self.meter.said
+        return [total(said[start:end]) for start, end in zip(self.starts, ends, strict=True)]
+
+
+def turns_of(server: Server, machine: Machine, run: str) -> list[Any]:
+    """Return the first five turns of a run, as the server shows them."""
+    headers = {"Authorization": f"Bearer {next(known_tokens(machine.env))}"}
+    with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as client:
+        return [client.get(f"/runs/{run}/turns/{number}").json() for number in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("provider", "stub"), [("codex", OpenAIStub), ("claude_code", AnthropicStub)]
+)
+def test_a_run_tells_what_each_turn_took(
+    machine: Machine, provider: str, stub: type[OpenAIStub | AnthropicStub]
+) -> None:
+    team = Metered()
+    team.programmer_runs(Run("echo hello"))
+    with stub(team) as model:
+        team.meter = model.meter
+        prepare(machine, {provider: model.url})
+        machine.env |= {"PROVIDER": provider, "AGENT_PERMISSIONS": "full"}
+        with machine.server() as server, running(machine, "task.md") as run:
+            assert run.end() == 0, run.errors
+            told = turns_of(server, machine, run.events[0]["run"])
+    assert [turn["role"] for turn in told] == FIVE_TURNS
+    assert [turn["usage"] for turn in told] == team.by_turn()

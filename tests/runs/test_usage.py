@@ -1,0 +1,331 @@
+"""How many tokens a turn took, from records as agents leave them in real folders."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.usage import (
+    LATE_SECONDS,
+    LONGEST_LINE,
+    MOST_FILES,
+    Stretch,
+    note_records,
+    stretch_of,
+    usage_of,
+)
+from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from tests.usage.lines import (
+    NOON,
+    claude_line,
+    claude_usage,
+    codex_head,
+    codex_usage,
+    sub_agent_head,
+    token_count,
+    usage_record,
+)
+
+TURN = Stretch(NOON, NOON + 60)
+BEFORE, DURING, AFTER = NOON - 5, NOON + 5, NOON + 65
+
+
+def turn_of(sequence: int, terminal: str, began: float, provider: str = "codex") -> RunTurn:
+    return RunTurn(sequence, "tester", 1, 1, provider, terminal, began)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Folder:
+    folder = run_folder(tmp_path / "state", "20261115-084037-k3f9")
+    folder.make()
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def write(path: Path, *lines: bytes, at: float = DURING) -> Path:
+    """Write a record that was last written to at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    os.utime(path, (at, at))
+    return path
+
+
+def rollout(home: Path, thread: str, day: str = "2026/11/17") -> Path:
+    return home / ".codex/sessions" / day / f"rollout-{day.replace('/', '-')}-{thread}.jsonl"
+
+
+def codex_call(at: float, name: str, size: int = 1) -> bytes:
+    return usage_record(at, name, codex_usage(100 * size, 10 * size, 5 * size, size))
+
+
+def claude_call(at: float, name: str, size: int = 1) -> bytes:
+    return claude_line(at, name, claude_usage(40 * size, 50 * size, 10 * size, 5 * size, size))
+
+
+def took(size: int) -> Tokens:
+    """Return what calls of this size took, together."""
+    return Tokens(100 * size, 10 * size, 5 * size, size)
+
+
+def used(run: Folder, *records: Path, provider: str = "codex") -> Tokens | None:
+    note_records(run, "a1", [str(record) for record in records])
+    return usage_of(run, turn_of(1, "a1", NOON, provider), TURN)
+
+
+class TestStretch:
+    TURNS = (
+        turn_of(1, "a1", 100),
+        turn_of(2, "b2", 200),
+        turn_of(3, "a1", 300),
+        turn_of(4, "a1", 400),
+    )
+
+    @pytest.mark.parametrize(("place", "until"), [(0, 300), (1, math.inf), (2, 400), (3, math.inf)])
+    def test_a_turn_lasts_until_the_agents_next_prompt(self, place: int, until: float) -> None:
+        turn = self.TURNS[place]
+        for turns in (self.TURNS, self.TURNS[::-1]):
+            assert stretch_of(turn, turns, None) == Stretch(turn.began, until)
+
+    def test_the_last_turn_lasts_a_little_longer_than_the_run(self) -> None:
+        assert stretch_of(self.TURNS[3], self.TURNS, 450).until == 450 + LATE_SECONDS
+        assert stretch_of(self.TURNS[2], self.TURNS, 450).until == 400
+
+
+class TestNote:
+    def noted(self, run: Folder) -> object:
+        return json.loads((run.path / "records/a1.json").read_bytes())["records"]
+
+    def test_what_was_noted_stays(self, run: Folder) -> None:
+        note_records(run, "a1", ["/x", "/y"])
+        note_records(run, "a1", ["/y", "/z"])
+        note_records(run, "a1", [])
+        assert self.noted(run) == ["/x", "/y", "/z"]
+
+    def test_what_is_known_is_not_written_again(self, run: Folder) -> None:
+        note_records(run, "a1", ["/x"])
+        before = (run.path / "records/a1.json").stat().st_ino
+        note_records(run, "a1", ["/x"])
+        assert (run.path / "records/a1.json").stat().st_ino == before
+
+    def test_an_agent_without_records_has_no_note(self, run: Folder) -> None:
+        note_records(run, "a1", [])
+        assert not (run.path / "records").exists()
+
+    @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\0", "x" * 200])
+    def test_no_terminal_leads_elsewhere(self, run: Folder, home: Path, name: str) -> None:
+        note_records(run, name, ["/x"])
+        assert not (run.path / "records").exists()
+        record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
+        (run.path / "x.json").write_text(json.dumps({"records": [str(record)]}))
+        assert usage_of(run, turn_of(1, name, NOON), TURN) is None
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "x",
+            "[]",
+            "{}",
+            '{"records": 7}',
+            '{"records": null}',
+            '{"records": [7]}',
+            '{"records": ["relative.jsonl"]}',
+            '{"records": ["/a\\u0000b"]}',
+            '{"records": ' + "[" * 20_000,
+            '{"records": ["/' + "x" * 70_000 + '"]}',
+        ],
+    )
+    def test_a_note_that_is_none_tells_nothing(self, run: Folder, text: str) -> None:
+        folder = run.path / "records"
+        folder.mkdir()
+        (folder / "a1.json").write_text(text)
+        assert usage_of(run, turn_of(1, "a1", NOON), TURN) is None
+
+
+class TestCodex:
+    def test_the_calls_of_a_turn_count(self, run: Folder, home: Path) -> None:
+        calls = [codex_call(at, f"r{at}") for at in (BEFORE, DURING, DURING + 1, AFTER)]
+        assert used(run, write(rollout(home, "t1"), codex_head(), *calls)) == took(2)
+
+    def test_older_versions_tell_it_by_totals(self, run: Folder, home: Path) -> None:
+        totals = [codex_usage(100 * n, 10 * n, 5 * n, n) for n in (1, 3, 3, 7, 9)]
+        times = (BEFORE, DURING, DURING + 1, DURING + 2, AFTER)
+        lines = [token_count(*pair) for pair in zip(times, totals, strict=True)]
+        assert used(run, write(rollout(home, "t1"), codex_head(), *lines)) == took(6)
+
+    def test_sub_agents_count_wherever_their_records_are(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        heads = {
+            ("s1", "2026/11/17"): sub_agent_head("s1", "t1", "t1"),
+            ("s2", "2026/11/18"): sub_agent_head("s2", "s1", "t1"),
+            ("s3", "2027/01/01"): sub_agent_head("s3", "s2", "x"),
+        }
+        for size, ((thread, day), head) in enumerate(heads.items(), 1):
+            call = codex_call(DURING, f"r{thread}", 10**size)
+            write(rollout(home, thread, day), head, call, codex_call(AFTER, "late"))
+        assert used(run, own) == took(1111)
+
+    def test_others_do_not_count(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        write(rollout(home, "t2"), codex_head("t2"), codex_call(DURING, "r2"))
+        write(rollout(home, "s2"), sub_agent_head("s2", "t2", "t2"), codex_call(DURING, "r3"))
+        write(rollout(home, "x1"), b"what is this", codex_call(DURING, "r4"))
+        write(rollout(home, "x2"))
+        write(own.with_name("notes.jsonl"), codex_head("t1"), codex_call(DURING, "r5"))
+        assert used(run, own) == took(1)
+
+    def test_a_program_that_the_agent_ran_is_not_the_agent(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        program = write(
+            rollout(home, "e1"), codex_head("e1", source="exec"), codex_call(DURING, "r2")
+        )
+        assert used(run, own, program) == took(1)
+        assert usage_of(run, turn_of(1, "none", NOON), TURN) is None
+
+    def test_a_sub_agent_that_is_named_is_counted_once(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        head = sub_agent_head("s1", "t1", "t1")
+        assert used(run, own, write(rollout(home, "s1"), head, codex_call(DURING, "r2"))) == took(2)
+
+    def test_several_sessions_of_an_agent_count(self, run: Folder, home: Path) -> None:
+        records = [
+            write(rollout(home, name), codex_head(name), codex_call(DURING, name))
+            for name in ("t1", "t2")
+        ]
+        assert used(run, *records) == took(2)
+
+    def test_a_record_elsewhere_has_nothing_beside_it(self, run: Folder, home: Path) -> None:
+        record = write(home / "x.jsonl", codex_head(), codex_call(DURING, "r1"))
+        write(home / "rollout-s1.jsonl", sub_agent_head("s1", "t1", "t1"), codex_call(DURING, "r2"))
+        assert used(run, record) == took(1)
+
+    def test_a_copy_by_an_older_version_is_not_known(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        totals = [token_count(DURING, codex_usage(n, 0, n, 0)) for n in (5, 10)]
+        fork = write(rollout(home, "t2"), codex_head("t2", forked_from_id="t1"), *totals)
+        assert used(run, own, fork) is None
+
+    def test_what_is_no_record_is_not_known(self, run: Folder, home: Path) -> None:
+        assert used(run, write(rollout(home, "t1"), b"x", codex_call(DURING, "r1"))) is None
+
+    def test_of_too_many_files_it_is_not_known(self, run: Folder, home: Path) -> None:
+        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
+        folder = own.parent
+        for number in range(MOST_FILES + 1):
+            (folder / f"rollout-{number}.jsonl").touch()
+        assert used(run, own) is None
+
+
+class TestClaudeCode:
+    def record(self, home: Path) -> Path:
+        return home / ".claude/projects/-home-ada-shop/7861f032.jsonl"
+
+    def test_the_calls_of_a_turn_count(self, run: Folder, home: Path) -> None:
+        calls = [claude_call(at, f"m{at}") for at in (BEFORE, DURING, DURING, DURING + 1, AFTER)]
+        record = write(self.record(home), b'{"type":"mode"}', *calls)
+        assert used(run, record, provider="claude_code") == took(2)
+
+    def test_sub_agents_count(self, run: Folder, home: Path) -> None:
+        record = write(self.record(home), claude_call(DURING, "m1"))
+        folder = record.with_suffix("") / "subagents"
+        write(folder / "agent-a1.jsonl", claude_call(DURING, "m2", 10), claude_call(AFTER, "m3"))
+        write(folder / "agent-b2.jsonl", claude_call(DURING, "m4", 100))
+        write(folder / "agent-b2.meta.json", claude_call(DURING, "m5"))
+        write(folder / "notes.jsonl", claude_call(DURING, "m6"))
+        write(folder.parent / "agent-c3.jsonl", claude_call(DURING, "m7"))
+        assert used(run, record, provider="claude_code") == took(111)
+
+    def test_a_sub_agent_that_wrote_nothing_in_the_turn_is_not_read(
+        self, run: Folder, home: Path
+    ) -> None:
+        record = write(self.record(home), claude_call(DURING, "m1"))
+        folder = record.with_suffix("") / "subagents"
+        write(folder / "agent-a1.jsonl", claude_call(DURING, "m2"), at=BEFORE)
+        assert used(run, record, provider="claude_code") == took(1)
+
+    def test_a_copied_conversation_is_counted_once(self, run: Folder, home: Path) -> None:
+        record = write(self.record(home), claude_call(BEFORE, "m0"), claude_call(DURING, "m1"))
+        copied = [claude_call(DURING, name) for name in ("m0", "m1", "m2")]
+        copy = write(record.with_name("0badcafe.jsonl"), *copied)
+        assert used(run, record, copy, provider="claude_code") == took(2)
+
+
+class TestNotKnown:
+    def test_other_agents_do_not_tell(self, run: Folder, home: Path) -> None:
+        record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
+        for provider in ("scripted", "kiro_cli", "command", ""):
+            assert used(run, record, provider=provider) is None
+
+    def test_a_turn_without_calls(self, run: Folder, home: Path) -> None:
+        record = write(rollout(home, "t1"), codex_head(), codex_call(AFTER, "r1"))
+        assert used(run, record) is None
+
+    def test_a_run_of_an_earlier_version(self, run: Folder) -> None:
+        assert usage_of(run, turn_of(1, "a1", NOON), TURN) is None
+
+    @pytest.mark.parametrize("provider", ["codex", "claude_code"])
+    def test_a_record_that_is_gone(self, run: Folder, home: Path, provider: str) -> None:
+        lines = [codex_head(), codex_call(DURING, "r1"), claude_call(DURING, "m1")]
+        record = write(rollout(home, "t1"), *lines)
+        assert used(run, record, provider=provider) == took(1)
+        assert used(run, home / "gone.jsonl", provider=provider) is None
+
+    @pytest.mark.parametrize("provider", ["codex", "claude_code"])
+    def test_a_record_that_is_a_link_a_pipe_or_a_folder(
+        self, run: Folder, home: Path, provider: str
+    ) -> None:
+        lines = [codex_head(), codex_call(DURING, "r1"), claude_call(DURING, "m1")]
+        record = write(rollout(home, "t1"), *lines)
+        target = record.rename(home / "elsewhere.jsonl")
+        record.symlink_to(target)
+        assert used(run, record, provider=provider) is None
+        record.unlink()
+        os.mkfifo(record)
+        assert used(run, record, provider=provider) is None
+        record.unlink()
+        record.mkdir()
+        assert used(run, record, provider=provider) is None
+        record.rmdir()
+        target.rename(record)
+        assert used(run, record, provider=provider) == took(1)
+
+    def test_sub_agents_that_are_links_or_pipes(self, run: Folder, home: Path) -> None:
+        record = write(home / "p/s.jsonl", claude_call(DURING, "m1"))
+        sub = home / "p/s/subagents/agent-1.jsonl"
+        sub.parent.mkdir(parents=True)
+        os.mkfifo(sub)
+        assert used(run, record, provider="claude_code") is None
+        sub.unlink()
+        sub.symlink_to(record)
+        assert used(run, record, provider="claude_code") is None
+        sub.unlink()
+        assert used(run, record, provider="claude_code") == took(1)
+        sub.parent.rmdir()
+        sub.parent.symlink_to(record.parent)
+        assert used(run, record, provider="claude_code") is None
+
+    def test_records_that_are_too_large(self, run: Folder, home: Path) -> None:
+        record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
+        note_records(run, "a1", [str(record)])
+        turn, size = turn_of(1, "a1", NOON), record.stat().st_size
+        # Each is read for its first line, which tells whose it is, where it was named and beside.
+        assert usage_of(run, turn, TURN, size * 3) == took(1)
+        assert usage_of(run, turn, TURN, size * 3 - 1) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, LONGEST_LINE - 9, LONGEST_LINE, LONGEST_LINE + 2**20])
+def test_lines_of_any_length_lie_between_others(run: Folder, home: Path, size: int) -> None:
+    calls = [claude_call(DURING, "m1"), b" " * size, claude_call(DURING, "m2")]
+    record = write(home / "s.jsonl", *calls)
+    with record.open("ab") as file:
+        file.write(claude_call(DURING, "m3"))  # not written to its end yet
+    assert used(run, record, provider="claude_code") == took(2)

@@ -1,0 +1,231 @@
+"""What a session record of Codex says about its calls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.usage.codex import Head, family_of, read_calls, read_head
+from cli_agent_orchestrator._internal.usage.tokens import Call, Tokens, sum_between
+from tests.usage.lines import (
+    NOON,
+    codex_head,
+    codex_usage,
+    encode,
+    stamp,
+    sub_agent_head,
+    token_count,
+    usage_record,
+)
+
+HEAD = codex_head()
+FORK = codex_head("t2", forked_from_id="t1")
+USAGE = codex_usage(1003, 503, 103, 13)
+TOKENS = Tokens(1003, 503, 103, 13)
+COUNT = st.integers(0, 10**6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def calls_of(*lines: bytes) -> list[Call]:
+    found = read_calls(lines)
+    assert found is not None
+    return found
+
+
+def tokens_of(*lines: bytes) -> list[Tokens | None]:
+    return [call.tokens for call in calls_of(*lines)]
+
+
+class TestHead:
+    def test_a_session_of_a_person(self) -> None:
+        assert read_head(HEAD) == Head("t1", "t1", "", is_own=True, is_forked=False)
+
+    def test_a_sub_agent(self) -> None:
+        head = read_head(sub_agent_head("t2", "t1", "t0"))
+        assert head == Head("t2", "t0", "t1", is_own=False, is_forked=False)
+
+    def test_a_sub_agent_that_names_its_parent_in_its_source_alone(self) -> None:
+        source = {"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}}
+        head = read_head(codex_head("t2", source=source))
+        assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
+
+    def test_a_sub_agent_that_names_its_parent_beside_its_source(self) -> None:
+        head = read_head(codex_head("t2", source={"subagent": "x"}, parent_thread_id="t1"))
+        assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
+
+    @pytest.mark.parametrize("source", ["exec", "mcp", {"subagent": "review"}])
+    def test_what_is_nobodys_session(self, source: object) -> None:
+        head = read_head(codex_head("t2", source=source))
+        assert head == Head("t2", "t2", "", is_own=False, is_forked=False)
+
+    @pytest.mark.parametrize("source", ["cli", "vscode", None])
+    def test_what_is_a_persons_session(self, source: object) -> None:
+        head = read_head(codex_head(source=source))
+        assert head is not None
+        assert head.is_own
+
+    def test_a_copy(self) -> None:
+        assert read_head(FORK) == Head("t2", "t2", "", is_own=True, is_forked=True)
+
+    def test_odd_names_are_none(self) -> None:
+        head = read_head(codex_head(session_id=7, parent_thread_id=[]))
+        assert head == Head("t1", "t1", "", is_own=True, is_forked=False)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b"",
+            HEAD[:-1],
+            codex_head().replace(b"session_meta", b"turn_context"),
+            encode({"type": "session_meta", "payload": {"id": 7}}),
+            encode({"type": "session_meta", "payload": {}}),
+            encode({"type": "session_meta", "payload": "x"}),
+            encode({"type": "session_meta"}),
+        ],
+    )
+    def test_what_is_no_head(self, line: bytes) -> None:
+        assert read_head(line) is None
+
+
+class TestFamily:
+    HEADS = (
+        Head("t1", "t1", "", is_own=True, is_forked=False),
+        Head("sub", "t1", "t1", is_own=False, is_forked=False),
+        Head("sub-sub", "x", "sub", is_own=False, is_forked=False),
+        Head("other", "other", "", is_own=True, is_forked=False),
+        Head("other-sub", "other", "other", is_own=False, is_forked=False),
+    )
+
+    @pytest.mark.parametrize("heads", [HEADS, HEADS[::-1]])
+    def test_sub_agents_belong_to_whoever_started_them(self, heads: tuple[Head, ...]) -> None:
+        assert family_of(heads, ["t1"]) == {"t1", "sub", "sub-sub"}
+        assert family_of(heads, ["other"]) == {"other", "other-sub"}
+        assert family_of(heads, []) == set()
+
+
+class TestNewVersions:
+    def test_a_call_is_read(self) -> None:
+        assert calls_of(HEAD, usage_record(NOON, "r1", USAGE)) == [Call("r1", NOON, TOKENS)]
+
+    def test_totals_count_no_more_beside_that(self) -> None:
+        lines = [HEAD]
+        for number in (1, 2, 3):
+            total = codex_usage(1003 * number, 503 * number, 103 * number, 13 * number)
+            lines += [usage_record(NOON + number, f"r{number}", USAGE), token_count(NOON, total)]
+        assert tokens_of(*lines) == [TOKENS] * 3
+
+    def test_a_session_that_an_older_version_began_has_both(self) -> None:
+        old = [token_count(NOON + 1, codex_usage(10, 1, 5, 0))]
+        total = codex_usage(1013, 504, 108, 13)
+        new = [usage_record(NOON + 2, "r1", USAGE), token_count(NOON + 3, total)]
+        assert tokens_of(HEAD, *old, *new) == [Tokens(10, 1, 5, 0), TOKENS]
+
+    def test_a_copy_counts_none_of_what_was_before_it(self) -> None:
+        before = token_count(NOON, codex_usage(5000, 0, 50, 0))
+        record = usage_record(NOON + 1, "r9", USAGE)
+        after = token_count(NOON + 2, codex_usage(6003, 503, 153, 13))
+        assert tokens_of(FORK, before, before, record, after) == [TOKENS]
+        assert tokens_of(FORK, before) == []
+
+    @pytest.mark.parametrize(
+        "usage",
+        [None, [], {}, codex_usage(1, 2, 3, 0), codex_usage(1, 1, 3, 4), {"input_tokens": 5}],
+    )
+    def test_a_call_that_does_not_tell_what_it_took_is_one(self, usage: object) -> None:
+        assert calls_of(HEAD, usage_record(NOON, "r1", usage)) == [Call("r1", NOON, None)]
+
+    @pytest.mark.parametrize("name", [None, 7, ["r1"]])
+    def test_without_a_name_totals_count(self, name: object) -> None:
+        record = usage_record(NOON, name, USAGE)
+        assert tokens_of(HEAD, record, token_count(NOON, USAGE)) == [TOKENS]
+
+    def test_what_has_no_time_or_is_cut_off_is_left_out(self) -> None:
+        record = usage_record(NOON, "r1", USAGE)
+        timeless = record.replace(stamp(NOON).encode(), b"soon")
+        assert calls_of(HEAD, timeless, record[:-1], b"", encode(["session_meta"])) == []
+
+
+class TestOldVersions:
+    def test_what_totals_grow_by_is_what_calls_took(self) -> None:
+        first, second = codex_usage(1001, 501, 101, 11), codex_usage(2003, 1003, 203, 23)
+        lines = [
+            HEAD,
+            token_count(NOON, None),
+            token_count(NOON + 1, first),
+            token_count(NOON + 2, first),
+            token_count(NOON + 3, second),
+            token_count(NOON + 4, second),
+        ]
+        told = [(call.at - NOON, call.tokens) for call in calls_of(*lines)]
+        assert told == [(1, Tokens(1001, 501, 101, 11)), (3, Tokens(1002, 502, 102, 12))]
+
+    def test_calls_of_different_sessions_are_different_calls(self) -> None:
+        one = calls_of(HEAD, token_count(NOON, USAGE))
+        other = calls_of(codex_head("t9"), token_count(NOON, USAGE))
+        assert sum_between(one + other, NOON, NOON + 1) == TOKENS + TOKENS
+        assert sum_between(one + one, NOON, NOON + 1) == TOKENS
+
+    def test_calls_in_a_session_are_different_calls(self) -> None:
+        totals = [codex_usage(n, 0, m, 0) for n, m in ((5, 1), (5, 2), (6, 2))]
+        calls = calls_of(HEAD, *(token_count(NOON, total) for total in totals))
+        assert len({call.id for call in calls}) == 3
+
+    def test_a_copy_cannot_be_counted(self) -> None:
+        lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (5, 10)]
+        assert read_calls([FORK, *lines]) is None
+        assert read_calls([FORK, *lines, usage_record(NOON, "r1", USAGE)]) is None
+
+    def test_a_total_that_falls_is_not_understood(self) -> None:
+        lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (10, 4, 6)]
+        told = tokens_of(HEAD, *lines)
+        assert told == [Tokens(10, 0, 10, 0), None, Tokens(2, 0, 2, 0)]
+
+    def test_a_total_that_is_none_is_passed_over(self) -> None:
+        odd = token_count(NOON, {"input_tokens": "many"})
+        assert tokens_of(HEAD, odd, token_count(NOON, USAGE)) == [TOKENS]
+
+    def test_reasoning_that_is_not_told_is_not_known(self) -> None:
+        totals = [dict(codex_usage(n, 0, n, 0)) for n in (5, 10)]
+        for total in totals:
+            del total["reasoning_output_tokens"]
+        told = tokens_of(HEAD, *(token_count(NOON, total) for total in totals))
+        assert told == [Tokens(5, 0, 5, None), Tokens(5, 0, 5, None)]
+
+
+@pytest.mark.parametrize("lines", [[], [b"x"], [usage_record(NOON, "r1", USAGE)]])
+def test_what_begins_otherwise_is_no_record(lines: list[bytes]) -> None:
+    assert read_calls(lines) is None
+
+
+def test_the_head_of_a_copied_record_is_not_that_of_the_record() -> None:
+    lines = [HEAD, FORK, token_count(NOON, USAGE)]
+    assert [call.tokens for call in read_calls(lines) or ()] == [TOKENS]
+
+
+@given(st.lists(st.tuples(COUNT, COUNT), max_size=20))
+def test_both_ways_of_telling_come_to_the_same(numbers: list[tuple[int, int]]) -> None:
+    old, new, total = [HEAD], [HEAD], Tokens(0, 0, 0, 0)
+    for place, (given_to_it, made) in enumerate(numbers):
+        took = (given_to_it, given_to_it // 2, made, made // 3)
+        total += Tokens(*took)
+        new += [usage_record(NOON + place, f"r{place}", codex_usage(*took))] * (1 + place % 2)
+        so_far = codex_usage(total.input, total.cached_input, total.output, total.reasoning or 0)
+        old += [token_count(NOON + place, so_far)] * (1 + place % 3)
+    sums = [sum_between(calls_of(*lines), NOON, NOON + 99) for lines in (old, new)]
+    assert sums == [total if total.input + total.output else None] * 2
+
+
+@given(JSON, JSON)
+def test_nothing_that_json_can_hold_is_an_obstacle(one: object, other: object) -> None:
+    lines = [
+        HEAD,
+        usage_record(NOON, one, other),
+        encode({"timestamp": other, "type": "token_usage_record", "payload": one}),
+        encode({"type": "event_msg", "payload": {"type": "token_count", "info": one}}),
+        encode({"type": "session_meta", "payload": one}),
+    ]
+    assert read_calls(lines) is not None
+    read_head(encode({"type": "session_meta", "payload": {"id": "t", "source": one}}))
+    read_head(lines[-1])

@@ -1,0 +1,161 @@
+"""Tokens have one meaning, and no call is counted twice."""
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.usage.tokens import (
+    MOST_TOKENS,
+    NONE_USED,
+    Call,
+    Tokens,
+    read_tokens,
+    sum_between,
+)
+
+COUNTS = st.integers(0, 10**6)
+
+
+@st.composite
+def tokens(draw: st.DrawFn) -> Tokens:
+    given_to_it, made = draw(COUNTS), draw(COUNTS)
+    reasoning = draw(st.none() | st.integers(0, made))
+    return Tokens(given_to_it, draw(st.integers(0, given_to_it)), made, reasoning)
+
+
+CALLS = st.lists(
+    st.builds(
+        Call,
+        st.sampled_from("abcdefgh"),
+        st.floats(0, 100),
+        tokens() | st.none(),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(0, 0, 0, 0), (5, 5, 7, 7), (5, 4, 7, None), (MOST_TOKENS, 0, MOST_TOKENS, 0)],
+)
+def test_counts_are_read(numbers: tuple[int, int, int, int | None]) -> None:
+    assert read_tokens(*numbers) == Tokens(*numbers)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (5, 6, 7, 0),
+        (5, 0, 7, 8),
+        (-1, 0, 0, 0),
+        (5, -1, 7, 0),
+        (5, 0, -7, 0),
+        (5, 0, 7, -1),
+        (MOST_TOKENS + 1, 0, 0, 0),
+        (0, 0, MOST_TOKENS + 1, 0),
+        (5.0, 0, 7, 0),
+        (5, "0", 7, 0),
+        (5, 0, None, 0),
+        (True, False, 1, 0),
+        (5, 0, 7, False),
+        (5, 0, 7, [1]),
+    ],
+)
+def test_what_cannot_be_is_not_known(numbers: tuple[object, ...]) -> None:
+    assert read_tokens(*numbers) is None
+
+
+def test_tokens_are_added_up() -> None:
+    assert Tokens(10, 4, 3, 1) + Tokens(20, 5, 6, 2) == Tokens(30, 9, 9, 3)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, None), (None, 1), (None, None), (0, None)])
+def test_reasoning_that_one_call_does_not_tell_is_not_known(
+    one: int | None, other: int | None
+) -> None:
+    assert (Tokens(5, 1, 5, one) + Tokens(5, 1, 5, other)).reasoning is None
+
+
+def test_the_calls_of_a_stretch_of_time_are_added_up() -> None:
+    calls = [Call(str(at), at, Tokens(10**at, 0, 1, 0)) for at in range(5)]
+    assert sum_between(calls, 1, 3) == Tokens(110, 0, 2, 0)
+    assert sum_between(calls, 4, math.inf) == Tokens(10_000, 0, 1, 0)
+
+
+def test_a_call_that_is_told_of_again_counts_when_it_was_first_told_of() -> None:
+    call = Call("a", 5, Tokens(10, 1, 2, 0))
+    copy = Call("a", 9, Tokens(10, 1, 2, 0))
+    for calls in ([call, copy], [copy, call], [call, copy, copy]):
+        assert sum_between(calls, 0, 6) == call.tokens
+        assert sum_between(calls, 6, 99) is None
+
+
+def test_of_a_call_that_goes_on_the_last_word_counts() -> None:
+    calls = [Call("a", at, Tokens(10, 1, made, 0)) for at, made in ((1, 1), (2, 40), (3, 7))]
+    assert sum_between(calls, 0, 9) == Tokens(10, 1, 40, 0)
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        (Tokens(9, 9, 4, 4), Tokens(5, 0, 5, 0)),
+        (Tokens(8, 8, 5, 5), Tokens(9, 0, 5, 0)),
+        (Tokens(9, 9, 5, 4), Tokens(9, 0, 5, 5)),
+        (Tokens(9, 9, 5, None), Tokens(9, 0, 5, 0)),
+        (Tokens(9, 8, 5, 4), Tokens(9, 9, 5, 4)),
+    ],
+)
+def test_what_says_more_of_a_call_counts(less: Tokens, more: Tokens) -> None:
+    for pair in ((less, more), (more, less)):
+        assert sum_between([Call("a", 1, tokens) for tokens in pair], 0, 9) == more
+
+
+def test_a_call_that_is_known_somewhere_is_known() -> None:
+    known, unknown = Call("a", 1, Tokens(0, 0, 0, 0)), Call("a", 1, None)
+    other = Call("b", 1, Tokens(1, 0, 1, 0))
+    assert sum_between([unknown, known, other], 0, 9) == other.tokens
+    assert sum_between([known, unknown, other], 0, 9) == other.tokens
+
+
+def test_one_unknown_call_makes_the_sum_unknown() -> None:
+    calls = [Call("a", 1, Tokens(1, 0, 1, 0)), Call("b", 2, None)]
+    assert sum_between(calls, 0, 9) is None
+    assert sum_between(calls, 0, 2) == Tokens(1, 0, 1, 0)
+
+
+@pytest.mark.parametrize("calls", [[], [Call("a", 1, NONE_USED)], [Call("a", 9, NONE_USED)]])
+def test_nothing_is_not_known_rather_than_none(calls: list[Call]) -> None:
+    assert sum_between(calls, 0, 5) is None
+
+
+@pytest.mark.parametrize("told", [Tokens(1, 0, 0, 0), Tokens(0, 0, 1, 0)])
+def test_what_took_something_is_known(told: Tokens) -> None:
+    assert sum_between([Call("a", 1, told)], 0, 5) == told
+
+
+@given(CALLS, st.randoms())
+def test_neither_order_nor_repetition_matters(calls: list[Call], random: Random) -> None:
+    again = calls + [call for call in calls if random.random() < 0.5]
+    random.shuffle(again)
+    assert sum_between(again, 20, 80) == sum_between(calls, 20, 80)
+
+
+@given(CALLS, st.floats(0, 100))
+def test_what_is_parted_in_time_is_as_much_as_the_whole(calls: list[Call], middle: float) -> None:
+    known = [call for call in calls if call.tokens is not None]
+    parts = [sum_between(known, 0, middle), sum_between(known, middle, 200)]
+    first, second = (part or NONE_USED for part in parts)
+    whole = sum_between(known, 0, 200) or NONE_USED
+    assert (first + second).input == whole.input
+    assert (first + second).output == whole.output
+    assert (first + second).cached_input == whole.cached_input
+
+
+@given(CALLS)
+def test_a_part_is_never_more_than_the_whole_of_it(calls: list[Call]) -> None:
+    found = sum_between(calls, 0, 200)
+    if found is not None:
+        assert found.cached_input <= found.input
+        assert (found.reasoning or 0) <= found.output
