@@ -58,7 +58,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     objections_to,
     with_saved_api,
 )
-from cli_agent_orchestrator._internal.runs.registry import list_runs
+from cli_agent_orchestrator._internal.runs.registry import list_runs, run_at_work
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_index import run_index
@@ -179,7 +179,11 @@ class Conductor:
         files.ensure_response_dir()
         self._state_file.check()
         with (
-            run_lock(files.temporary, self._clock),
+            run_lock(
+                files.temporary,
+                self._clock,
+                partial(run_at_work, self._given.state_folder, self._config.wd),
+            ),
             logging_to(files.temporary),
             logging_refusals(),
         ):

@@ -88,6 +88,10 @@ class RunSummary:
         is_settled = self.status.is_verdict or self.discarded or self.unsaved
         return not (self.is_live or is_settled)
 
+    def works_at(self, folder: Path) -> bool:
+        """Is it at work in this very folder?"""
+        return self.is_live and Path(self.wd) == folder
+
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
         own = (Path(text) for text in (self.wd, self.project) if text)
@@ -104,6 +108,13 @@ def list_runs(state_folder: Path) -> list[RunSummary]:
         with suppress(OSError):
             found.append(summary_of(run_folder(state_folder, name)))
     return sorted(found, key=lambda run: run.started, reverse=True)
+
+
+def run_at_work(state_folder: Path, wd: Path) -> str:
+    """Return the id of the run that works in a folder; empty if none of this user does."""
+    with suppress(OSError, UsageError):
+        return next((one.id for one in list_runs(state_folder) if one.works_at(wd)), "")
+    return ""
 
 
 def find_run(state_folder: Path, text: str | None, here: Path) -> RunSummary:
