@@ -108,6 +108,10 @@ class TestAfterACrash:
         name = short_name(runs_of(machine)[0]["id"])
         command = ["resume", name, "--replace-terminals"]
         assert command in commands_in(crashed.stderr)
+        assert ["resume", name] not in commands_in(crashed.stderr)
+        assert f"`cao {' '.join(command)}` resumes it" in crashed.stdout
+        assert "same command again" not in crashed.stdout
+        assert f"- To resume: `cao {' '.join(command)}`" in machine.cao("report").stdout
         refused = machine.cao("resume", name)
         assert refused.returncode == 3
         assert command in commands_in(refused.stderr)
@@ -240,6 +244,20 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     done = machine.cao("resume", name)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL after 4 rounds" in done.stdout
+
+
+def test_a_run_whose_gate_is_not_there_goes_on_with_another(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script(WRITES))
+    stopped = machine.cao("run", "task.md", "--gate", "tests=no-such-command")
+    assert stopped.returncode == 3
+    name = short_name(runs_of(machine)[0]["id"])
+    assert commands_in(stopped.stderr) == [["resume", name, "--gate", "tests=COMMAND"]]
+    assert "same command again" not in stopped.stdout
+    done = machine.cao("resume", name, "--gate", "tests=true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tests: PASS" in done.stdout
 
 
 class TestKilledBeforeItsFirstTurn:

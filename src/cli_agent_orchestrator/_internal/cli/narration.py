@@ -306,6 +306,8 @@ class Narration:
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
+        if command := command_to_resume(event.reason, self._run):
+            return f"{SAVED}. `{command}` resumes it"
         is_anew = self._run and not event.session_left and self._unfinished.startswith(SAVED)
         return self._named(RESUME_ANEW if is_anew else self._unfinished)
 
@@ -327,6 +329,17 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def command_to_resume(reason: str, run: str) -> str:
+    """Return the first command that resumes a run out of why it ended; empty if it names none.
+
+    What an agent said stands in quotation marks, and does not count.
+    """
+    own = re.sub(r"“[^”]*”", "", reason)
+    names = "|".join(map(re.escape, filter(None, (run, short_name(run)))))
+    found = re.search(rf"`(cao resume (?:{names})(?: --[^`]+)?)`", own) if names else None
+    return found[1] if found else ""
 
 
 def reason_of_fail(step: TurnEnded | CheckEnded) -> str:

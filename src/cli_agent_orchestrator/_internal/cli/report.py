@@ -22,6 +22,7 @@ from cli_agent_orchestrator._internal.cli.markdown import (
     shown_folder,
     without_places,
 )
+from cli_agent_orchestrator._internal.cli.narration import command_to_resume
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator._internal.config import state_folder
@@ -203,9 +204,10 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
         return found
     own = summary_of(folder)
     is_none = own.status is RunStatus.RUNNING or own.unsaved
-    to_resume = "" if is_none else f"`cao resume {own.id}`"
     record = read_record(folder)
     reason = record.reason if record is not None else ""
+    command = command_to_resume(reason, own.id) or f"cao resume {own.id}"
+    to_resume = "" if is_none else f"`{command}`"
     found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
     return replace(found, due="") if own.unsaved else found
 
