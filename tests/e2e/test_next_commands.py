@@ -196,6 +196,29 @@ class TestInAWorkTree:
         project.git("apply", str(machine.home / "work.patch"))
         assert (machine.work / "new.txt").read_text() == "new\n"
 
+    def test_one_that_changed_no_file_says_so_and_is_cleaned_up(
+        self, machine: Machine, project: Project
+    ) -> None:
+        prepare(machine, script())
+        done = machine.cao("run", "task.md", "--worktree")
+        assert done.returncode == 0, done.stderr
+        assert "no file was changed: there is nothing to commit" in done.stdout
+        name = short_name(runs_of(machine)[0]["id"])
+        assert ["discard", name] in commands_in(done.stdout)
+        cleaned = machine.cao("clean", "--older-than", "0", "--yes")
+        assert "Kept" not in cleaned.stdout
+        assert "Removed the records of 1 runs" in cleaned.stdout
+        assert "cao/" not in project.git("branch", "--list")
+
+    def test_of_one_that_was_applied_nothing_has_to_come_back(
+        self, machine: Machine, project: Project
+    ) -> None:
+        assert machine.cao("run", "task.md", "--worktree").returncode == 0
+        assert machine.cao("apply").returncode == 0
+        said = machine.cao("discard", "--yes")
+        assert said.returncode == 0, said.stderr
+        assert "git apply" not in said.stdout
+
     def test_an_unfinished_run_of_the_project_is_named(
         self, machine: Machine, project: Project
     ) -> None:

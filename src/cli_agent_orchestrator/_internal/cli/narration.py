@@ -117,6 +117,7 @@ DELIVERY = (
     ("Remove it:                 ", "discard"),
 )
 UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
+UNCOMMITTED = (("Remove both: ", "discard"),)
 AGENTS_STAY = "End its agents, who stay:  "
 NO_CHANGE = (
     "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
@@ -290,6 +291,9 @@ class Narration:
         yield from filter(None, [doubts, *_look_first(event)])
         if event.final_status != PASS:
             yield from self._after_fail(event, run)
+        elif event.tree:
+            yield "Its work tree and its branch are left, with nothing committed:"
+            yield from next_lines(UNCOMMITTED, run)
         if event.session_left:
             yield f"Its agents stay. To end them: {stop}"
 
