@@ -164,6 +164,7 @@ class Narration:
         self._is_idle = False
         """Is every agent the built-in one, and has none changed a file?"""
         self._run = ""
+        self._not_begun = "The run did not begin"
         self._against = ""
         self._by_gate = False
 
@@ -202,6 +203,8 @@ class Narration:
 
     def _opened(self, event: RunOpened) -> Line:
         self._run = event.run
+        if event.resumed:
+            self._not_begun = "The run did not go on; it is saved as it was"
         return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
@@ -267,7 +270,7 @@ class Narration:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
             saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
-            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
+            return Line(saved if event.round else self._not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
             tone = Tone.ALERT

@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     choose_live_run,
     choose_run_to_resume,
     list_runs,
+    summary_of,
 )
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, CHANGEABLE_NAMES
 from cli_agent_orchestrator._internal.settings.values import read_change
@@ -174,7 +175,9 @@ def skip(run: str | None) -> None:
 def stop_run(run: RunSummary) -> None:
     """End a run and its agents."""
     steer(run, Stop())
-    click.echo(f"Resume it, with new agents: cao resume {run.id}")
+    now = summary_of(run_folder(state_folder(os.environ), run.id))
+    if now.is_live or now.is_unfinished:
+        click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
 def steer(run: RunSummary, wish: Wish) -> None:

@@ -67,6 +67,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
     SavedSetting,
+    note_kept_aside,
     one_line,
     read_record,
     without_secrets,
@@ -487,6 +488,17 @@ class Conductor:
                 )
             aside = self._state_file.move_aside("unfinished")
             self._warn(f"the unfinished run that was saved here is kept in {aside}")
+            self._let_go_on_later(saved, aside)
+
+    def _let_go_on_later(self, saved: RunState, aside: Path) -> None:
+        """See to it that a run whose state was moved can be resumed where that is now."""
+        run = saved.progress.archive
+        if not self._state_file.own or not is_run_id(run):
+            return
+        config = replace(self._config, state_file=aside)
+        state_file_of(config, self._given.state_folder, self._clock).save_state(saved)
+        if note_kept_aside(run_folder(self._given.state_folder, run), str(aside)):
+            self._warn(f"`cao resume {run}` goes on with it when this one has ended")
 
     def _check_providers(self, config: RunConfig, providers: Iterable[str]) -> None:
         """Refuse agents that our own server could not start; another one may know more."""

@@ -21,6 +21,7 @@ from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, Usag
 MOST_NAMED = 10
 RUNNING = "RUNNING"
 NOT_BEGUN = "not begun"
+LOST = "gone"
 UNREADABLE = "(its run.json cannot be read)"
 
 
@@ -54,6 +55,8 @@ class RunSummary:
     """The role whose agent asks a person something; empty if none does."""
     unsaved: bool = False
     """Was it ended before its first turn, so that there is nothing to resume?"""
+    lost: bool = False
+    """Is what was saved of it not there any more, or that of another run?"""
 
     @property
     def is_live(self) -> bool:
@@ -78,14 +81,16 @@ class RunSummary:
         """How it stands."""
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
-        if self.unsaved and self.status is RunStatus.INTERRUPTED:
+        if self.unsaved and not (self.is_live or self.status.is_verdict):
             return NOT_BEGUN
+        if self.lost:
+            return LOST
         return "asks you" if self.asking and self.is_live else self.status.word
 
     @property
     def is_unfinished(self) -> bool:
         """Has it ended without a verdict, and can it go on?"""
-        is_settled = self.status.is_verdict or self.discarded or self.unsaved
+        is_settled = self.status.is_verdict or self.discarded or self.unsaved or self.lost
         return not (self.is_live or is_settled)
 
     def works_at(self, folder: Path) -> bool:
@@ -197,6 +202,7 @@ def summary_of(folder: Folder) -> RunSummary:
         status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
         return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
     status = actual_status(record, folder)
+    needs_nothing = status.is_open or status.is_verdict or can_resume(record)
     return RunSummary(
         id=record.id,
         wd=record.wd,
@@ -213,7 +219,10 @@ def summary_of(folder: Folder) -> RunSummary:
         waiting=waiting_branch(record),
         asking=record.asking,
         discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
-        unsaved=not (status.is_open or record.round or can_resume(record)),
+        unsaved=not (needs_nothing or record.round),
+        lost=bool(
+            record.round and not needs_nothing and not can_resume(record, str(RunStatus.PASS))
+        ),
     )
 
 
