@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     RUNNING,
     RunSummary,
     can_resume,
+    has_passed,
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
@@ -136,7 +137,7 @@ def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
 
 
 def _why_not(run: RunSummary, record: RunRecord | None) -> str:
-    if record is not None and can_resume(record, str(RunStatus.PASS)):
+    if record is not None and has_passed(record):
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:

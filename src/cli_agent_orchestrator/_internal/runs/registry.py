@@ -220,9 +220,7 @@ def summary_of(folder: Folder) -> RunSummary:
         asking=record.asking,
         discarded=record.tree is not None and record.tree.delivered is Delivered.DISCARDED,
         unsaved=not (needs_nothing or record.round),
-        lost=bool(
-            record.round and not needs_nothing and not can_resume(record, str(RunStatus.PASS))
-        ),
+        lost=not needs_nothing and record.round > 0 and not has_passed(record),
     )
 
 
@@ -238,6 +236,11 @@ def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
     if record.status.is_open and not folder.is_locked():
         return RunStatus.INTERRUPTED
     return record.status
+
+
+def has_passed(record: RunRecord) -> bool:
+    """Does the state file of a run say that it has passed, whatever its record says?"""
+    return can_resume(record, str(RunStatus.PASS))
 
 
 def can_resume(record: RunRecord, status: str = RUNNING) -> bool:
