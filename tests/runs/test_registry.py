@@ -56,10 +56,11 @@ def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
     save(state, replace(RECORD, id=name, wd=wd, started=at, status=RunStatus.PASS))
 
 
+OWN: dict[str, object] = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+
+
 class TestWhatIsSaved:
     """Whether a run that ended without a verdict can be resumed is decided in one place."""
-
-    OWN = {"final_status": "RUNNING", "progress": {"archive": RUN}}
 
     @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.STOPPED, RunStatus.FAILED])
     @pytest.mark.parametrize(
