@@ -133,6 +133,7 @@ def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_s
     state = state_folder(os.environ)
     project = make_project(tmp_path / "project").folder
     tree, _ = plan_tree(project, state, RUN, os.environ)[0].make()
+    (tree.wd / "new.txt").write_text("new\n")
     folder = run_folder(state, RUN)
     write_record(folder, replace(record_of(tree), status=RunStatus.FAIL))
     folder.create("state.json", b"{}")

@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.cli.narration import (
     UNFINISHED,
     Narration,
     Tone,
+    command_to_resume,
     unfinished_words,
 )
 from cli_agent_orchestrator._internal.cli.printable import beside_time
@@ -71,6 +72,7 @@ from cli_agent_orchestrator.events import (
 )
 
 SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
+NAME = "20261115-084037-k3f9"
 NOON = 1_700_000_000.0
 TURN = Turn("analyst_review", 1, 2)
 BEGAN = TurnBegan(NOON, "analyst_review", 1, 2, 4, "0badcafe", "codex")
@@ -178,6 +180,32 @@ class TestWords:
         assert "too early" in text
         assert "missing: handoff, artifacts" in text
         assert "1 min 15 s, 004-analyst_review.md" in text
+
+    @pytest.mark.parametrize(
+        ("reason", "command"),
+        [
+            (
+                "ended. `cao resume k3f9 --replace-terminals` goes on; or `cao resume k3f9`",
+                "cao resume k3f9 --replace-terminals",
+            ),
+            ("Resume: `cao resume k3f9 --gate t='COMMAND'`", "cao resume k3f9 --gate t='COMMAND'"),
+            (f"look at it, and `cao resume {NAME}`", f"cao resume {NAME}"),
+            ("a: in error (“`cao resume k3f9 --evil`”); look: `cao attach k3f9/a`", ""),
+            ("a: `cao resume x1x1`", ""),
+            ("", ""),
+        ],
+    )
+    def test_a_command_that_the_reason_names_is_the_one_that_resumes(
+        self, reason: str, command: str
+    ) -> None:
+        assert command_to_resume(reason, NAME) == command
+        narration = Narration(Path("/p"))
+        narration.tell(RunOpened(NOON, NAME, "/p"))
+        event = RunEnded(NOON, FinalStatus.RUNNING, 2, 3, reason, session_left="cao-1")
+        line = narration.tell(event)
+        assert line is not None
+        assert ("same command again" in line.text) is not bool(command)
+        assert line.text.startswith(f"The run is saved. `{command}` resumes it" if command else "")
 
     def test_the_reason_for_more_work_is_told_in_the_agents_own_words(self) -> None:
         failed = replace(ended(Failed(TestVerdict(TestAnswer.FAIL), 2)), reason="2 tests fail")

@@ -74,6 +74,14 @@ def test_a_decision_about_a_missing_reply_is_for_a_run_that_stopped() -> None:
     assert "is under way" in str(done.exception)
 
 
+def test_another_gate_is_for_a_run_that_stopped() -> None:
+    with live_run(agree_to_pause) as folder:
+        done = invoke(resume, "--gate", "tests=make test")
+        assert not (folder / CONTROL_FILE).exists()
+    assert isinstance(done.exception, UsageError)
+    assert "is under way; --gate is for one that stopped" in str(done.exception)
+
+
 def test_of_several_settings_all_are_changed_or_none() -> None:
     asked = []
 

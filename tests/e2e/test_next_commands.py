@@ -108,6 +108,10 @@ class TestAfterACrash:
         name = short_name(runs_of(machine)[0]["id"])
         command = ["resume", name, "--replace-terminals"]
         assert command in commands_in(crashed.stderr)
+        assert ["resume", name] not in commands_in(crashed.stderr)
+        assert f"`cao {' '.join(command)}` resumes it" in crashed.stdout
+        assert "same command again" not in crashed.stdout
+        assert f"- To resume: `cao {' '.join(command)}`" in machine.cao("report").stdout
         refused = machine.cao("resume", name)
         assert refused.returncode == 3
         assert command in commands_in(refused.stderr)
@@ -192,6 +196,29 @@ class TestInAWorkTree:
         project.git("apply", str(machine.home / "work.patch"))
         assert (machine.work / "new.txt").read_text() == "new\n"
 
+    def test_one_that_changed_no_file_says_so_and_is_cleaned_up(
+        self, machine: Machine, project: Project
+    ) -> None:
+        prepare(machine, script())
+        done = machine.cao("run", "task.md", "--worktree")
+        assert done.returncode == 0, done.stderr
+        assert "no file was changed: there is nothing to commit" in done.stdout
+        name = short_name(runs_of(machine)[0]["id"])
+        assert ["discard", name] in commands_in(done.stdout)
+        cleaned = machine.cao("clean", "--older-than", "0", "--yes")
+        assert "Kept" not in cleaned.stdout
+        assert "Removed the records of 1 runs" in cleaned.stdout
+        assert "cao/" not in project.git("branch", "--list")
+
+    def test_of_one_that_was_applied_nothing_has_to_come_back(
+        self, machine: Machine, project: Project
+    ) -> None:
+        assert machine.cao("run", "task.md", "--worktree").returncode == 0
+        assert machine.cao("apply").returncode == 0
+        said = machine.cao("discard", "--yes")
+        assert said.returncode == 0, said.stderr
+        assert "git apply" not in said.stdout
+
     def test_an_unfinished_run_of_the_project_is_named(
         self, machine: Machine, project: Project
     ) -> None:
@@ -217,15 +244,36 @@ class TestInAWorkTree:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_run_whose_place_was_taken_says_so(machine: Machine) -> None:
-    prepare(machine, script(ASKS))
-    name = interrupted(machine)
-    machine.script(script())
-    assert machine.cao("run", "task.md", "--no-resume").returncode == 0
-    refused = machine.cao("resume", name)
-    assert refused.returncode == 2
-    assert "has taken its place" in refused.stderr
-    assert "never began" not in refused.stderr
+class TestWhosePlaceWasTaken:
+    def test_it_is_kept_aside_and_resumed_as_it_is_said(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        name = interrupted(machine)
+        first = runs_of(machine)[0]["id"]
+        machine.script(script())
+        newer = machine.cao("run", "task.md", "--no-resume")
+        assert newer.returncode == 0, newer.stderr
+        assert f"`cao resume {first}` goes on with it" in newer.stdout
+        assert f"- To resume: `cao resume {first}`" in machine.cao("report", name).stdout
+        done = machine.cao("resume", name)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "not saved like that by you" not in done.stdout
+        assert {run["status"] for run in runs_of(machine)} == {"PASS"}
+
+    def test_one_whose_saved_state_is_gone_is_not_said_to_go_on(self, machine: Machine) -> None:
+        prepare(machine, script(ASKS))
+        name = interrupted(machine)
+        machine.script(script())
+        (machine.work / ".tmp" / "orchestrator-loop-state.json").unlink()
+        assert machine.cao("run", "task.md").returncode == 0
+        report = machine.cao("report", name).stdout
+        asked = machine.cao("pause", name)
+        refused = machine.cao("resume", name)
+        for said in (report, asked.stderr, refused.stderr):
+            assert "cao resume" not in said
+        assert (asked.returncode, refused.returncode) == (2, 2)
+        assert "what was saved of it is not there any more" in asked.stderr
+        assert "what was saved of it is not there any more" in refused.stderr
+        assert f"{name}  gone" in machine.cao("runs").stdout
 
 
 def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
@@ -240,6 +288,20 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     done = machine.cao("resume", name)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL after 4 rounds" in done.stdout
+
+
+def test_a_run_whose_gate_is_not_there_goes_on_with_another(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script(WRITES))
+    stopped = machine.cao("run", "task.md", "--gate", "tests=no-such-command")
+    assert stopped.returncode == 3
+    name = short_name(runs_of(machine)[0]["id"])
+    assert commands_in(stopped.stderr) == [["resume", name, "--gate", "tests=COMMAND"]]
+    assert "same command again" not in stopped.stdout
+    done = machine.cao("resume", name, "--gate", "tests=true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tests: PASS" in done.stdout
 
 
 class TestKilledBeforeItsFirstTurn:

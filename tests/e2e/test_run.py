@@ -29,6 +29,7 @@ from tests.e2e.runs import (
     script,
     state_of,
 )
+from tests.e2e.test_runs import runs_of
 
 pytestmark = pytest.mark.tmux
 
@@ -196,8 +197,12 @@ class TestOneRunAtATime:
             told: list[str] = []
             for _ in range(2):
                 second = machine.cao("run", "task.md")
-                assert second.returncode == 3, second.stdout
+                # Not 3: this one has nothing that could be resumed.
+                assert second.returncode == 2, second.stdout
                 assert "another run works in" in second.stderr
+                (name,) = (one["id"] for one in runs_of(machine))
+                assert f"`cao watch {name}`" in second.stderr
+                assert f"`cao stop {name}`" in second.stderr
                 told.append(second.stderr)
                 # Nor is one let in by an agent that empties the folder.
                 shutil.rmtree(machine.work / ".tmp", ignore_errors=True)

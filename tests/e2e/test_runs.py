@@ -158,6 +158,8 @@ class TestRunFolder:
         assert run["status"] == "failed"
         report = machine.cao("report", run["id"]).stdout
         assert "# Not begun (error): nothing of it is saved" in report
+        assert ".tmp" not in report, "nothing is kept there"
+        assert f"{run['id']}  not begun" in machine.cao("runs").stdout
         assert "- Stopped: no run was begun: scripted could not be started" in report
 
     @pytest.mark.skipif(not FULL.exists(), reason="this system has no full device")

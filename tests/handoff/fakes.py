@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cli_agent_orchestrator._internal.config import HandoffRules
 from cli_agent_orchestrator._internal.file_watch import OnChange
@@ -99,6 +100,7 @@ class FakeAgents:
     refusals: list[ApiError] = field(default_factory=list)
     """Raised by the next attempts to send, one by one."""
     status_refusals: list[ApiError] = field(default_factory=list)
+    terminal: dict[str, Any] = field(default_factory=dict)
     """Raised when the status is asked for, one by one."""
     output_refusals: list[ApiError] = field(default_factory=list)
     """Raised when the output is asked for, one by one."""
@@ -131,6 +133,10 @@ class FakeAgents:
         if self.status_refusals:
             raise self.status_refusals.pop(0)
         return self.status
+
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]:
+        self._answer()
+        return self.terminal
 
     def get_last_output(self, terminal_id: str) -> str:
         self._answer()

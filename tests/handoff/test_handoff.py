@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,27 @@ class TestReactingToEvents:
         stage.mailbox.at(8, lambda: stage.mailbox.post(told))
         with pytest.raises(TurnFailed, match=r"error state \(“You've hit your usage limit”\)"):
             wait(stage)
+
+    @pytest.mark.parametrize(
+        ("terminal", "told"),
+        [
+            ({"alive": False, "exit_code": 3}, ": its program has ended with exit code 3;"),
+            ({"alive": False, "exit_code": None}, ": its program has ended;"),
+            ({"alive": True, "exit_code": None}, ";"),
+            ({}, ";"),
+        ],
+    )
+    def test_of_an_agent_that_has_ended_its_exit_code_is_told(
+        self, stage: Stage, terminal: dict[str, Any], told: str
+    ) -> None:
+        stage.agents.terminal = terminal
+        stage.status(0, PROCESSING)
+        stage.status(8, TerminalStatus.ERROR)
+        with pytest.raises(TurnFailed, match=f"error state{told}") as caught:
+            wait(stage)
+        is_over = terminal.get("alive") is False
+        assert ("if this one still runs" in str(caught.value)) is not is_over
+        assert " --replace-terminals` goes on with a new agent" in str(caught.value)
 
     def test_what_happens_to_other_terminals_is_ignored(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.mailbox.post(StatusSignal("other", PROCESSING)))

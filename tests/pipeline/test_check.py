@@ -55,11 +55,11 @@ def test_a_gate_that_cannot_be_run_on_the_base_is_refused(
     changed: dict[str, Any], why: str
 ) -> None:
     result = replace(FAILED, **changed)
-    refusal = refusal_on_base(Gate("tests", "make test"), result)
+    refusal = refusal_on_base(Gate("tests", "make test"), result, "k3f9")
     assert doubt_on_base(Gate("tests", "make test"), result) == ""
     start = "the gate tests cannot be run before the first turn: `make test`: "
     assert refusal.startswith(f"{start}{why}; no agent could mend that.")
-    assert refusal.endswith(" Resume with another one: --gate NAME='COMMAND'")
+    assert refusal.endswith(" Resume with another one: `cao resume k3f9 --gate tests='COMMAND'`")
 
 
 def test_a_gate_that_does_not_end_on_the_base_may_be_what_is_to_be_mended() -> None:

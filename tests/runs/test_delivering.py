@@ -22,7 +22,12 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     request_run,
 )
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.runs.run_record import Delivered, read_record, write_record
+from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
+    RunStatus,
+    read_record,
+    write_record,
+)
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
@@ -323,6 +328,52 @@ class TestClean:
         assert [run.record.id for run in plan_cleanup(known_runs(state), LATER).folders] == [RUN]
         assert remove_folder(state, RUN)
         assert not tree.wd.exists()
+
+    def leave_unchanged(self, project: Project, state: Path) -> OwnTree:
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        tree.snapshots(store_of(state, RUN)).take(0, "start")
+        write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.PASS))
+        saved = replace(STATE, wd=str(tree.wd), final_status=FinalStatus.PASS)
+        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
+        return tree
+
+    def test_so_is_one_in_which_no_file_was_changed(self, project: Project, state: Path) -> None:
+        tree = self.leave_unchanged(project, state)
+        plan = plan_cleanup(known_runs(state), LATER)
+        assert ([run.record.id for run in plan.folders], plan.waiting) == ([RUN], ())
+        assert remove_folder(state, RUN)
+        assert not tree.wd.exists()
+        assert tree.worktree.branch not in project.git("branch", "--format=%(refname:short)")
+
+    @pytest.mark.parametrize("is_committed", [False, True])
+    def test_but_not_one_with_work_that_nobody_applied(
+        self, project: Project, state: Path, is_committed: bool
+    ) -> None:
+        tree = self.leave_unchanged(project, state)
+        write(tree.wd, {"new.txt": "new\n"})
+        if is_committed:
+            project.git("-C", str(tree.wd), "add", "new.txt")
+            project.git("-C", str(tree.wd), "commit", "-qm", "By an agent")
+        assert [run.record.id for run in plan_cleanup(known_runs(state), LATER).waiting] == [RUN]
+        assert not remove_folder(state, RUN)
+        assert (tree.wd / "new.txt").exists()
+
+    def test_of_what_is_discarded_only_work_that_nobody_has_can_be_had_back(
+        self, project: Project, state: Path
+    ) -> None:
+        self.leave_unchanged(project, state)
+        with ended_run(state, RUN, os.environ) as ended:
+            assert not discard_run(ended)
+
+    @pytest.mark.parametrize("is_later", [False, True])
+    def test_and_of_what_was_applied_only_what_came_later(
+        self, project: Project, state: Path, is_later: bool
+    ) -> None:
+        tree = self.apply(project, state)
+        if is_later:
+            write(tree.wd, {"mine.txt": "mine\n"})
+        with ended_run(state, RUN, os.environ) as ended:
+            assert discard_run(ended) is is_later
 
     @pytest.mark.parametrize("name", ["mine.txt", "new.txt"])
     def test_what_somebody_did_there_since_stays(

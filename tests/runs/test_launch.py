@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest, run_command
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, RunOpened, Warned, to_line
 
 NOON = 1_700_000_000.0
@@ -92,6 +92,7 @@ def ended(code: int, reason: str) -> str:
     [
         (['{"error": "no task", "exit_code": 2}'], UsageError, "no task"),
         (['{"error": "another run", "exit_code": 3}'], RunError, "another run"),
+        (['{"error": "another run works in /p", "exit_code": 2}'], RunLocked, "works in /p"),
         ([OPENED, ended(2, "no flow")], UsageError, "no flow"),
         ([OPENED, ended(3, "no tmux")], RunError, "no tmux"),
         ([OPENED, ended(143, "")], RunError, "was stopped before it began"),

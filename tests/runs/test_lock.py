@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE, exit_code_of
 from cli_agent_orchestrator._internal.layout import OWNER_FILE
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.lock import run_lock
@@ -35,6 +36,32 @@ def test_a_damaged_note_does_not_hide_that_the_folder_is_taken(folder: Folder, n
             run_lock(folder, SystemClock()),
         ):
             pass
+
+
+@pytest.mark.parametrize(
+    ("run", "commands"),
+    [
+        (
+            "20261115-084037-k3f9",
+            ("cao watch 20261115-084037-k3f9", "cao stop 20261115-084037-k3f9"),
+        ),
+        ("", ("cao watch", "cao stop")),
+    ],
+)
+def test_the_run_that_is_at_work_is_named(
+    folder: Folder, run: str, commands: tuple[str, str]
+) -> None:
+    with (
+        run_lock(folder, SystemClock()),
+        pytest.raises(RunLocked) as raised,
+        run_lock(folder, SystemClock(), lambda: run),
+    ):
+        pass
+    watch, stop = commands
+    said = str(raised.value)
+    assert f"Follow it with `{watch}`, end it with `{stop}`" in said
+    assert said.startswith(f"another run works in {folder.root}: {run}{', ' if run else ''}process")
+    assert exit_code_of(raised.value) == EXIT_USAGE
 
 
 def test_a_note_that_cannot_be_written_is_said_and_the_lock_given_back(folder: Folder) -> None:

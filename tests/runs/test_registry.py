@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     SavedSetting,
     SavedTree,
     forget_agents,
+    note_kept_aside,
     one_line,
     read_record,
     resumed_record,
@@ -53,6 +54,52 @@ def save(state: Path, record: RunRecord) -> Folder:
 
 def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
     save(state, replace(RECORD, id=name, wd=wd, started=at, status=RunStatus.PASS))
+
+
+OWN: dict[str, object] = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+
+
+class TestWhatIsSaved:
+    """Whether a run that ended without a verdict can be resumed is decided in one place."""
+
+    @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.STOPPED, RunStatus.FAILED])
+    @pytest.mark.parametrize(
+        ("number", "saved", "words"),
+        [
+            (0, None, "not begun"),
+            (1, None, "gone"),
+            (1, {**OWN, "progress": {"archive": "another"}}, "gone"),
+            (0, OWN, ""),
+            (1, OWN, ""),
+            (1, {**OWN, "final_status": "PASS"}, ""),
+        ],
+    )
+    def test_it_is_what_the_state_file_says(
+        self,
+        tmp_path: Path,
+        status: RunStatus,
+        number: int,
+        saved: dict[str, object] | None,
+        words: str,
+    ) -> None:
+        path = tmp_path / "s.json"
+        if saved is not None:
+            path.write_text(json.dumps(saved))
+        record = replace(RECORD, wd=str(tmp_path), state_file=str(path))
+        record = replace(record, status=status, round=number)
+        found = summary_of(save(tmp_path / "state", record))
+        usual = "interrupted" if status is RunStatus.RUNNING else status.word
+        assert (found.words, found.is_unfinished) == (words or usual, not words)
+
+    def test_a_run_that_is_kept_aside_is_found_there(self, tmp_path: Path) -> None:
+        folder = save(tmp_path, replace(RECORD, terminals={"tester": "t1"}, session_name="s"))
+        assert note_kept_aside(folder, "/p/.tmp/aside")
+        record = read_record(folder)
+        assert record is not None
+        assert (record.state_file, record.terminals) == ("/p/.tmp/aside", {})
+        with folder.locked():
+            assert not note_kept_aside(folder, "/elsewhere")
+        assert not note_kept_aside(run_folder(tmp_path, "20261115-084037-aaaa"), "/elsewhere")
 
 
 class TestRecord:
@@ -222,7 +269,7 @@ class TestFind:
     def test_a_run_in_a_work_tree_is_named_by_its_project(self, tmp_path: Path) -> None:
         record = replace(RECORD, wd="/tree", project="/p", status=RunStatus.FAILED)
         save(tmp_path, record)
-        with pytest.raises(NotFound, match=rf"{RUN} \(error, /p\)"):
+        with pytest.raises(NotFound, match=rf"{RUN} \(not begun, /p\)"):
             find_run(tmp_path, "zzzz", Path("/"))
 
     def test_without_a_text_it_is_the_last_one_of_this_folder(self, state: Path) -> None:

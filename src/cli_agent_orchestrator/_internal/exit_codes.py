@@ -1,6 +1,6 @@
 """How `cao` ends, and what a run's record keeps of it."""
 
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import RunLocked, UsageError
 
 EXIT_PASS = 0
 EXIT_FAIL = 1
@@ -15,4 +15,5 @@ EXIT_CLOSED = 141
 
 def exit_code_of(error: Exception) -> int:
     """Return how a command ends that an error keeps from going on."""
-    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
+    # Where another run works, nothing was begun that could be resumed.
+    return EXIT_USAGE if isinstance(error, UsageError | RunLocked) else EXIT_ERROR

@@ -285,6 +285,7 @@ class RunBody(Body):
     unsaved: Annotated[
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
     ]
+    lost: Annotated[bool, Meta(description="Is what was saved of it not there any more?")]
 
 
 class RunTurnBody(Body):

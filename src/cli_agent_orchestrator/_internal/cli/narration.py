@@ -117,6 +117,7 @@ DELIVERY = (
     ("Remove it:                 ", "discard"),
 )
 UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
+UNCOMMITTED = (("Remove both: ", "discard"),)
 AGENTS_STAY = "End its agents, who stay:  "
 NO_CHANGE = (
     "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
@@ -163,6 +164,7 @@ class Narration:
         self._is_idle = False
         """Is every agent the built-in one, and has none changed a file?"""
         self._run = ""
+        self._not_begun = "The run did not begin"
         self._against = ""
         self._by_gate = False
 
@@ -201,6 +203,8 @@ class Narration:
 
     def _opened(self, event: RunOpened) -> Line:
         self._run = event.run
+        if event.resumed:
+            self._not_begun = "The run did not go on; it is saved as it was"
         return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
@@ -268,7 +272,7 @@ class Narration:
         rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
         if event.final_status == RUNNING:
             saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
-            return Line(saved if event.round else "The run did not begin", Tone.ALERT)
+            return Line(saved if event.round else self._not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
         if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
             tone = Tone.ALERT
@@ -292,6 +296,9 @@ class Narration:
         yield from filter(None, [doubts, *_look_first(event)])
         if event.final_status != PASS:
             yield from self._after_fail(event, run)
+        elif event.tree:
+            yield "Its work tree and its branch are left, with nothing committed:"
+            yield from next_lines(UNCOMMITTED, run)
         if event.session_left:
             yield f"Its agents stay. To end them: {stop}"
 
@@ -308,6 +315,8 @@ class Narration:
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
+        if command := command_to_resume(event.reason, self._run):
+            return f"{SAVED}. `{command}` resumes it"
         is_anew = self._run and not event.session_left and self._unfinished.startswith(SAVED)
         return self._named(RESUME_ANEW if is_anew else self._unfinished)
 
@@ -329,6 +338,17 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+
+
+def command_to_resume(reason: str, run: str) -> str:
+    """Return the first command that resumes a run out of why it ended; empty if it names none.
+
+    What an agent said stands in quotation marks, and does not count.
+    """
+    own = re.sub(r"“[^”]*”", "", reason)
+    names = "|".join(map(re.escape, filter(None, (run, short_name(run)))))
+    found = re.search(rf"`(cao resume (?:{names})(?: --[^`]+)?)`", own) if names else None
+    return found[1] if found else ""
 
 
 def reason_of_fail(step: TurnEnded | CheckEnded) -> str:

@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.cli.markdown import (
     shown_folder,
     without_places,
 )
+from cli_agent_orchestrator._internal.cli.narration import command_to_resume
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
@@ -218,12 +219,14 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
-    is_none = own.status is RunStatus.RUNNING or own.unsaved
-    to_resume = "" if is_none else f"`cao resume {own.id}`"
+    is_none = own.status is RunStatus.RUNNING or not (own.is_live or own.is_unfinished)
     record = read_record(folder)
     reason = record.reason if record is not None else ""
+    command = command_to_resume(reason, own.id) or f"cao resume {own.id}"
+    to_resume = "" if is_none else f"`{command}`"
     found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
-    return replace(found, due="") if own.unsaved else found
+    # Nothing was kept where it would have been.
+    return replace(found, due="", archive="", state_file="") if own.unsaved else found
 
 
 def _became(tree: SavedTree) -> str:
@@ -506,7 +509,8 @@ def _facts(found: Report, home: Path) -> list[str]:
         lines.append(f"- Prompts and replies: {escape(found.archive)}")
     if found.deeds.logs:
         lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
-    lines.append(f"- State: {escape(found.state_file)}")
+    if found.state_file:
+        lines.append(f"- State: {escape(found.state_file)}")
     if found.status is FinalStatus.RUNNING and found.to_resume:
         lines.append(f"- To resume: {found.to_resume}")
     if found.delivery:

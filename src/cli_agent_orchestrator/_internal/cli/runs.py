@@ -55,7 +55,8 @@ def runs(show_all: bool, as_json: bool) -> None:
     asks you     one of its agents asks something: `cao answer`, or `cao attach ROLE`
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
-    not begun    its process was killed before its first turn; there is nothing to resume
+    not begun    it was ended before its first turn; there is nothing to resume
+    gone         what was saved of it is not there any more, so it cannot be resumed
     PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
     error        an error stopped it: `cao report ID` says which, `cao resume` tries again

@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     choose_live_run,
     choose_run_to_resume,
     list_runs,
+    summary_of,
 )
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, CHANGEABLE_NAMES
 from cli_agent_orchestrator._internal.settings.values import read_change
@@ -63,10 +64,18 @@ def pause(run: str | None) -> None:
     help="If a reply did not come: ask again, take the agent's last answer, or skip a review.",
 )
 @click.option("--max-rounds", metavar="NUMBER", help="Let a run go on that has used up its rounds.")
+@click.option(
+    "--gate",
+    "gates",
+    metavar="NAME=COMMAND",
+    multiple=True,
+    help="Start it again with these commands that decide, instead of those it had.",
+)
 def resume(
     run: str | None,
     missing: str | None,
     max_rounds: str | None,
+    gates: tuple[str, ...],
     **how: bool,
 ) -> None:
     """Let RUN go on: lift its pause, or start it again where it was interrupted.
@@ -80,12 +89,14 @@ def resume(
     cao resume k3f9 --detach
     cao resume k3f9 --replace-terminals      # new agents for those that are lost
     cao resume k3f9 --max-rounds 16          # more rounds for one that ended with FAIL
+    cao resume k3f9 --gate tests='make test'  # another command that decides
     """
     state = state_folder(os.environ)
     found = choose_run_to_resume(list_runs(state), run, _here())
     if found.is_live:
-        if missing:
-            raise UsageError(f"the run {found.id} is under way; --missing is for one that stopped")
+        if missing or gates:
+            option = "--missing" if missing else "--gate"
+            raise UsageError(f"the run {found.id} is under way; {option} is for one that stopped")
         if max_rounds:
             raise UsageError(
                 f"the run {found.id} is under way: cao set {found.id} max_rounds={max_rounds}"
@@ -99,7 +110,8 @@ def resume(
     options = options_to_resume(found, run_folder(state, found.id), max_rounds)
     anew = how["replace_terminals"] or not found.has_agents
     manner = Manner(how["as_json"], how["detach"], replace_terminals=anew, run=found.in_tree)
-    start({**options, "MISSING": missing}, None, manner)
+    given = {"MISSING": missing, "GATES": "\n".join(gates) or None}
+    start({**options, **given}, None, manner)
 
 
 @click.command()
@@ -163,7 +175,9 @@ def skip(run: str | None) -> None:
 def stop_run(run: RunSummary) -> None:
     """End a run and its agents."""
     steer(run, Stop())
-    click.echo(f"Resume it, with new agents: cao resume {run.id}")
+    now = summary_of(run_folder(state_folder(os.environ), run.id))
+    if now.is_live or now.is_unfinished:
+        click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
 def steer(run: RunSummary, wish: Wish) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
 from cli_agent_orchestrator._internal.config import HandoffRules
@@ -60,7 +60,13 @@ from cli_agent_orchestrator._internal.handoff.wait import (
     file_missing_in,
 )
 from cli_agent_orchestrator._internal.models import Delivery, Feature, TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile, TurnFailed
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    HandoffError,
+    HandoffTimeout,
+    NoResponseFile,
+    TurnFailed,
+)
 from cli_agent_orchestrator.events import EventKind
 
 UNCHANGED_SECONDS = 0.3
@@ -83,6 +89,9 @@ class Agents(Protocol):
     ) -> Delivery: ...
 
     def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+    # Any: JSON from a server that may not be ours
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
 
     def get_last_output(self, terminal_id: str) -> str: ...
 
@@ -380,12 +389,25 @@ class Handoff:
                 raise watch.view.error
             case Fail(reason):
                 told = f" (“{watch.trouble}”)" if watch.trouble else ""
+                again = f"; if this one still runs, `{resume}` sends it the prompt again"
+                if how := self._how_it_ended(watch.agent.terminal_id):
+                    told, again = f": {how}", ""
                 raise TurnFailed(
                     f"{watch.agent.role}: {reason}{told}; look at it with `{attach}`. "
-                    f"`{resume} --replace-terminals` goes on with a new agent; if this "
-                    f"one still runs, `{resume}` sends it the prompt again"
+                    f"`{resume} --replace-terminals` goes on with a new agent{again}"
                 )
         raise AssertionError(end)
+
+    def _how_it_ended(self, terminal_id: str) -> str:
+        """Say how the program of an agent has ended; nothing if it runs, or nobody knows."""
+        try:
+            terminal = self._agents.get_terminal(terminal_id)
+        except ApiError:
+            return ""
+        if terminal.get("alive") is not False:
+            return ""
+        code = terminal.get("exit_code")
+        return "its program has ended" + ("" if code is None else f" with exit code {code}")
 
     def _take_output(self, watch: TurnWatch, sequence: int, *, insist: bool = False) -> Reply:
         text = watch.ask(lambda: self._agents.get_last_output(watch.agent.terminal_id))

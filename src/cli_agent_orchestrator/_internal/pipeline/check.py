@@ -165,14 +165,17 @@ def judge_check(
     return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
 
 
-def refusal_on_base(gate: Gate, result: CheckResult) -> str:
-    """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can."""
+def refusal_on_base(gate: Gate, result: CheckResult, run: str = "") -> str:
+    """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can.
+
+    `run` is how a person names the run.
+    """
     if not result.obstacle or result.is_endless:
         return ""
     return (
         f"the gate {gate.name} cannot be run before the first turn: `{result.command}`: "
         f"{result.obstacle}; no agent could mend that. Resume with another one: "
-        "--gate NAME='COMMAND'"
+        f"`{' '.join(filter(None, ('cao resume', run)))} --gate {gate.name}='COMMAND'`"
     )
 
 

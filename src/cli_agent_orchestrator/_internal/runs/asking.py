@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     RUNNING,
     RunSummary,
     can_resume,
+    has_passed,
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
@@ -42,8 +43,10 @@ STOP_SECONDS = 30.0
 """Ending the agents takes its time."""
 
 STOPPED = "The run is stopped and saved; its agents are ended."
+NOT_BEGUN = "The run is stopped before its first turn: nothing of it is saved."
 QUEUED = "The run has not heard of it yet; it will as soon as it looks."
 NOTHING_SAVED = "it was ended before its first turn, and nothing of it is saved; start it anew"
+NOT_THERE = "what was saved of it is not there any more"
 ENDS = {
     RunStatus.INTERRUPTED: "was interrupted: its process is gone",
     RunStatus.STOPPED: "was stopped",
@@ -85,6 +88,7 @@ def end_of(run: RunSummary) -> str:
     if run.status.is_verdict:
         return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
     goes_on = NOTHING_SAVED if run.unsaved else f"`cao resume {run.id}` resumes it"
+    goes_on = NOT_THERE if run.lost else goes_on
     return f"the run {run.id} {ENDS[run.status]}; {goes_on}"
 
 
@@ -133,15 +137,12 @@ def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
 
 
 def _why_not(run: RunSummary, record: RunRecord | None) -> str:
-    if record is not None and can_resume(record, str(RunStatus.PASS)):
+    if record is not None and has_passed(record):
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:
         return NOTHING_SAVED
-    return (
-        f"a run that was started in {run.wd or 'its folder'} after it has taken its place; "
-        f"`cao report {run.id}` tells what it did"
-    )
+    return f"{NOT_THERE}; `cao report {run.id}` tells what it did"
 
 
 def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:
@@ -210,7 +211,9 @@ def _words(told: Answer) -> str:
 
 
 def _stopped_words(told: StopAsked | RunEnded) -> str:
-    return "The run is stopping." if isinstance(told, StopAsked) else STOPPED
+    if isinstance(told, StopAsked):
+        return "The run is stopping."
+    return STOPPED if told.round else NOT_BEGUN
 
 
 class _Answers:

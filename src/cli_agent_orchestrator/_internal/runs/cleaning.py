@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder, ru
 from cli_agent_orchestrator._internal.runs.delivering import (
     has_later_work,
     has_tree,
+    is_unchanged,
     remove_applied,
 )
 from cli_agent_orchestrator._internal.runs.registry import actual_status, can_resume
@@ -112,7 +113,8 @@ def known_runs(state_folder: Path, environ: Mapping[str, str] = os.environ) -> l
                 locked = folder.is_locked()
                 in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
                 waits = ""
-                if has_tree(state_folder, record):
+                is_work = not is_unchanged(state_folder, record, environ)
+                if is_work and has_tree(state_folder, record):
                     waits = "its work is neither applied nor discarded"
                 elif has_later_work(state_folder, record, environ):
                     waits = f"{record.wd} was changed since its work was applied"

@@ -58,7 +58,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     objections_to,
     with_saved_api,
 )
-from cli_agent_orchestrator._internal.runs.registry import list_runs
+from cli_agent_orchestrator._internal.runs.registry import list_runs, run_at_work
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_index import run_index
@@ -67,6 +67,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
     SavedSetting,
+    note_kept_aside,
     one_line,
     read_record,
     without_secrets,
@@ -179,7 +180,11 @@ class Conductor:
         files.ensure_response_dir()
         self._state_file.check()
         with (
-            run_lock(files.temporary, self._clock),
+            run_lock(
+                files.temporary,
+                self._clock,
+                partial(run_at_work, self._given.state_folder, self._config.wd),
+            ),
             logging_to(files.temporary),
             logging_refusals(),
         ):
@@ -484,6 +489,17 @@ class Conductor:
                 )
             aside = self._state_file.move_aside("unfinished")
             self._warn(f"the unfinished run that was saved here is kept in {aside}")
+            self._let_go_on_later(saved, aside)
+
+    def _let_go_on_later(self, saved: RunState, aside: Path) -> None:
+        """See to it that a run whose state was moved can be resumed where that is now."""
+        run = saved.progress.archive
+        if not self._state_file.own or not is_run_id(run):
+            return
+        config = replace(self._config, state_file=aside)
+        state_file_of(config, self._given.state_folder, self._clock).save_state(saved)
+        if note_kept_aside(run_folder(self._given.state_folder, run), str(aside)):
+            self._warn(f"`cao resume {run}` goes on with it when this one has ended")
 
     def _check_providers(self, config: RunConfig, providers: Iterable[str]) -> None:
         """Refuse agents that our own server could not start; another one may know more."""

@@ -177,11 +177,13 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
 
 
 def discard_run(ended: Ended) -> bool:
-    """Remove the work tree and the branch of a run; is there a snapshot of what was there?
+    """Remove the work tree and the branch of a run; does only a snapshot have its work now?
 
-    There is none of a tree that was left while it was made.
+    It does not if the work was applied, if no file was changed, or of a tree that was left while
+    it was made.
     """
     tree = ended.tree.worktree
+    is_work = _has_unapplied(ended)
     if is_untouched(ended.state_folder, ended.record) and tree.is_unfinished:
         done = delivery.discard_unfinished(tree)
     else:
@@ -190,7 +192,15 @@ def discard_run(ended: Ended) -> bool:
         named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
         raise NotSteerable(f"nothing was removed: {done.reason}{named}")
     _note(ended, Delivered.DISCARDED)
-    return ended.tree.snapshots(ended.store).has_any
+    taken = ended.tree.snapshots(ended.store).all() if is_work else ()
+    return any(one.label == DISCARDED_LABEL for one in taken)
+
+
+def _has_unapplied(ended: Ended) -> bool:
+    """Is there work of a run that the user does not have?"""
+    if ended.saved.delivered is Delivered.APPLIED:
+        return bool(_later_work(ended.tree))
+    return not is_unchanged(ended.state_folder, ended.record, ended.tree.worktree.environ)
 
 
 def _discard_kept(ended: Ended) -> Discard:
@@ -252,15 +262,29 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     return saved.folder == ours and not os.path.lexists(record.state_file) and not snapshots.has_any
 
 
+def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
+    """Is the work tree of a run there just as it was made, so that no work can be lost with it?"""
+    saved = record.tree
+    if saved is None or saved.has_work or saved.delivered is not Delivered.NOT_YET:
+        return False
+    with suppress(OrchestratorError, OSError):
+        tree = reopen_tree(record, saved, state_folder, environ)
+        made = tree.worktree
+        if made.exists and not made.is_unfinished and made.branch_tip() == saved.base:
+            return not _later_work(tree)
+    return False
+
+
 def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
-    """Remove the work tree of a run if its work was applied or nobody worked; is none left?"""
+    """Remove the work tree of a run if its work was applied or there is none; is none left?"""
     saved = record.tree
     if saved is None:
         return True
     if not is_untouched(state_folder, record):
         if not os.path.lexists(saved.folder):
             return True
-        if saved.delivered is not Delivered.APPLIED:
+        is_applied = saved.delivered is Delivered.APPLIED
+        if not is_applied and not is_unchanged(state_folder, record, environ):
             return False
     with suppress(OrchestratorError, OSError):
         with ended_run(state_folder, record.id, environ) as ended:

@@ -53,7 +53,7 @@ class GateTurns:
         log_name = f"{sequence:03d}-{gate.name}"
         result = self._checker.run(gate, self._telling(place, began), plan.work, log_name, base)
         if check.when is When.BASE:
-            self._heed_base(gate, result)
+            self._heed_base(gate, result, plan.run)
         archive = ledger.records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
         work = self._looks.look(plan, sequence, check.gate, check.round, is_author=True)
@@ -61,9 +61,9 @@ class GateTurns:
         ended = check_ended(began, ledger.now, outcome, str(archive))
         self._end(state, replace(ended, log=result.log))
 
-    def _heed_base(self, gate: Gate, result: CheckResult) -> None:
+    def _heed_base(self, gate: Gate, result: CheckResult, run: str) -> None:
         """Stop where a gate cannot be run at all, and say where it may never pass."""
-        if refusal := refusal_on_base(gate, result):
+        if refusal := refusal_on_base(gate, result, run):
             raise RunError(refusal)
         if doubt := doubt_on_base(gate, result):
             self._ledger.warn(doubt)

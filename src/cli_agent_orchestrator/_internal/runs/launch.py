@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, UsageError
+from cli_agent_orchestrator._internal.runs.lock import ANOTHER_RUN
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -144,4 +145,6 @@ def _failure(line: bytes) -> OrchestratorError:
 
 def _error(exit_code: int, text: str) -> OrchestratorError:
     text = text or "the run was stopped before it began"
+    if text.startswith(ANOTHER_RUN):
+        return RunLocked(text)
     return UsageError(text) if exit_code == EXIT_USAGE else RunError(text)

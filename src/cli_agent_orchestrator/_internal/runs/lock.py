@@ -7,7 +7,7 @@ message to whoever comes second.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
@@ -17,15 +17,23 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import RunLocked, StateError
 
 LARGEST_OWNER = 1000
+ANOTHER_RUN = "another run works in "
+"""What is said of a folder in use begins like that."""
+
+
+def nobody() -> str:
+    """Name no run: it is not known which."""
+    return ""
 
 
 @contextmanager
-def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
+def run_lock(folder: Folder, clock: Clock, at_work: Callable[[], str] = nobody) -> Iterator[None]:
     """Hold the lock of a work folder; raise `RunLocked` if another run has it.
 
-    `folder` is the one in it for the files of runs.
+    `folder` is the one in it for the files of runs; `at_work` returns the id of the run that works
+    there, if it is known.
     """
-    with keeping_runs_out(folder):
+    with keeping_runs_out(folder, at_work):
         _sign(folder, clock)
         try:
             yield
@@ -35,19 +43,25 @@ def run_lock(folder: Folder, clock: Clock) -> Iterator[None]:
 
 
 @contextmanager
-def keeping_runs_out(folder: Folder) -> Iterator[None]:
+def keeping_runs_out(folder: Folder, at_work: Callable[[], str] = nobody) -> Iterator[None]:
     """Hold the lock of a work folder without leaving a trace in it."""
     with ExitStack() as held:
         try:
             held.enter_context(Folder(folder.root).locked())
         except BlockingIOError:
-            raise RunLocked(
-                f"another run works in {folder.root}: {_owner(folder)}. Follow it with `cao "
-                "watch`, end it with `cao stop`, or work in another folder"
-            ) from None
+            raise RunLocked(_words(folder, at_work())) from None
         except OSError as error:
             raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error
         yield
+
+
+def _words(folder: Folder, run: str) -> str:
+    """Say who works in a folder, and what can be done about it."""
+    named, typed = (f"{run}, ", f" {run}") if run else ("", "")
+    return (
+        f"{ANOTHER_RUN}{folder.root}: {named}{_owner(folder)}. Follow it with `cao watch{typed}`, "
+        f"end it with `cao stop{typed}`, or work in another folder"
+    )
 
 
 def _sign(folder: Folder, clock: Clock) -> None:

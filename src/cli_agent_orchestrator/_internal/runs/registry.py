@@ -21,6 +21,7 @@ from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, Usag
 MOST_NAMED = 10
 RUNNING = "RUNNING"
 NOT_BEGUN = "not begun"
+LOST = "gone"
 UNREADABLE = "(its run.json cannot be read)"
 
 
@@ -56,6 +57,8 @@ class RunSummary:
     """The role whose agent asks a person something; empty if none does."""
     unsaved: bool = False
     """Was it ended before its first turn, so that there is nothing to resume?"""
+    lost: bool = False
+    """Is what was saved of it not there any more, or that of another run?"""
 
     @property
     def is_live(self) -> bool:
@@ -82,15 +85,21 @@ class RunSummary:
             return f"{self.status.word}, applied"
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
-        if self.unsaved and self.status is RunStatus.INTERRUPTED:
+        if self.unsaved and not (self.is_live or self.status.is_verdict):
             return NOT_BEGUN
+        if self.lost:
+            return LOST
         return "asks you" if self.asking and self.is_live else self.status.word
 
     @property
     def is_unfinished(self) -> bool:
         """Has it ended without a verdict, and can it go on?"""
-        is_settled = self.status.is_verdict or self.discarded or self.unsaved
+        is_settled = self.status.is_verdict or self.discarded or self.unsaved or self.lost
         return not (self.is_live or is_settled)
+
+    def works_at(self, folder: Path) -> bool:
+        """Is it at work in this very folder?"""
+        return self.is_live and Path(self.wd) == folder
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
@@ -108,6 +117,13 @@ def list_runs(state_folder: Path) -> list[RunSummary]:
         with suppress(OSError):
             found.append(summary_of(run_folder(state_folder, name)))
     return sorted(found, key=lambda run: run.started, reverse=True)
+
+
+def run_at_work(state_folder: Path, wd: Path) -> str:
+    """Return the id of the run that works in a folder; empty if none of this user does."""
+    with suppress(OSError, UsageError):
+        return next((one.id for one in list_runs(state_folder) if one.works_at(wd)), "")
+    return ""
 
 
 def find_run(state_folder: Path, text: str | None, here: Path) -> RunSummary:
@@ -190,6 +206,7 @@ def summary_of(folder: Folder) -> RunSummary:
         status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
         return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
     status = actual_status(record, folder)
+    needs_nothing = status.is_open or status.is_verdict or can_resume(record)
     return RunSummary(
         id=record.id,
         wd=record.wd,
@@ -207,7 +224,8 @@ def summary_of(folder: Folder) -> RunSummary:
         asking=record.asking,
         discarded=is_discarded(record),
         applied=record.tree is not None and record.tree.is_applied,
-        unsaved=not (status.is_open or record.round or can_resume(record)),
+        unsaved=not (needs_nothing or record.round),
+        lost=not needs_nothing and record.round > 0 and not has_passed(record),
     )
 
 
@@ -231,6 +249,11 @@ def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
     if record.status.is_open and not folder.is_locked():
         return RunStatus.INTERRUPTED
     return record.status
+
+
+def has_passed(record: RunRecord) -> bool:
+    """Does the state file of a run say that it has passed, whatever its record says?"""
+    return can_resume(record, str(RunStatus.PASS))
 
 
 def can_resume(record: RunRecord, status: str = RUNNING) -> bool:

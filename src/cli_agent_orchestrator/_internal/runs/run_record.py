@@ -211,6 +211,20 @@ def forget_agents(folder: Folder) -> None:
             write_record(folder, replace(record, session_name="", terminals={}))
 
 
+def note_kept_aside(folder: Folder, state_file: str) -> bool:
+    """Note where the state of a run is kept now that another takes its place; was it noted?
+
+    Its agents are ended then.
+    """
+    with suppress(OSError), folder.locked():
+        record = read_record(folder)
+        if record is not None:
+            kept = replace(record, state_file=state_file, session_name="", terminals={})
+            write_record(folder, kept)
+            return True
+    return False
+
+
 def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
     """Return the record in a run folder; None if there is none that can be used.
 

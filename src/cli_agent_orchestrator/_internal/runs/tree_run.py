@@ -104,6 +104,8 @@ class TreeRun:
         except (RunError, GitError, OSError) as error:
             self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")
             return
+        if not self.tree.saved.has_work:
+            self._teller.warn("no file was changed: there is nothing to commit")
         left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
         for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
             self._teller.warn(remark)
