@@ -122,7 +122,8 @@ class TestSignals:
         command = ("run", "task.md", "--no-resume")
         stopped = machine.cao(*command)
         assert stopped.returncode == 3, stopped.stdout + stopped.stderr
-        assert "again, with --resume instead of --no-resume, to resume" in stopped.stdout
+        assert "same command again" not in stopped.stdout
+        assert " --replace-terminals` resumes it" in stopped.stdout
         done = machine.cao(*command[:-1], "--resume")
         assert done.returncode == 0, done.stdout + done.stderr
 
