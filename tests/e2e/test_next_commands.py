@@ -207,7 +207,7 @@ class TestInAWorkTree:
         assert ["discard", name] in commands_in(done.stdout)
         cleaned = machine.cao("clean", "--older-than", "0", "--yes")
         assert "Kept" not in cleaned.stdout
-        assert "Removed the records of 1 runs" in cleaned.stdout
+        assert "Removed the records of 1 run." in cleaned.stdout
         assert "cao/" not in project.git("branch", "--list")
 
     def test_of_one_that_was_applied_nothing_has_to_come_back(

@@ -68,7 +68,7 @@ def test_files_are_taken_back_only_from_a_run_that_is_not_at_work(
     with running(machine, "task.md") as run:
         run.until(at("waiting_for_person", "programmer"))
         refused = machine.cao("undo", "--yes")
-        assert refused.returncode == 3
+        assert refused.returncode == 2
         assert "is at work; end it first: cao stop" in refused.stderr
         run.interrupt(signal.SIGKILL)
         run.end()
