@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, RunError
 
 
@@ -246,3 +247,46 @@ def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
     _, (remark,) = again.begin(1, is_in_flight=True)
     assert remark.startswith("what is done to the work folder can not be undone: the snapshots")
     assert again.snapshots is None
+
+
+def test_one_that_fails_when_the_run_is_resumed_stops_it_too(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "b").write_text("x", encoding="utf-8")
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    (store / "objects").rename(store / "objects-gone")
+    (store / "objects").write_text("in the way", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(RunError, match=r"when the run was resumed: .*resume the run when that"):
+            open_here(project).begin(1, is_in_flight=False)
+    (store / "objects").unlink()
+    (store / "objects-gone").rename(store / "objects")
+    assert open_here(project).begin(1, is_in_flight=False) == (2, [])
+
+
+def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
+    project: Path,
+) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    work.look(1, "programmer")
+    again = open_here(project)
+    again.begin(1, is_in_flight=True)
+    assert again.look(1, "programmer").work.changed == ("a.py",)
+
+
+def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(snapshots: Snapshots, most_files: int) -> None:
+        raise GitError("no room")
+
+    monkeypatch.setattr(Snapshots, "keep_borrowed", fail)
+    work = open_here(project)
+    assert work.begin(0, is_in_flight=False) == (
+        0,
+        ["snapshots can be read only as long as the repository has what it has now: no room"],
+    )
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    assert work.look(1, "programmer").work.changed == ("a.py",)

@@ -22,9 +22,13 @@ class Looks:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._unreviewed: tuple[str, ...] = ()
+        self._has_begun = False
 
     def begin(self, plan: Plan) -> None:
-        """Keep the work folder as it is before anything is done."""
+        """Keep the work folder as it is before anything is done; a second time does nothing."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         ledger = self._ledger
         in_flight = ledger.state.progress.in_flight
         sequence, remarks = plan.work.begin(
