@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +88,8 @@ class Git:
     """Of whoever commits."""
     seconds: float = LONGEST_SECONDS
     """How long a command may take."""
+    inherited: Sequence[int] = ()
+    """Descriptors that a command has as long as it runs, whatever becomes of us: locks."""
     with_user_settings: bool = False
     """Is the user's own configuration read? Only where nothing of it can start a program."""
 
@@ -159,6 +161,7 @@ class Git:
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
+                pass_fds=self.inherited,
                 # Ctrl-C is for the run, which decides for itself when it is over.
                 start_new_session=True,
             )
