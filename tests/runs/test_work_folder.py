@@ -290,3 +290,40 @@ def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
     )
     (project / "a.py").write_text("two\n", encoding="utf-8")
     assert work.look(1, "programmer").work.changed == ("a.py",)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"{"], ids=["gone", "empty", "damaged"])
+def test_a_repository_that_can_be_compared_with_nothing_is_said_to_be_so(
+    project: Path, left: bytes | None
+) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    kept = project.parent / "state/runs/20261115-084037-k3f9/repository.json"
+    kept.unlink()
+    if left is not None:
+        kept.write_bytes(left)
+    git(project, "config", "core.fsmonitor", "x")
+    again = open_here(project)
+    _, (remark,) = again.begin(1, is_in_flight=True)
+    assert remark == (
+        "what the repository was like before is not known, so it cannot be told whether it was "
+        "changed since the run was interrupted"
+    )
+    assert again.changed_before == again.look(1, "programmer").repository == ()
+
+
+def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_first(
+    project: Path,
+) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    git(project, "config", "core.fsmonitor", "x")
+    (project / "b").write_text("x", encoding="utf-8")
+    objects = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git/objects"
+    objects.rename(objects.with_name("gone"))
+    objects.write_text("in the way", encoding="utf-8")
+    with pytest.raises(RunError):
+        open_here(project).begin(1, is_in_flight=False)
+    objects.unlink()
+    objects.with_name("gone").rename(objects)
+    again = open_here(project)
+    again.begin(1, is_in_flight=False)
+    assert again.changed_before == (".git/config (core.fsmonitor)",)

@@ -36,11 +36,11 @@ class Looks:
         )
         for remark in remarks:
             ledger.warn(remark)
-        if plan.rules.is_review_bound and plan.work.snapshots is None:
-            raise RunError(UNBOUND)
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
+        if plan.rules.is_review_bound and plan.work.snapshots is None:
+            raise RunError(UNBOUND)
         ledger.count_to(sequence)
 
     def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:

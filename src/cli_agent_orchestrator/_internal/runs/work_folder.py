@@ -37,6 +37,10 @@ GONE = (
 """What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
 """What a warning is about that tells of a change to the repository itself."""
+NOT_COMPARED = (
+    "what the repository was like before is not known, so it cannot be told whether it was changed "
+    "since the run was interrupted"
+)
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
 """Begins what is said if its contents could not be copied; the reason follows."""
@@ -174,8 +178,15 @@ class WorkFolder:
         When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
         Raise `RunError` if a run that has snapshots cannot be kept any more.
         """
+        number, remarks = self._begin_snapshots(sequence, is_in_flight)
+        # Afterwards: what is told once must not be lost with a run that cannot go on.
         if self._watch is not None:
             self.changed_before = self._watch.begin()
+            if sequence and self._checkouts is not None and not self._watch.has_compared:
+                remarks.append(NOT_COMPARED)
+        return number, remarks
+
+    def _begin_snapshots(self, sequence: int, is_in_flight: bool) -> tuple[int, list[str]]:
         snapshots = self._snapshots
         if snapshots is None:
             return sequence, []
