@@ -2,12 +2,14 @@
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
 from cli_agent_orchestrator._internal.runs.work_folder import (
     Seen,
@@ -19,6 +21,10 @@ from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, RunError
+from cli_agent_orchestrator.events import Warned
+from tests.runs.fakes import Rig
+from tests.workspace.repositories import make_repository, write
+from tests.workspace.test_odd_trees import somebody_else
 
 
 @pytest.fixture
@@ -327,3 +333,36 @@ def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_fi
     again = open_here(project)
     again.begin(1, is_in_flight=False)
     assert again.changed_before == (".git/config (core.fsmonitor)",)
+
+
+def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
+        with somebody_else(Path(parent)):
+            work = open_here(project)
+            work.begin(0, is_in_flight=False)
+            write(project, {"a.txt": "2\n", "b.txt": "2\n", "x/y": "y\n"})
+            for name in ("a.txt", "x"):
+                (project / name).chmod(0)
+            seen = work.look(1, "programmer")
+            assert seen.work.changed == ("b.txt",)
+            assert seen.unread == ("a.txt", "x")
+            assert work.look(2, "tests").unread == ()
+            (project / "x").chmod(0o755)
+
+
+class Unread(WorkFolder):
+    """Has what cannot be read after the turn of the programmer."""
+
+    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
+        return Seen(unread=("a.txt", "x") if label == "programmer" else ())
+
+
+def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.flow, rig.gate, rig.work = packaged_flow("solo"), "true", Unread(None)
+    rig.run(rig.begin())
+    assert [event.text for event in rig.events if isinstance(event, Warned)] == [
+        "a.txt, x cannot be read since programmer was at work: what was done there is in no "
+        "snapshot, and does not count as changed"
+    ]

@@ -54,6 +54,11 @@ class Looks:
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
             ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
+        if seen.unread:
+            ledger.warn(
+                f"{named(seen.unread)} cannot be read since {who} was at work: what was done there "
+                "is in no snapshot, and does not count as changed"
+            )
         if not seen.touched:
             return seen.work
         told = files_changed(ledger.now, who, number, sequence, seen)

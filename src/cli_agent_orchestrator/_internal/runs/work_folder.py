@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
+from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
@@ -58,6 +59,8 @@ class Seen:
     changes: tuple[Change, ...] = ()
     repository: tuple[str, ...] = ()
     """What of the repository was changed meanwhile that can start a program, or which branches."""
+    unread: tuple[str, ...] = ()
+    """What could be read before, or was not there, and is not kept because it cannot be read."""
 
     @property
     def touched(self) -> tuple[Change, ...]:
@@ -267,7 +270,12 @@ class WorkFolder:
                 f"{MENDED}"
             ) from error
         paths = tuple(one.path for one in changes)
-        return Seen(Work(self._last.tree, paths, unreviewed), changes)
+        unread = tuple(
+            one.path
+            for one in self._last.left_out
+            if one.reason == UNREADABLE and one not in before.left_out
+        )
+        return Seen(Work(self._last.tree, paths, unreviewed), changes, unread=unread)
 
     def _before_turn(self, last: Snapshot, sequence: int) -> Snapshot:
         """Return the snapshot before a turn; a process that was killed may have taken its own."""

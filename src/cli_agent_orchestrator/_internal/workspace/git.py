@@ -95,12 +95,16 @@ class Git:
 
     def run(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> bytes:
         """Return what a command writes; raise `GitFailed` if it does not end well."""
+        return self.checked(*words, given=given, limit=limit).output
+
+    def checked(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> Answer:
+        """Return all that a command says; raise `GitFailed` if it does not end well."""
         answer = self.ask(*words, given=given, limit=limit)
         if answer.is_cut:
             raise GitError(f"git {words[0]} wrote more than {limit} bytes")
         if answer.code:
             raise GitFailed(words[0], answer.code, answer.complaint)
-        return answer.output
+        return answer
 
     def text(self, *words: str, given: bytes = b"") -> str:
         """Return what a command writes as text, without the line break at its end."""
