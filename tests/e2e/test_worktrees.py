@@ -70,6 +70,44 @@ def run_to_pass(machine: Machine, *words: str) -> str:
     return done.stdout
 
 
+GIT_THAT_FAILS = """\
+#!/bin/sh
+case "$*" in
+*/snapshots.git*update-index*)
+    if [ -e "{flag}" ]; then echo "fatal: No space left on device" >&2; exit 128; fi;;
+esac
+exec {git} "$@"
+"""
+
+
+def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
+    machine: Machine, project: Project
+) -> None:
+    flag, programs = machine.home / "full", machine.home / "programs"
+    programs.mkdir()
+    text = GIT_THAT_FAILS.format(flag=flag, git=shutil.which("git"))
+    (programs / "git").write_text(text, encoding="utf-8")
+    (programs / "git").chmod(0o755)
+    machine.env["PATH"] = f"{programs}:{machine.env['PATH']}"
+    work = f'[["sh", "-c", "echo new > new.txt; touch {flag}"]]'
+    machine.script(rule("programmer", run=work))
+    words = ("run", "task.md", "--worktree", "--flow", "solo", "--gate", GATE)
+    first = machine.cao(*words)
+    for done in (first, machine.cao("resume"), machine.cao("resume")):
+        assert done.returncode == 3, done.stdout
+        assert "resume the run when that is mended" in done.stdout + done.stderr
+        assert "was changed" not in done.stdout
+        assert (tree_of(machine) / "new.txt").read_text() == "new\n"
+    assert "has not passed" in machine.cao("apply").stderr
+    flag.unlink()
+    done = machine.cao("resume")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "was changed" not in done.stdout
+    assert "new.txt" in machine.cao("diff", "programmer", "--stat").stdout
+    assert machine.cao("apply").returncode == 0
+    assert (project.folder / "new.txt").read_text() == "new\n"
+
+
 def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     machine: Machine, project: Project
 ) -> None:

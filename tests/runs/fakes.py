@@ -32,6 +32,7 @@ from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.runner import Runner
 from cli_agent_orchestrator._internal.runs.screens import Screens
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
@@ -243,6 +244,7 @@ class Rig:
         self.test_command = ""
         self.flow = LOOP
         self.gate = ""
+        self.work = WorkFolder(None)
         self.run_folder = Folder(folder, ("state", "run"), private=True)
 
     def config(self, **values: str) -> RunConfig:
@@ -271,6 +273,7 @@ class Rig:
             self.rules,
             self.handoff_rules,
             GatePlace(self.folder, 60, os.environ),
+            self.work,
         )
         screens = Screens(self.server, self.run_folder)
         records = Records(self.state_file, files, Journal(files.kept), screens)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import fingerprint, git, make_repository, write
+from tests.workspace.test_odd_trees import somebody_else
 
 
 def go_back(folder: Folder, word: str) -> tuple[WayBack, BroughtBack]:
@@ -222,3 +224,29 @@ def test_files_belong_to_whom_they_belonged(tmp_path: Path) -> None:
     assert (replaced.st_uid, replaced.st_gid) == (1235, 2346)
     # What was there before is not known: it belongs to whom its folder does.
     assert (again.st_uid, again.st_gid) == (1234, 2345)
+
+
+def test_what_an_agent_has_made_unreadable_is_kept_and_comes_back() -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        wd = make_repository(Path(parent, "project"), {"a.txt": "1\n"})
+        write(wd, {"secret": "mine\n"})
+        folder = make_run(Path(parent, "state"), wd)
+        with somebody_else(Path(parent)):
+            (wd / "secret").chmod(0)
+            snapshots_in(folder, wd).take(0, "start")
+            write(wd, {"a.txt": "2\n", "x/in/y": "y\n"})
+            for name in ("a.txt", "x/in/y", "x/in", "x"):
+                (wd / name).chmod(0)
+            snapshots_in(folder, wd).take(1, "programmer")
+            kept = read_kept(folder)
+            with opened_to_go_back(kept, SystemClock()) as going:
+                assert going.made_readable == ("a.txt", "x", "x/in", "x/in/y")
+                way, done = going.plan(kept.taken[0]), going.go(kept.taken[0])
+            assert (way.restored, way.removed) == (("a.txt",), ("x/in/y",))
+            assert [one.path for one in done.left_alone] == ["secret"]
+            assert (wd / "secret").stat().st_mode & 0o777 == 0
+            assert (wd / "a.txt").read_text() == "1\n"
+            assert not (wd / "x").exists()
+            _, _ = go_back(folder, str(done.kept))
+            assert (wd / "a.txt").read_text() == "2\n"
+            assert (wd / "x/in/y").read_text() == "y\n"

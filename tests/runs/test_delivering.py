@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
     known_runs,
@@ -410,3 +411,57 @@ def test_files_that_are_the_users_alone_are_delivered_by_nobody(
         ):
             deliver(ended)
     assert project.state() == before
+
+
+class TestNotCommitted:
+    """A run has passed, and its work could not be committed."""
+
+    def leave(self, project: Project, state: Path) -> OwnTree:
+        """Leave a run whose agent has changed a file, after the snapshot of its start."""
+        tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+        write_record(run_folder(state, RUN), record_of(tree))
+        seals = UserSeals(state)
+        outputs = {"programmer": Output("done", f"{tree.wd}/.tmp/{RUN}/001-programmer.md")}
+        passed = replace(STATE, final_status=FinalStatus.PASS, outputs=outputs)
+        StateFile(tree.state_file, FakeClock(), tree.wd, seals).save_state(passed)
+        tree.snapshots(store_of(state, RUN)).take(0, "start")
+        write(tree.wd, {"a.txt": "by the agent\n"})
+        return tree
+
+    def test_work_whose_turn_has_no_snapshot_is_kept_and_committed(
+        self, project: Project, state: Path
+    ) -> None:
+        tree = self.leave(project, state)
+        with ended_run(state, RUN, os.environ) as ended:
+            done = apply_run(ended)
+        assert done.kind is Kind.FAST_FORWARDED
+        assert "programmer" in done.remarks[0]
+        assert (project.folder / "a.txt").read_text() == "by the agent\n"
+        assert (tree.wd / "a.txt").read_text() == "by the agent\n"
+
+    def test_where_it_cannot_be_kept_nothing_is_put_back(
+        self, project: Project, state: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tree = self.leave(project, state)
+
+        def fail(snapshots: Snapshots, sequence: int, label: str) -> None:
+            raise GitError("no room")
+
+        monkeypatch.setattr(Snapshots, "take", fail)
+        refused = rf"nothing was delivered: no room.*is in {tree.wd}.*cao apply {RUN}"
+        with (
+            ended_run(state, RUN, os.environ) as ended,
+            pytest.raises(NotSteerable, match=refused),
+        ):
+            apply_run(ended)
+        assert (tree.wd / "a.txt").read_text() == "by the agent\n"
+
+    def test_what_was_changed_after_the_last_turn_is_not_committed(
+        self, project: Project, state: Path
+    ) -> None:
+        tree = self.leave(project, state)
+        tree.snapshots(store_of(state, RUN)).take(1, "programmer")
+        write(tree.wd, {"a.txt": "later\n"})
+        with ended_run(state, RUN, os.environ) as ended:
+            apply_run(ended)
+        assert (project.folder / "a.txt").read_text() == "by the agent\n"

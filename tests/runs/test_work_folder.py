@@ -2,12 +2,14 @@
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
 from cli_agent_orchestrator._internal.runs.work_folder import (
     Seen,
@@ -17,7 +19,12 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, RunError
+from cli_agent_orchestrator.events import Warned
+from tests.runs.fakes import Rig
+from tests.workspace.repositories import make_repository, write
+from tests.workspace.test_odd_trees import somebody_else
 
 
 @pytest.fixture
@@ -246,3 +253,116 @@ def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
     _, (remark,) = again.begin(1, is_in_flight=True)
     assert remark.startswith("what is done to the work folder can not be undone: the snapshots")
     assert again.snapshots is None
+
+
+def test_one_that_fails_when_the_run_is_resumed_stops_it_too(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "b").write_text("x", encoding="utf-8")
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    (store / "objects").rename(store / "objects-gone")
+    (store / "objects").write_text("in the way", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(RunError, match=r"when the run was resumed: .*resume the run when that"):
+            open_here(project).begin(1, is_in_flight=False)
+    (store / "objects").unlink()
+    (store / "objects-gone").rename(store / "objects")
+    assert open_here(project).begin(1, is_in_flight=False) == (2, [])
+
+
+def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
+    project: Path,
+) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    work.look(1, "programmer")
+    again = open_here(project)
+    again.begin(1, is_in_flight=True)
+    assert again.look(1, "programmer").work.changed == ("a.py",)
+
+
+def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(snapshots: Snapshots, most_files: int) -> None:
+        raise GitError("no room")
+
+    monkeypatch.setattr(Snapshots, "keep_borrowed", fail)
+    work = open_here(project)
+    assert work.begin(0, is_in_flight=False) == (
+        0,
+        ["snapshots can be read only as long as the repository has what it has now: no room"],
+    )
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    assert work.look(1, "programmer").work.changed == ("a.py",)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"{"], ids=["gone", "empty", "damaged"])
+def test_a_repository_that_can_be_compared_with_nothing_is_said_to_be_so(
+    project: Path, left: bytes | None
+) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    kept = project.parent / "state/runs/20261115-084037-k3f9/repository.json"
+    kept.unlink()
+    if left is not None:
+        kept.write_bytes(left)
+    git(project, "config", "core.fsmonitor", "x")
+    again = open_here(project)
+    _, (remark,) = again.begin(1, is_in_flight=True)
+    assert remark == (
+        "what the repository was like before is not known, so it cannot be told whether it was "
+        "changed since the run was interrupted"
+    )
+    assert again.changed_before == again.look(1, "programmer").repository == ()
+
+
+def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_first(
+    project: Path,
+) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    git(project, "config", "core.fsmonitor", "x")
+    (project / "b").write_text("x", encoding="utf-8")
+    objects = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git/objects"
+    objects.rename(objects.with_name("gone"))
+    objects.write_text("in the way", encoding="utf-8")
+    with pytest.raises(RunError):
+        open_here(project).begin(1, is_in_flight=False)
+    objects.unlink()
+    objects.with_name("gone").rename(objects)
+    again = open_here(project)
+    again.begin(1, is_in_flight=False)
+    assert again.changed_before == (".git/config (core.fsmonitor)",)
+
+
+def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
+        with somebody_else(Path(parent)):
+            work = open_here(project)
+            work.begin(0, is_in_flight=False)
+            write(project, {"a.txt": "2\n", "b.txt": "2\n", "x/y": "y\n"})
+            for name in ("a.txt", "x"):
+                (project / name).chmod(0)
+            seen = work.look(1, "programmer")
+            assert seen.work.changed == ("b.txt",)
+            assert seen.unread == ("a.txt", "x")
+            assert work.look(2, "tests").unread == ()
+            (project / "x").chmod(0o755)
+
+
+class Unread(WorkFolder):
+    """Has what cannot be read after the turn of the programmer."""
+
+    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
+        return Seen(unread=("a.txt", "x") if label == "programmer" else ())
+
+
+def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.flow, rig.gate, rig.work = packaged_flow("solo"), "true", Unread(None)
+    rig.run(rig.begin())
+    assert [event.text for event in rig.events if isinstance(event, Warned)] == [
+        "a.txt, x cannot be read since programmer was at work: what was done there is in no "
+        "snapshot, and does not count as changed"
+    ]

@@ -348,7 +348,7 @@ def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
             restored = snapshots.restore(old.commit)
             (project / "shut").chmod(0o755)
             (project / "secret").chmod(0o644)
-        assert [one.path for one in new.left_out] == ["a.txt", "secret", "shut/c.txt"]
+        assert [one.path for one in new.left_out] == ["a.txt", "secret", "shut", "shut/c.txt"]
         assert {one.reason for one in new.left_out} == {UNREADABLE}
         assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["new.txt"]
         assert restored == ("new.txt",)

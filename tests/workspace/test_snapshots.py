@@ -1,11 +1,18 @@
 """Snapshots of real repositories."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.workspace import store as store_module
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
 from cli_agent_orchestrator.errors import GitError
@@ -183,3 +190,91 @@ def test_they_are_in_order_though_the_clock_goes_back(project: Path, tmp_path: P
     times = [one.at for one in taken]
     assert times == sorted(times)
     assert len(set(times)) == 3
+
+
+SLOW_GIT = """\
+#!/bin/sh
+# Waits with the index locked, as git does in the midst of its work, until it is told to go on.
+case "$*" in
+*update-index*--add*)
+    : > "{store}/index.lock"; echo $$ > "{said}"; read go < "{gate}"; rm -f "{store}/index.lock";;
+esac
+exec {git} "$@"
+"""
+TAKE = """\
+import sys
+from pathlib import Path
+from tests.workspace.repositories import snapshots_of
+snapshots_of(Path(sys.argv[1])).take(1, "programmer")
+"""
+
+
+def store_path(project: Path) -> Path:
+    return project.parent / f"{project.name}-store"
+
+
+class Orphan:
+    """A git whose process was killed while it took a snapshot."""
+
+    def __init__(self, project: Path, tmp_path: Path) -> None:
+        said, gate = tmp_path / "said", tmp_path / "gate"
+        for pipe in (said, gate):
+            os.mkfifo(pipe)
+        programs = tmp_path / "programs"
+        programs.mkdir()
+        self.lock = store_path(project) / "index.lock"
+        text = SLOW_GIT.format(
+            store=store_path(project), said=said, gate=gate, git=shutil.which("git")
+        )
+        (programs / "git").write_text(text)
+        (programs / "git").chmod(0o755)
+        path = f"{programs}:{os.environ['PATH']}"
+        taker = subprocess.Popen(
+            [sys.executable, "-c", TAKE, str(project)],
+            env={**os.environ, "PATH": path},
+            cwd=Path(__file__).parents[2],
+        )
+        self.pid = int(said.read_text())
+        taker.kill()
+        taker.wait()
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def orphan(project: Path, tmp_path: Path) -> Iterator[Orphan]:
+    snapshots_of(project).take(0, "start")
+    write(project, {"a.txt": "changed\n"})
+    found = Orphan(project, tmp_path)
+    yield found
+    found.end()
+
+
+def test_who_comes_after_a_killed_process_waits_for_its_git(
+    project: Path, orphan: Orphan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def wait(seconds: float) -> None:
+        assert orphan.lock.exists()
+        tries.append(seconds)
+        if len(tries) == 2:
+            orphan.end()
+
+    monkeypatch.setattr(store_module, "sleep", wait)
+    taken = snapshots_of(project).take(1, "resumed")
+    assert len(tries) >= 2
+    assert snapshots_of(project).read(taken.commit, "a.txt", 99) == b"changed\n"
+    # Left by a git that has ended.
+    assert not orphan.lock.exists()
+
+
+def test_one_that_does_not_end_is_waited_for_only_so_long(
+    project: Path, orphan: Orphan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.0)
+    with pytest.raises(GitError, match=r"is still at work in .*-store"):
+        snapshots_of(project).take(1, "resumed")
+    assert orphan.lock.exists()

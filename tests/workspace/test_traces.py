@@ -69,6 +69,32 @@ def test_what_is_different_is_named(old: Traces, new: Traces, said: tuple[str, .
     assert differences(old, new) == said
 
 
+def test_what_can_start_a_program_is_named_first() -> None:
+    text = '[alias]\nx=!y\n[core]\nbare=0\nfsmonitor=x\n[user]\nname=u\n[filter "a"]\nclean=x\n'
+    new = Traces(
+        {
+            ".git/HEAD": Trace(0o644, b"x"),
+            ".git/config": Trace(0o644, text.encode()),
+            ".git/hooks/a.sample": Trace(0o755, b"x"),
+            ".git/hooks/pre-commit": Trace(0o755, b"x"),
+            ".git/info/attributes": Trace(0o644, b"x"),
+            ".git/modules/m/config": Trace(0o644, b'[core]\nbare=0\n[branch "a"]\nmerge=b\n'),
+        },
+        {"refs/heads/a": ONE},
+    )
+    old = Traces({".git/hooks/gone": Trace(0o755, b"x")})
+    assert differences(old, new) == (
+        ".git/config (alias.x, core.fsmonitor, filter.a.clean, core.bare, user.name)",
+        ".git/hooks/pre-commit (new)",
+        ".git/HEAD (new)",
+        ".git/hooks/gone (gone)",
+        ".git/info/attributes (new)",
+        ".git/modules/m/config (branch.a.merge, core.bare)",
+        ".git/hooks/a.sample (new)",
+        "refs/heads/a (new)",
+    )
+
+
 def test_packed_branches_are_read() -> None:
     text = f"# pack-refs with: peeled sorted \n{ONE} refs/heads/a\n{TWO} refs/tags/t\n^{ONE}\n"
     assert packed_refs(text.encode()) == {"refs/heads/a": ONE, "refs/tags/t": TWO}

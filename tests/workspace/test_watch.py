@@ -169,6 +169,20 @@ def test_what_was_seen_outlives_the_process(project: Project, tmp_path: Path) ->
     assert watching(project, kept_in).look() == ()
 
 
+def test_a_first_look_compares_with_what_was_kept_or_accuses_nobody(
+    project: Project, tmp_path: Path
+) -> None:
+    kept_in = Folder(tmp_path / "run")
+    kept_in.make()
+    first = Watch(project.repository(), kept_in)
+    assert first.look() == ()
+    assert not first.has_compared
+    project.git("config", "core.fsmonitor", "x")
+    again = Watch(project.repository(), kept_in)
+    assert again.look() == (".git/config (core.fsmonitor)",)
+    assert again.has_compared
+
+
 def test_what_was_kept_and_cannot_be_read_is_begun_anew(project: Project, tmp_path: Path) -> None:
     kept_in = Folder(tmp_path / "run")
     kept_in.make()

@@ -224,6 +224,10 @@ def _kept(run: RunSummary) -> Kept:
 def _go_back(kept: Kept, word: str, yes: bool) -> None:
     target = find_moment(kept.taken, word)
     with opened_to_go_back(kept, SystemClock()) as going:
+        if going.made_readable:
+            click.echo("Made readable for you again, so that it can be kept:")
+            for line in _named(going.made_readable):
+                click.echo(line)
         way = going.plan(target)
         if not (way.restored or way.removed):
             click.echo(f"The files are as they were then: {name_of(target)}.")
@@ -256,7 +260,7 @@ def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
 
 def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
     if done.left_alone:
-        yield "Left alone, since no snapshot has it:"
+        yield "Left alone, since no snapshot has what is there now:"
         yield from _named([f"{one.path} ({one.reason})" for one in done.left_alone])
     yield f"Done: {_files(len(done.paths))}. To undo this: cao restore {kept.record.id} {done.kept}"
     tree = kept.record.tree

@@ -118,7 +118,8 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
         store = kept.folder.path / SNAPSHOTS_FOLDER
         tree = kept.record.tree
         held_back = () if tree is None else tree.held_back
-        yield GoingBack(kept, Snapshots(store, wd, repository, clock, held_back))
+        snapshots = Snapshots(store, wd, repository, clock, held_back)
+        yield GoingBack(kept, snapshots, snapshots.make_readable(kept.taken[0].left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class GoingBack:
 
     kept: Kept
     snapshots: Snapshots
+    made_readable: tuple[str, ...] = ()
+    """What could not be read before, so that it can be kept."""
 
     def plan(self, target: Snapshot) -> WayBack:
         """Return what it would do."""

@@ -54,6 +54,7 @@ from cli_agent_orchestrator.errors import (
     GitError,
     NotSteerable,
     OrchestratorError,
+    RunError,
     StateError,
     UsageError,
 )
@@ -348,8 +349,14 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         raise NotSteerable(
             f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
         )
-    tree.mend(ended.store)
-    committed, done = tree.commit(ended.store, record.id, state, record.task_line)
+    try:
+        tree.mend(ended.store)
+        committed, done = tree.commit(ended.store, record.id, state, record.task_line)
+    except (RunError, GitError, OSError) as error:
+        raise NotSteerable(
+            f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
+            f"cao apply {record.id}"
+        ) from error
     if not committed.saved.has_work:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)

@@ -22,9 +22,13 @@ class Looks:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._unreviewed: tuple[str, ...] = ()
+        self._has_begun = False
 
     def begin(self, plan: Plan) -> None:
-        """Keep the work folder as it is before anything is done."""
+        """Keep the work folder as it is before anything is done; a second time does nothing."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         ledger = self._ledger
         in_flight = ledger.state.progress.in_flight
         sequence, remarks = plan.work.begin(
@@ -32,11 +36,11 @@ class Looks:
         )
         for remark in remarks:
             ledger.warn(remark)
-        if plan.rules.is_review_bound and plan.work.snapshots is None:
-            raise RunError(UNBOUND)
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
+        if plan.rules.is_review_bound and plan.work.snapshots is None:
+            raise RunError(UNBOUND)
         ledger.count_to(sequence)
 
     def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
@@ -50,6 +54,11 @@ class Looks:
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
             ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
+        if seen.unread:
+            ledger.warn(
+                f"{named(seen.unread)} cannot be read since {who} was at work: what was done there "
+                "is in no snapshot, and does not count as changed"
+            )
         if not seen.touched:
             return seen.work
         told = files_changed(ledger.now, who, number, sequence, seen)

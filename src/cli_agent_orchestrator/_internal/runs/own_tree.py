@@ -6,12 +6,14 @@ those of the last snapshot.
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.layout import (
+    KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
     STATE_NAME,
     TEMPORARY_FOLDER,
@@ -34,7 +36,7 @@ from cli_agent_orchestrator._internal.workspace.repository import (
     find_repository,
     user_identity,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
@@ -43,6 +45,8 @@ from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError,
 BRANCH_PREFIX = "cao/"
 FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
 AFTER_VERDICT_LABEL, PUT_BACK_LABEL = "after the verdict", "as it was judged"
+LATE_LABEL = "kept late"
+"""Of a work tree whose last turn has no snapshot."""
 OPEN_TO_ALL = Path("/tmp")
 NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
@@ -159,12 +163,26 @@ class OwnTree:
         """Commit what has passed, in the user's name; return the tree with its new tip."""
         tree = self.worktree
         identity = user_identity(tree.repository, tree.environ)
+        late = self._keep_late(store, state)
         judged, put_back = self._put_back(store)
         done = tree.commit(commit_message(task_line, work_of(run, state)), identity, judged)
+        done = replace(done, remarks=(*late, *done.remarks))
         if put_back:
             text = f"changed after the verdict, and not committed: {first_of(put_back)}"
             done = replace(done, remarks=(*done.remarks, text))
         return replace(self, worktree=replace(tree, tip=done.id)), done
+
+    def _keep_late(self, store: Path, state: RunState) -> tuple[str, ...]:
+        """Take a snapshot if there is none since the last turn, and say so.
+
+        An older one has nothing of what was done in that turn.
+        """
+        snapshots = self.snapshots(store)
+        taken, turn = snapshots.all(), last_turn(state)
+        if not taken or turn is None or any(_has_turn(one, *turn) for one in taken):
+            return ()
+        snapshots.take(max(one.sequence for one in taken) + 1, LATE_LABEL)
+        return (f"the turn of {turn[1]} has no snapshot: committed is what there was afterwards",)
 
     def _put_back(self, store: Path) -> tuple[list[str], list[str]]:
         """Bring back what was judged, which the last snapshot has.
@@ -263,6 +281,22 @@ def reopen_tree(
 def store_of(state_folder: Path, run: str) -> Path:
     """Return where the snapshots of a run are."""
     return run_folder(state_folder, run).path / SNAPSHOTS_FOLDER
+
+
+def last_turn(state: RunState) -> tuple[int, str] | None:
+    """Return the number and the role of an agent's last turn; None if that is not known."""
+    archived = ((role, Path(one.archive).name) for role, one in state.outputs.items())
+    found = [
+        (int(match[1]), role)
+        for role, name in archived
+        if (match := re.fullmatch(KEPT_PATTERN, name))
+    ]
+    return max(found, default=None)
+
+
+def _has_turn(snapshot: Snapshot, sequence: int, role: str) -> bool:
+    """Was a snapshot taken after a turn?"""
+    return snapshot.sequence > sequence or (snapshot.sequence, snapshot.label) == (sequence, role)
 
 
 def work_of(run: str, state: RunState) -> Work:

@@ -162,6 +162,7 @@ class Runner:
         if kept is None:
             return state
         self._ledger.take(state)
+        self._looks.begin(self._plan)
         path, response = kept
         reply = Reply(response.text, path, dispatch.sequence, ReplySource.ARCHIVE)
         self._record(dispatch, reply, dispatch.worked)
@@ -185,6 +186,7 @@ class Runner:
 
     def _take_last_answer(self, dispatch: Dispatch) -> None:
         role = dispatch.turn.role
+        self._looks.begin(self._plan)
         terminal_id = self.state.terminal_of(role)
         reply = self._handoff.take_last_output(terminal_id, role, dispatch.sequence)
         self._ledger.take(note_taken(self.state, dispatch, self._ledger.now))

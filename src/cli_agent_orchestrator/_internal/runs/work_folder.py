@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
+from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
@@ -37,6 +38,13 @@ GONE = (
 """What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
 """What a warning is about that tells of a change to the repository itself."""
+NOT_COMPARED = (
+    "what the repository was like before is not known, so it cannot be told whether it was changed "
+    "since the run was interrupted"
+)
+MENDED = "resume the run when that is mended"
+BORROWED = "snapshots can be read only as long as the repository has what it has now: "
+"""Begins what is said if its contents could not be copied; the reason follows."""
 MOST_COPIED = 20_000
 """Files of a repository whose contents are copied at the start, which takes a second or two."""
 MOST_NAMED = 10
@@ -51,6 +59,8 @@ class Seen:
     changes: tuple[Change, ...] = ()
     repository: tuple[str, ...] = ()
     """What of the repository was changed meanwhile that can start a program, or which branches."""
+    unread: tuple[str, ...] = ()
+    """What could be read before, or was not there, and is not kept because it cannot be read."""
 
     @property
     def touched(self) -> tuple[Change, ...]:
@@ -169,37 +179,66 @@ class WorkFolder:
         """Keep the folder before anything is done in it; return the last number and what to say.
 
         When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
+        Raise `RunError` if a run that has snapshots cannot be kept any more.
         """
+        number, remarks = self._begin_snapshots(sequence, is_in_flight)
+        # Afterwards: what is told once must not be lost with a run that cannot go on.
         if self._watch is not None:
             self.changed_before = self._watch.begin()
-        if self._snapshots is None:
+            if sequence and self._checkouts is not None and not self._watch.has_compared:
+                remarks.append(NOT_COMPARED)
+        return number, remarks
+
+    def _begin_snapshots(self, sequence: int, is_in_flight: bool) -> tuple[int, list[str]]:
+        snapshots = self._snapshots
+        if snapshots is None:
             return sequence, []
+        if self._checkouts is not None:
+            # A run that was killed may have left some.
+            _clear(self._checkouts)
+        if not snapshots.has_any and sequence:
+            self._snapshots = None
+            return sequence, [f"{NOT_KEPT}{REMOVED}"]
         try:
-            if self._checkouts is not None:
-                # A run that was killed may have left some.
-                _clear(self._checkouts)
-            taken = self._snapshots.all()
-            if not taken and sequence:
-                self._snapshots = None
-                return sequence, [f"{NOT_KEPT}{REMOVED}"]
-            if not taken:
-                self._last = self._snapshots.take(0, START_LABEL)
-                remarks = self._about_start(self._last)
-                # An agent may do anything to the repository that they are borrowed from.
-                self._snapshots.keep_borrowed(MOST_COPIED)
-                return sequence, remarks
-            self._last = last_of(taken)
-            # A person may have gone back meanwhile, which takes numbers of its own.
-            sequence = max(sequence, taken[-1].sequence)
-            if not is_in_flight:
-                now = self._snapshots.take(sequence + 1, RESUMED_LABEL)
-                if now.tree != self._last.tree:
-                    self._last = now
-                    return sequence + 1, []
+            return self._go_on(snapshots, sequence, is_in_flight) or (
+                sequence,
+                self._start(snapshots),
+            )
         except (GitError, OSError) as error:
+            if snapshots.has_any:
+                raise RunError(
+                    f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
+                ) from error
             self._snapshots = None
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
             return sequence, [f"{NOT_KEPT}{reason}"]
+
+    def _start(self, snapshots: Snapshots) -> list[str]:
+        """Take the first snapshot, and return what to say."""
+        self._last = snapshots.take(0, START_LABEL)
+        remarks = self._about_start(self._last)
+        try:
+            # An agent may do anything to the repository that they are borrowed from.
+            snapshots.keep_borrowed(MOST_COPIED)
+        except (GitError, OSError) as error:
+            remarks.append(f"{BORROWED}{error}")
+        return remarks
+
+    def _go_on(
+        self, snapshots: Snapshots, sequence: int, is_in_flight: bool
+    ) -> tuple[int, list[str]] | None:
+        """Go on from the last snapshot; None if there is none yet."""
+        taken = snapshots.all()
+        if not taken:
+            return None
+        self._last = last_of(taken)
+        # A person may have gone back meanwhile, which takes numbers of its own.
+        sequence = max(sequence, taken[-1].sequence)
+        if not is_in_flight:
+            now = snapshots.take(sequence + 1, RESUMED_LABEL)
+            if now.tree != self._last.tree:
+                self._last = now
+                return sequence + 1, []
         return sequence, []
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
@@ -220,17 +259,31 @@ class WorkFolder:
         if not self._snapshots.has_any:
             raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
         try:
-            before, self._last = self._last, self._snapshots.take(sequence, label)
+            before = self._before_turn(self._last, sequence)
+            self._last = self._snapshots.take(sequence, label)
             self._before = before
             changes = self._between(before.tree, self._last.tree)
             unreviewed = self._since(approved_tree, self._last.tree)
         except (GitError, OSError) as error:
             raise RunError(
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
-                "resume the run when that is mended"
+                f"{MENDED}"
             ) from error
         paths = tuple(one.path for one in changes)
-        return Seen(Work(self._last.tree, paths, unreviewed), changes)
+        unread = tuple(
+            one.path
+            for one in self._last.left_out
+            if one.reason == UNREADABLE and one not in before.left_out
+        )
+        return Seen(Work(self._last.tree, paths, unreviewed), changes, unread=unread)
+
+    def _before_turn(self, last: Snapshot, sequence: int) -> Snapshot:
+        """Return the snapshot before a turn; a process that was killed may have taken its own."""
+        if last.sequence != sequence:
+            return last
+        assert self._snapshots is not None, "there is one"
+        earlier = [one for one in self._snapshots.all() if one.sequence != sequence]
+        return last_of(earlier) if earlier else last
 
     def kept(self, approved_tree: str) -> Work:
         """Return the last snapshot as the work that it holds; take none."""

@@ -41,6 +41,8 @@ REFUSED_PATTERN = r"(?s)Unable to process path (.*)\Z"
 ENTRY_PATTERN = r"(?s)(.) \d+ [0-9a-f]+ (\d)\t(.*)"
 # 160000 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
 REPOSITORY_PATTERN = rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)"
+# warning: could not open directory 'src/': Permission denied
+SHUT_PATTERN = r"(?m)^warning: could not open directory '(.+)/': "
 OTHER = "?"
 """How git marks what is not in the index."""
 GONE = "invalid object"
@@ -126,18 +128,22 @@ class Gathering:
         """Return what may be different from the index, and more paths, by what can be done."""
         words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self.within())
         try:
-            listed = replace(self.store.git, seconds=LONGEST_LOOK).names(*words)
+            answer = replace(self.store.git, seconds=LONGEST_LOOK).checked(*words)
         except GitFailed:
             raise
         except GitError:
             refuse_pipes(str(folder) for folder, _, _ in walk(self.top))
             raise
+        listed = filter(None, answer.output.decode(errors="surrogateescape").split("\0"))
         seen = {name[2:]: name[0] != OTHER for name in listed}
         seen |= dict.fromkeys(more, True)
-        return sort_out(
+        found = sort_out(
             self.top,
             ((path, known) for path, known in seen.items() if not self.is_ours(path, known)),
         )
+        shut = re.findall(SHUT_PATTERN, answer.complaint)
+        found.left_out += [LeftOut(path, UNREADABLE) for path in shut if not self.is_ours(path)]
+        return found
 
     def _update(self, found: Sorted) -> None:
         """Bring the index up to date; what cannot be read is noted in `found`."""

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,17 +88,23 @@ class Git:
     """Of whoever commits."""
     seconds: float = LONGEST_SECONDS
     """How long a command may take."""
+    inherited: Sequence[int] = ()
+    """Descriptors that a command has as long as it runs, whatever becomes of us: locks."""
     with_user_settings: bool = False
     """Is the user's own configuration read? Only where nothing of it can start a program."""
 
     def run(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> bytes:
         """Return what a command writes; raise `GitFailed` if it does not end well."""
+        return self.checked(*words, given=given, limit=limit).output
+
+    def checked(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> Answer:
+        """Return all that a command says; raise `GitFailed` if it does not end well."""
         answer = self.ask(*words, given=given, limit=limit)
         if answer.is_cut:
             raise GitError(f"git {words[0]} wrote more than {limit} bytes")
         if answer.code:
             raise GitFailed(words[0], answer.code, answer.complaint)
-        return answer.output
+        return answer
 
     def text(self, *words: str, given: bytes = b"") -> str:
         """Return what a command writes as text, without the line break at its end."""
@@ -159,6 +165,7 @@ class Git:
                 stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
+                pass_fds=self.inherited,
                 # Ctrl-C is for the run, which decides for itself when it is over.
                 start_new_session=True,
             )

@@ -31,6 +31,17 @@ class LeftOut:
 REPOSITORY_MODE = "160000"
 
 
+def open_to_owner(path: Path) -> bool:
+    """Let the owner of a file or folder read it; was that needed, and is it so now?"""
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        wanted = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
+        if (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) and mode & wanted != wanted:
+            path.chmod(stat.S_IMODE(mode) | wanted)
+            return True
+    return False
+
+
 class Untouched:
     """What a restore leaves alone: of what it would write over or remove there is no copy."""
 

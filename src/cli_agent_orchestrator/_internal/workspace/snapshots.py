@@ -24,7 +24,13 @@ from cli_agent_orchestrator._internal.clock import Clock, SystemClock
 from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
 from cli_agent_orchestrator._internal.workspace.gathering import Gathering
 from cli_agent_orchestrator._internal.workspace.laying import Laying
-from cli_agent_orchestrator._internal.workspace.left_out import REPOSITORY_MODE, LeftOut, Untouched
+from cli_agent_orchestrator._internal.workspace.left_out import (
+    REPOSITORY_MODE,
+    UNREADABLE,
+    LeftOut,
+    Untouched,
+    open_to_owner,
+)
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, GitFailed
@@ -34,6 +40,8 @@ __all__ = ["Change", "LeftOut", "Snapshot", "Snapshots"]
 REFS = "refs/cao/"
 LARGEST_DIFF = 8 * 1024 * 1024
 DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
+DEEPEST_SHUT = 32
+"""Folders in each other that nobody may read, which are made readable."""
 TICK = 0.001
 """Seconds at least from one snapshot to the next."""
 # 1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014
@@ -201,6 +209,23 @@ class Snapshots:
         """Return what a restore would do now; `D` is what it would remove."""
         with self._store.opened(self._gathering.ignored()) as is_new:
             return tuple(self._differing(commit, (), is_new))
+
+    def make_readable(self, but: Iterable[LeftOut]) -> tuple[str, ...]:
+        """Let the user read what is theirs and cannot be read; return what that was.
+
+        Only so can it be kept before something else takes its place. What was so before is left.
+        """
+        before = {one.path for one in but}
+        done: set[str] = set()
+        with self._store.opened(self._gathering.ignored()) as is_new:
+            for _ in range(DEEPEST_SHUT):
+                _, left_out = self._gathering.gather(is_new, self._last_commit)
+                shut = {one.path for one in left_out if one.reason == UNREADABLE} - done - before
+                opened = {path for path in sorted(shut) if open_to_owner(self._top / path)}
+                if not opened:
+                    break
+                done |= opened
+        return tuple(sorted(done))
 
     def is_intact(self) -> bool:
         """Is all there that the snapshots are made of?"""

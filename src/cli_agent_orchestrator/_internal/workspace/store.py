@@ -3,6 +3,9 @@
 It borrows the objects of the user's repository (alternates) and starts from a copy of its index, so
 that only what differs has to be read. Of the repository's configuration and attributes it knows
 nothing: bytes are kept as they are, and there is no filter that could run.
+
+Whoever changes it holds it, and so does each git that is started meanwhile: one that outlives its
+process, because that was killed, is waited for.
 """
 
 import fcntl
@@ -13,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.git import Git
@@ -33,6 +37,9 @@ LARGEST_INDEX = 512 * 1024 * 1024
 READY_FILE = "ready"
 """Made last: a store without it is not complete."""
 STAGING_PREFIX = "staging-"
+LONGEST_WAIT = 120.0
+"""Seconds for which who comes second waits."""
+PAUSE_SECONDS = 0.05
 
 
 class Store:
@@ -40,7 +47,8 @@ class Store:
 
     def __init__(self, path: Path, top: Path, repository: Repository | None) -> None:
         self.path = path
-        self.git = Git(path, top, options=OPTIONS)
+        self._held: list[int] = []
+        self.git = Git(path, top, options=OPTIONS, inherited=self._held)
         self._repository = repository
         self._folder = Folder(path, private=True)
 
@@ -53,18 +61,36 @@ class Store:
         self._folder.make()
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._tidy()
-            is_new = not self.is_ready
-            if is_new:
-                self._make(ours)
-            yield is_new
-        except GitError:
-            # Where the disk is full, what was half written must not stay on it.
-            self._remove_drafts()
-            raise
+            self._wait_for(descriptor)
+            self._held.append(descriptor)
+            try:
+                self._tidy()
+                is_new = not self.is_ready
+                if is_new:
+                    self._make(ours)
+                yield is_new
+            except GitError:
+                # Where the disk is full, what was half written must not stay on it.
+                self._remove_drafts()
+                raise
+            finally:
+                self._held.remove(descriptor)
         finally:
             os.close(descriptor)
+
+    def _wait_for(self, descriptor: int) -> None:
+        """Take the lock of the store, for which a git that a killed process left is waited for."""
+        until = monotonic() + LONGEST_WAIT
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            if monotonic() >= until:
+                raise GitError(
+                    f"another process, or git of a run that was killed, is still at work in "
+                    f"{self.path}; wait for its end, or end it"
+                )
+            sleep(PAUSE_SECONDS)
 
     @property
     def is_ready(self) -> bool:
@@ -123,7 +149,7 @@ class Store:
             with suppress(OSError):
                 exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
         # A second time does no harm: what a killed process began is completed.
-        own = Git(self.path, self.path)
+        own = Git(self.path, self.path, inherited=self._held)
         own.run("init", "-q", "--template=", f"--object-format={object_format}")
         lines = b"".join(os.fsencode(line) + b"\n" for line in ours)
         Folder(self.path, ("info",), private=True).replace("exclude", exclude + lines)

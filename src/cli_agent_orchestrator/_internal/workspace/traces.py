@@ -16,6 +16,15 @@ CONFIGS = ("config", "config.worktree")
 OURS = "refs/heads/cao/"
 """Branches of runs: ours to move, and looked at before anybody gets them."""
 SHOWN_ID = 12
+# branch.main.merge
+HARMLESS_PATTERN = (
+    r"(user|color|column|gc|pull|push|tag|status)\..*|branch\..*\.(merge|rebase)"
+    r"|init\.defaultbranch"
+    r"|core\.(bare|filemode|ignorecase|logallrefupdates|precomposeunicode|repositoryformatversion"
+    r"|symlinks)"
+)
+"""Settings that start no program; all others may."""
+NOT_RUN = ".sample"
 # [filter "lfs"]
 SECTION_PATTERN = r'\s*\[\s*([^\s"\]]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]'
 # fsmonitor
@@ -45,7 +54,7 @@ class Traces:
 
 
 def differences(old: Traces, new: Traces) -> tuple[str, ...]:
-    """Say what is different, in words."""
+    """Say what is different, in words: first what can start a program."""
     unseen = (one for one in new.unseen if one not in old.unseen)
     return (*_files(old.files, new.files), *_refs(old.refs, new.refs), *unseen)
 
@@ -94,23 +103,41 @@ def packed_refs(content: bytes) -> dict[str, str]:
     return {name: at for at, name in re.findall(rf"(?m)^{PACKED_PATTERN}$", text)}
 
 
-def _files(old: Mapping[str, Trace], new: Mapping[str, Trace]) -> Iterator[str]:
-    for path in sorted({*old, *new}):
-        before, now = old.get(path), new.get(path)
-        if before == now:
-            continue
-        if path.rpartition("/")[2] in CONFIGS:
-            keys = _changed_keys(before, now)
-            yield f"{path} ({', '.join(keys)})" if keys else path
-        elif before is None or now is None:
-            yield f"{path} ({'new' if before is None else 'gone'})"
-        else:
-            yield path
+def _files(old: Mapping[str, Trace], new: Mapping[str, Trace]) -> list[str]:
+    changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
+    ranked = [(_rank(path, old.get(path), new.get(path)), path) for path in changed]
+    return [_said(path, old.get(path), new.get(path)) for _, path in sorted(ranked)]
+
+
+def _rank(path: str, before: Trace | None, now: Trace | None) -> int:
+    """Return where a file that is different is named: the lower, the earlier."""
+    *above, name = path.split("/")
+    if name in CONFIGS:
+        keys = _changed_keys(before, now)
+        return 2 if now is None or all(map(_is_harmless, keys)) else 0
+    if name.endswith(NOT_RUN):
+        return 3
+    return 1 if now is not None and "hooks" in above else 2
+
+
+def _said(path: str, before: Trace | None, now: Trace | None) -> str:
+    if path.rpartition("/")[2] in CONFIGS:
+        keys = _changed_keys(before, now)
+        return f"{path} ({', '.join(keys)})" if keys else path
+    if before is None or now is None:
+        return f"{path} ({'new' if before is None else 'gone'})"
+    return path
 
 
 def _changed_keys(before: Trace | None, now: Trace | None) -> list[str]:
+    """Return the settings that are different, those first that may start a program."""
     old, new = (Counter(settings_in(one.content if one else b"")) for one in (before, now))
-    return sorted({key for key, _ in (old - new) + (new - old)})
+    keys = {key for key, _ in (old - new) + (new - old)}
+    return sorted(keys, key=lambda key: (_is_harmless(key), key))
+
+
+def _is_harmless(key: str) -> bool:
+    return re.fullmatch(HARMLESS_PATTERN, key, re.DOTALL) is not None
 
 
 def _refs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

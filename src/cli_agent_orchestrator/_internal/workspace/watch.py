@@ -70,22 +70,26 @@ class Watch:
         self._repository = repository
         self._kept_in = kept_in
         self._read: dict[Path, tuple[Look, Trace]] = {}
-        self._last = Traces()
+        self._last: Traces | None = None
+        self.has_compared = False
+        """Was there an earlier look with which the first one was compared?"""
 
     def begin(self) -> tuple[str, ...]:
         """Look for the first time; say what is different from the last look that was kept."""
         kept = self._kept()
-        self._last = self._traces() if kept is None else kept
-        if kept is None:
-            self._keep()
-        return self.look()
+        self.has_compared = kept is not None
+        return self._compare(kept)
 
     def look(self) -> tuple[str, ...]:
         """Say what is different from the last look, in words."""
-        before, self._last = self._last, self._traces()
-        if before != self._last:
-            self._keep()
-        return differences(before, self._last)
+        return self.begin() if self._last is None else self._compare(self._last)
+
+    def _compare(self, before: Traces | None) -> tuple[str, ...]:
+        """Look, and say what is different; compared with nothing, that is nothing."""
+        now = self._last = self._traces()
+        if before != now:
+            self._keep(now)
+        return () if before is None else differences(before, now)
 
     def _kept(self) -> Traces | None:
         if self._kept_in is not None:
@@ -94,11 +98,11 @@ class Watch:
                 return from_json(text)
         return None
 
-    def _keep(self) -> None:
+    def _keep(self, traces: Traces) -> None:
         if self._kept_in is not None:
             # Without it a crash is the only thing that hides a change.
             with suppress(OSError):
-                self._kept_in.replace(WATCH_FILE, to_json(self._last).encode(), lasting=False)
+                self._kept_in.replace(WATCH_FILE, to_json(traces).encode(), lasting=False)
 
     def _traces(self) -> Traces:
         common = self._repository.common_dir
