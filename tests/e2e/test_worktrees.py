@@ -70,6 +70,34 @@ def run_to_pass(machine: Machine, *words: str) -> str:
     return done.stdout
 
 
+def test_a_run_that_a_git_alias_starts_leaves_the_users_branch_and_index_alone(
+    machine: Machine, project: Project
+) -> None:
+    commit = "echo two > a.txt; git add a.txt; git commit -qm by-the-agent"
+    deed = f'[["sh", "-ec", "{commit}"]]'
+    prepare(machine, script(rule("programmer", run=deed)))
+    project.write({"b.txt": "staged\n"})
+    project.git("add", "b.txt")
+    before = project.state()
+    top = str(machine.work)
+    machine.env |= {
+        "GIT_DIR": f"{top}/.git",
+        "GIT_WORK_TREE": top,
+        "GIT_INDEX_FILE": f"{top}/.git/index",
+        "GIT_PREFIX": "",
+        **{f"GIT_{who}_NAME": "Bob" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "bob@example.org" for who in ("AUTHOR", "COMMITTER")},
+    }
+    gate = "tests=git rev-parse --show-toplevel; git log -1 --format=%s; echo '1 passed in 0.01s'"
+    setup = 'test "$(git rev-parse --show-toplevel)" = "$PWD"'
+    run_to_pass(machine, "--gate", gate, "--worktree-setup", setup)
+    logs = (machine.home / "state" / "runs").glob("2*/gates/*tests.log")
+    said = [log.read_text(encoding="utf-8").splitlines() for log in logs]
+    assert not [lines for lines in said if top in lines]
+    assert [lines for lines in said if "by-the-agent" in lines]
+    assert project.state() == before
+
+
 def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     machine: Machine, project: Project
 ) -> None:
