@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
@@ -160,6 +161,25 @@ def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project:
             pane = dict(line.split("=") for line in panes)[one["terminals"]["programmer"]]
             machine.tmux("send-keys", "-t", pane, "1")
         assert first.end() == second.end() == 0, first.errors + second.errors
+
+
+def test_a_run_that_is_discarded_at_that_moment_is_not_resumed(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script(rule("programmer", seconds="600"), WRITES))
+    with running(machine, "task.md", "--worktree") as run:
+        run.until(at("turn_began", "programmer"))
+        run.interrupt()
+        assert run.end() == 128 + signal.SIGINT
+    name, folder = record_of(machine)["id"], tree_of(machine)
+    shutil.rmtree(folder)
+    # As `cao discard` and `cao clean` hold it while they work.
+    with run_folder(machine.home / "state", name).locked():
+        refused = machine.cao("resume", name)
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    assert f"another command is at work on the run {name}" in refused.stderr
+    assert "will not be listed" not in refused.stdout + refused.stderr
+    assert not folder.exists()
 
 
 def test_a_run_is_killed_and_resumed_in_its_work_tree(machine: Machine, project: Project) -> None:

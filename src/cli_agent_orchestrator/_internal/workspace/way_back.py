@@ -86,7 +86,8 @@ class WayBack:
         with suppress(GitError, OSError):
             for name, files in staging.filters(self.git, again).items():
                 advice = " (git lfs checkout brings their content)" if name == "lfs" else ""
-                yield f"put back as stored, not through the filter {name}{advice}: {', '.join(files)}"
+                listed = ", ".join(files)
+                yield f"put back as stored, not through the filter {name}{advice}: {listed}"
 
     def _differing(self, paths: list[str]) -> list[str]:
         found: list[str] = []
