@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
     apply,
     discard,
 )
-from cli_agent_orchestrator._internal.workspace.way_back import WayBack
+from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
@@ -643,7 +643,7 @@ def test_what_cannot_be_put_back_is_named_with_the_command_that_does(
     impossible(project)
     before = project.state()
     with monkeypatch.context() as patch:
-        patch.setattr(WayBack, "_ask", lambda *_: None)
+        patch.setattr(BeforeDelivery, "_ask", lambda *_: None)
         patch.setattr(Folder, "remove", lambda *_: None)
         reason = delivered(project).reason
     assert "these files are not as they were: deep/er/new.txt, gone.txt, link, " in reason

@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.workspace.git import Git, Identity
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.walking import walk
-from cli_agent_orchestrator._internal.workspace.way_back import WayBack
+from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
 from cli_agent_orchestrator.errors import GitError
 
@@ -238,7 +238,7 @@ def _fast_forward(git: Git, head: str, commit: str, touched: list[Touched]) -> s
     stops halfway its files are put back; the complaint says so if they cannot be.
     """
     every, new = [one.path for one in touched], [one.path for one in touched if one.is_new]
-    way_back = WayBack.look(git, every, new)
+    way_back = BeforeDelivery.look(git, every, new)
     # Says by its code that there are changes, which is no secret by now.
     git.ask("update-index", "-q", "--refresh")
     answer = git.ask("read-tree", "-m", "-u", head, commit)

@@ -23,7 +23,7 @@ Mark = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class BeforeDelivery:
     """What lay where a delivery is about to write, all of it committed."""
 
     git: Git
@@ -35,7 +35,7 @@ class WayBack:
     """Folders that are not there yet, the deepest first."""
 
     @classmethod
-    def look(cls, git: Git, paths: Sequence[str], new: Sequence[str]) -> "WayBack":
+    def look(cls, git: Git, paths: Sequence[str], new: Sequence[str]) -> "BeforeDelivery":
         """Note how the files of a delivery are now; `new` are those that git does not know yet."""
         top = git.work_tree
         parents = {str(one) for path in new for one in [*PurePosixPath(path).parents][:-1]}
