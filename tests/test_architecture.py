@@ -35,6 +35,7 @@ SHARED = {
     "retry",
     "toml_text",
     "gates",
+    "git_variables",
     "version",
 }
 ALLOWED = {
@@ -72,6 +73,7 @@ ALLOWED = {
     "retry": set(),
     "toml_text": set(),
     "gates": set(),
+    "git_variables": set(),
     "version": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
@@ -86,6 +88,7 @@ PURE = [
     "retry.py",
     "toml_text.py",
     "gates.py",
+    "git_variables.py",
     "version.py",
     "settings/table.py",
     "settings/levels.py",

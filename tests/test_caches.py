@@ -19,6 +19,8 @@ from cli_agent_orchestrator._internal.caches import cache_of, is_left_behind
         ("a.pyc/b.py", ""),
         ("a/.coveragerc", ""),
         ("target/main.rs", ""),
+        ("x.pyc\n", ""),
+        (".coverage\n", ""),
         ("", ""),
     ],
 )

@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.settings.file import (
 )
 from cli_agent_orchestrator._internal.settings.levels import find_sources, merge_settings
 from cli_agent_orchestrator._internal.settings.table import BY_KEY, OUT_OF_PROJECT, SETTINGS, Kind
+from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 SPECIFIED = {
@@ -267,3 +268,14 @@ def test_the_setup_of_a_work_tree_has_a_table_of_its_own() -> None:
         flatten_settings(twice, Path("/p/cao.toml"))
     with pytest.raises(ConfigError, match=r"worktree in cao\.toml"):
         flatten_settings({"worktree": 7}, Path("/p/cao.toml"))
+
+
+@pytest.mark.parametrize("name", ["MAX_ROUNDS", "max-rounds", "CAO_MAX_ROUNDS", "max_rounds"])
+def test_a_setting_is_changed_by_any_of_its_names(name: str) -> None:
+    assert read_change(name, "012") == ("MAX_ROUNDS", "12")
+
+
+@pytest.mark.parametrize("name", ["MAX_ROUNDS\n", " max_rounds", "max_round\u017f", "MAX ROUNDS"])
+def test_a_setting_is_not_changed_by_a_name_that_only_resembles_it(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be changed in a run"):
+        read_change(name, "12")

@@ -34,7 +34,7 @@
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
     ├── OutputClosed                    nobody reads any more what a command prints
     └── RunError                        a run cannot start or go on
-        ├── RunLocked                   another run works in the same folder
+        ├── RunLocked                   another is at work in the same folder, or on the same run
         ├── StateError                  the state file cannot be read or written
         └── ResumeError                 the saved run cannot be resumed
 
@@ -374,7 +374,7 @@ class RunError(OrchestratorError):
 
 
 class RunLocked(RunError):
-    """Another run works in the same folder."""
+    """Another run works in the same folder, or another command on the same run."""
 
 
 class StateError(RunError):

@@ -10,14 +10,13 @@ adds, a type or a field, is skipped, and what is missing or of another kind is n
 """
 
 import json
-import math
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.models import LATEST_TIME, TerminalStatus
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""
@@ -471,7 +470,7 @@ FIRST_FIELDS = ("seq", "at")
 KIND_FIELD = "kind"
 
 LARGEST_NUMBER = 1e15
-"""Later than any clock, and a float can tell it from its neighbours."""
+"""Longer than anything takes, and a float can tell it from its neighbours."""
 
 Value = TypeVar("Value")
 
@@ -532,7 +531,10 @@ def _read(part: Field[Any], values: Mapping[str, Any]) -> Any:
         if part.default is MISSING:
             raise ValueError(part.name)
         return part.default
-    return READERS[part.type](values[part.name])
+    value = READERS[part.type](values[part.name])
+    if part.name == "at" and not 0 <= value <= LATEST_TIME:
+        raise ValueError(value)
+    return value
 
 
 def _checked(kind: type[Value], value: object) -> Value:
@@ -551,7 +553,8 @@ def _count(value: object) -> int:
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(value)
-    if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
+    # A whole number of any length can be compared, and nothing else can be done with it.
+    if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
         raise ValueError(value)
     return float(value)
 

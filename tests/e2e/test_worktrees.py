@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
@@ -108,6 +109,34 @@ def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
     assert (project.folder / "new.txt").read_text() == "new\n"
 
 
+def test_a_run_that_a_git_alias_starts_leaves_the_users_branch_and_index_alone(
+    machine: Machine, project: Project
+) -> None:
+    commit = "echo two > a.txt; git add a.txt; git commit -qm by-the-agent"
+    deed = f'[["sh", "-ec", "{commit}"]]'
+    prepare(machine, script(rule("programmer", run=deed)))
+    project.write({"b.txt": "staged\n"})
+    project.git("add", "b.txt")
+    before = project.state()
+    top = str(machine.work)
+    machine.env |= {
+        "GIT_DIR": f"{top}/.git",
+        "GIT_WORK_TREE": top,
+        "GIT_INDEX_FILE": f"{top}/.git/index",
+        "GIT_PREFIX": "",
+        **{f"GIT_{who}_NAME": "Bob" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "bob@example.org" for who in ("AUTHOR", "COMMITTER")},
+    }
+    gate = "tests=git rev-parse --show-toplevel; git log -1 --format=%s; echo '1 passed in 0.01s'"
+    setup = 'test "$(git rev-parse --show-toplevel)" = "$PWD"'
+    run_to_pass(machine, "--gate", gate, "--worktree-setup", setup)
+    logs = (machine.home / "state" / "runs").glob("2*/gates/*tests.log")
+    said = [log.read_text(encoding="utf-8").splitlines() for log in logs]
+    assert not [lines for lines in said if top in lines]
+    assert [lines for lines in said if "by-the-agent" in lines]
+    assert project.state() == before
+
+
 def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     machine: Machine, project: Project
 ) -> None:
@@ -170,6 +199,25 @@ def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project:
             pane = dict(line.split("=") for line in panes)[one["terminals"]["programmer"]]
             machine.tmux("send-keys", "-t", pane, "1")
         assert first.end() == second.end() == 0, first.errors + second.errors
+
+
+def test_a_run_that_is_discarded_at_that_moment_is_not_resumed(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script(rule("programmer", seconds="600"), WRITES))
+    with running(machine, "task.md", "--worktree") as run:
+        run.until(at("turn_began", "programmer"))
+        run.interrupt()
+        assert run.end() == 128 + signal.SIGINT
+    name, folder = record_of(machine)["id"], tree_of(machine)
+    shutil.rmtree(folder)
+    # As `cao discard` and `cao clean` hold it while they work.
+    with run_folder(machine.home / "state", name).locked():
+        refused = machine.cao("resume", name)
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    assert f"another command is at work on the run {name}" in refused.stderr
+    assert "will not be listed" not in refused.stdout + refused.stderr
+    assert not folder.exists()
 
 
 def test_a_run_is_killed_and_resumed_in_its_work_tree(machine: Machine, project: Project) -> None:

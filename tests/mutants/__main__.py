@@ -68,6 +68,7 @@ TESTS = {
     "pipeline/check.py": "pipeline/test_check.py",
     "pipeline/proof.py": "pipeline/test_proof.py",
     "gates.py": "test_gates.py",
+    "git_variables.py": "test_git_variables.py",
     "caches.py": "test_caches.py",
     "settings/levels.py": "test_settings.py cli/test_options.py",
     "settings/values.py": "test_settings.py test_config.py pipeline/test_resuming.py",

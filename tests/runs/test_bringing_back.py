@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import socket
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
 )
 from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator._internal.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
+from cli_agent_orchestrator._internal.runs.run_record import read_record, write_record
 from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, WorkFolder
 from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
@@ -51,6 +54,37 @@ def test_the_files_come_back_and_nothing_of_the_repository_changes(tmp_path: Pat
     assert (wd / "out.log").exists()
     assert not (wd / "new.txt").exists()
     assert fingerprint(wd / ".git") == before
+
+
+def test_pipes_and_sockets_that_were_made_since_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wd = tmp_path / "project"
+    folder = worked_run(tmp_path / "state", wd)
+    (wd / "deep").mkdir()
+    os.mkfifo(wd / "deep/pipe")
+    os.mkfifo(wd / ".git/pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        # Its path may be too long for a socket.
+        monkeypatch.chdir(wd)
+        listener.bind("talk")
+    _, done = go_back(folder, "start")
+    assert {(one.path, one.reason) for one in done.left_alone} == {
+        ("deep/pipe", "a pipe"),
+        ("talk", "a socket"),
+    }
+    assert (wd / "deep/pipe").is_fifo()
+
+
+def test_a_pipe_that_was_there_before_the_run_is_not_named(tmp_path: Path) -> None:
+    wd = tmp_path / "project"
+    folder = worked_run(tmp_path / "state", wd)
+    os.mkfifo(wd / "pipe")
+    record = read_record(folder)
+    assert record is not None
+    write_record(folder, replace(record, started=(wd / "pipe").lstat().st_ctime + 1))
+    _, done = go_back(folder, "start")
+    assert done.left_alone == ()
 
 
 def test_going_back_can_be_undone(tmp_path: Path) -> None:

@@ -210,6 +210,14 @@ def test_it_is_not_told_where_we_were(tmp_path: Path) -> None:
     assert "OLDPWD" not in result.output
 
 
+def test_no_repository_of_who_started_us_is_handed_on(tmp_path: Path) -> None:
+    led = {"GIT_DIR": "/other/.git", "GIT_INDEX_FILE": "/other/index", "GIT_PREFIX": "below/"}
+    environ = {**os.environ, **led, "GIT_AUTHOR_NAME": "Ada"}
+    said = GateRunner().run(GateCommand("env", LONG, tmp_path, environ)).output
+    assert "GIT_AUTHOR_NAME=Ada\n" in said
+    assert not [name for name in led if f"{name}=" in said]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_does_not_change_the_verdict(tmp_path: Path) -> None:
     command = GateCommand("head -c 1000000 /dev/zero; exit 4", LONG, tmp_path, os.environ)

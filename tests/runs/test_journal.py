@@ -1,7 +1,10 @@
 """The journal of a run, whatever has become of its file."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
+
+import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
@@ -33,3 +36,15 @@ def test_half_a_line_that_a_full_disk_left_spoils_no_other(tmp_path: Path) -> No
     journal.path.write_bytes(whole + whole[:20])
     journal.write(SECOND)
     assert journal.read() == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("name", ["sequence", "round", "cycle", "began", "ended", "worked"])
+@pytest.mark.parametrize("number", [10**400, 1e300, float("inf"), float("nan")])
+def test_a_number_out_of_range_spoils_no_other_line(
+    tmp_path: Path, name: str, number: float
+) -> None:
+    journal = Journal(Folder(tmp_path))
+    journal.write(FIRST)
+    with journal.path.open("a") as file:
+        file.write(json.dumps({**asdict(SECOND), name: number}) + "\n")
+    assert journal.read() == [FIRST]

@@ -66,6 +66,16 @@ def test_modules_of_the_project_take_no_part(tmp_path: Path, module: str) -> Non
     assert not (tmp_path / "ran").exists()
 
 
+def test_no_repository_of_who_starts_it_is_handed_on(tmp_path: Path) -> None:
+    tell = f"import os\nwith open('names', 'w') as file: print(*os.environ, file=file)\n{TELL}"
+    environ = {**os.environ, "GIT_DIR": "/other/.git", "GIT_AUTHOR_NAME": "Ada"}
+    command = (sys.executable, "-c", tell, OPENED, BEGAN)
+    Launcher(command, environ).launch(REQUEST, tmp_path)
+    names = (tmp_path / "names").read_text(encoding="utf-8").split()
+    assert "GIT_AUTHOR_NAME" in names
+    assert "GIT_DIR" not in names
+
+
 def test_what_it_writes_elsewhere_is_shown_to_nobody(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.registry import list_runs
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
+from cli_agent_orchestrator.errors import RunLocked
 from cli_agent_orchestrator.events import (
     EventKind,
     HandoffEvent,
@@ -101,18 +102,42 @@ def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: 
     kept.close()
 
 
-def test_a_folder_that_another_holds_is_said_and_left_alone(tmp_path: Path) -> None:
+def test_a_run_whose_folder_another_holds_does_not_go_on(tmp_path: Path) -> None:
     first = recorder(tmp_path)
     first.start(RECORD, resumed=False)
     second = recorder(tmp_path)
-    assert second.start(replace(RECORD, task="another"), resumed=True) == RUN
-    (trouble,) = second.pop_troubles()
-    assert "will not be listed" in trouble
+    with pytest.raises(RunLocked, match=f"another command is at work on the run {RUN}"):
+        second.start(replace(RECORD, task="another"), resumed=True)
+    second.take(ENDED)
+    assert second.folder is None
     second.close()
+    assert read_events(run_folder(tmp_path, RUN)) == []
     first.close()
     kept = read_record(run_folder(tmp_path, RUN))
     assert kept is not None
     assert kept.task == RECORD.task
+
+
+def test_a_folder_that_is_held_already_is_taken_as_it_is_then(tmp_path: Path) -> None:
+    first = recorder(tmp_path)
+    first.start(RECORD, resumed=False)
+    first.close()
+    second = recorder(tmp_path)
+    second.hold(RUN)
+    assert run_folder(tmp_path, RUN).is_locked()
+    with pytest.raises(RunLocked):
+        recorder(tmp_path).hold(RUN)
+    assert second.start(RECORD, resumed=True) == RUN
+    assert second.pop_troubles() == []
+    second.close()
+    assert not run_folder(tmp_path, RUN).is_locked()
+
+
+def test_a_run_whose_folder_is_removed_is_not_held(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    with pytest.raises(RunLocked, match="is removed"):
+        kept.hold(RUN)
+    kept.close()
 
 
 @pytest.mark.parametrize("before", [RECORD, replace(RECORD, wd="/cloned", archive="another")])

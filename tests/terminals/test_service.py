@@ -491,6 +491,21 @@ async def test_an_agent_is_told_of_its_own_terminal_and_not_of_the_servers(groun
     assert not {"COLUMNS", "KITTY_WINDOW_ID"} & set(environ)
 
 
+async def test_an_agent_is_not_led_to_a_repository_of_who_started_the_server(
+    ground: Ground,
+) -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("no /proc here")
+    outer = {"GIT_DIR": "/other/.git", "GIT_INDEX_FILE": "/other/index", "GIT_AUTHOR_NAME": "Ada"}
+    ground.config = replace(ground.config, environ={**ground.config.environ, **outer})
+    async with ground.service() as service:
+        await service.create_session(new(ground))
+        [(_, pid)] = [pane.split() for pane in processes_of(ground)]
+        entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    names = {entry.split("=", 1)[0] for entry in entries}
+    assert names & set(outer) == {"GIT_AUTHOR_NAME"}
+
+
 async def test_the_scripted_agent_imports_nothing_from_the_project(
     service: TerminalService, ground: Ground
 ) -> None:

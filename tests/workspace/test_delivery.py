@@ -2,12 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import delivery as delivery_module
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
@@ -18,6 +20,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
     apply,
     discard,
 )
+from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
@@ -546,3 +549,117 @@ def test_what_a_killed_delivery_began_is_brought_to_an_end(
     assert project.git("rev-parse", "ORIG_HEAD") == before
     assert project.git("diff", "--cached", "--name-only") == "mine.txt"
     assert project.git("diff", "--name-only") == "folder/inner.txt"
+
+
+def impossible(project: Project) -> None:
+    """Put a file on top of a run's work whose name no disk takes."""
+    blob = project.git("rev-parse", f"{BRANCH}:touched.txt")
+    listed = project.git("ls-tree", f"{BRANCH}^{{tree}}")
+    below = make_tree(project, f"100644 blob {blob}\t{'n' * 300}\n")
+    whole = make_tree(project, f"{listed}\n040000 tree {below}\tzz\n")
+    commit = project.git("commit-tree", whole, "-p", BRANCH, "-m", "too long")
+    project.git("update-ref", f"refs/heads/{BRANCH}", commit)
+
+
+def make_tree(project: Project, listed: str) -> str:
+    done = subprocess.run(
+        ["git", "mktree"], cwd=project.folder, input=listed, text=True, stdout=-1, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+def test_a_delivery_that_stops_halfway_is_taken_back(project: Project, has_moved: bool) -> None:
+    worked(project)
+    impossible(project)
+    if has_moved:
+        moved_on(project)
+    stage(project, {"mine.txt": "staged\n"})
+    project.write({"folder/inner.txt": "changed\n", "own/note.txt": "own\n"})
+    before = project.state()
+    for _ in range(2):
+        done = delivered(project)
+        assert done.kind is Kind.REFUSED
+        assert done.in_the_way == ()
+        assert "unable to create file zz/" in done.reason
+        assert "not as they were" not in done.reason
+        assert project.state() == before
+        assert not (project.folder / "deep").exists()
+
+
+@pytest.mark.parametrize("to", ["file", "folder"])
+def test_what_became_a_folder_or_a_file_halfway_is_what_it_was(project: Project, to: str) -> None:
+    tree = worked(project, {"new.txt": "new\n"})
+    if to == "folder":
+        (tree.folder / "mine.txt").unlink()
+        write(tree.folder, {"mine.txt/below.txt": "x\n"})
+    else:
+        shutil.rmtree(tree.folder / "folder")
+        write(tree.folder, {"folder": "x\n"})
+    tree.commit("work\n", AUTHOR)
+    impossible(project)
+    before = project.state()
+    assert delivered(project).kind is Kind.REFUSED
+    assert project.state() == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be made here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
+    texts = {f"f{number}.txt": f"{number}" * 200_000 for number in range(3)}
+    project = make_project(small_disk / "project", {**FILES, **texts})
+    changed = {name: text.replace(text[0], "x") for name, text in texts.items()}
+    worked(project, {**changed, "g1.txt": "y" * 300_000, "g2.txt": "z" * 300_000})
+    filler = small_disk / "filler"
+    space = os.statvfs(small_disk)
+    filler.write_bytes(bytes(space.f_bavail * space.f_frsize - 400_000))
+    before = project.state()
+    done = delivered(project)
+    assert done.kind is Kind.REFUSED
+    assert "unable to write file" in done.reason
+    assert project.state() == before
+    filler.unlink()
+    assert delivered(project).kind is Kind.FAST_FORWARDED
+    assert (project.folder / "g2.txt").stat().st_size == 300_000
+
+
+def test_what_cannot_be_put_back_is_named_with_the_command_that_does(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked(project)
+    impossible(project)
+    before = project.state()
+    with monkeypatch.context() as patch:
+        patch.setattr(BeforeDelivery, "_ask", lambda *_: None)
+        patch.setattr(Folder, "remove", lambda *_: None)
+        reason = delivered(project).reason
+    assert "these files are not as they were: deep/er/new.txt, gone.txt, link, " in reason
+    remove, checkout = (line.strip() for line in reason.splitlines()[-2:])
+    assert remove.startswith("rm -f -- ")
+    assert checkout.startswith(f"git -C {project.folder} checkout-index -f -- ")
+    subprocess.run(["sh", "-ec", f"{remove}\n{checkout}"], check=True)
+    assert {**project.state(), "status": ""} == {**before, "status": ""}
+
+
+def test_of_large_files_that_are_put_back_users_are_told(project: Project) -> None:
+    project.commit({".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "stored\n"})
+    worked(project, {"x.bin": "other\n"})
+    impossible(project)
+    before = project.state()
+    reason = delivered(project).reason
+    advice = "(git lfs checkout brings their content)"
+    assert reason.endswith(f"put back as stored, not through the filter lfs {advice}: x.bin")
+    assert project.state() == before

@@ -5,7 +5,7 @@ import re
 # src/__pycache__/a.cpython-311.pyc
 CACHE_PATTERN = (
     r"^(?:.*?/)??(?:(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|node_modules)(?=/)"
-    r"|[^/]+\.pyc$|\.coverage$)"
+    r"|[^/]+\.pyc\Z|\.coverage\Z)"
 )
 
 

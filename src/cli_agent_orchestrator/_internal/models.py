@@ -8,6 +8,8 @@ MESSAGE_LIMIT = 8 * 1024 * 1024
 """Bytes of UTF-8 in one message."""
 RUN_INDEX = "CAO_RUN_INDEX"
 """The variable in which what belongs to a run finds the run's number."""
+LATEST_TIME = 253_402_128_000.0
+"""Unix time that every calendar has, in any zone: the end of the year 9999, less two days."""
 MOST_RUNS = 1000
 """How many numbers there are."""
 

@@ -42,6 +42,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
 )
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.events import FilesChanged
@@ -231,6 +232,8 @@ def _go_back(kept: Kept, word: str, yes: bool) -> None:
         way = going.plan(target)
         if not (way.restored or way.removed):
             click.echo(f"The files are as they were then: {name_of(target)}.")
+            for line in _left_alone(going.odd_files()):
+                click.echo(line)
             return
         for line in _lines(kept, way):
             click.echo(line)
@@ -259,13 +262,17 @@ def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
 
 
 def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
-    if done.left_alone:
-        yield "Left alone, since no snapshot has what is there now:"
-        yield from _named([f"{one.path} ({one.reason})" for one in done.left_alone])
+    yield from _left_alone(done.left_alone)
     yield f"Done: {_files(len(done.paths))}. To undo this: cao restore {kept.record.id} {done.kept}"
     tree = kept.record.tree
     if tree is not None and tree.has_work:
         yield f"The branch {tree.branch} still has what was committed: `cao apply` brings that."
+
+
+def _left_alone(left: Sequence[LeftOut]) -> Iterator[str]:
+    if left:
+        yield "Left alone, since no snapshot has what is there now:"
+        yield from _named([f"{one.path} ({one.reason})" for one in left])
 
 
 def _agrees() -> bool:

@@ -27,7 +27,7 @@ from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_rec
 from cli_agent_orchestrator._internal.runs.turns import turns_of
 from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, repository_of
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
 from cli_agent_orchestrator.errors import GitError, GitFailed, RunError, RunLocked, StateError
 from cli_agent_orchestrator.events import Warned
@@ -160,8 +160,15 @@ class GoingBack:
             raise RunError(f"{error}. What was there before is kept: {undo}") from error
         finally:
             self.snapshots.take(number + 1, AFTER_LABEL)
-        left_alone = {one.path: one for one in (*target.left_out, *present.left_out)}
+        left_alone = {
+            one.path: one for one in (*target.left_out, *present.left_out, *self.odd_files())
+        }
         return BroughtBack(number, paths, tuple(left_alone.values()))
+
+    def odd_files(self) -> tuple[LeftOut, ...]:
+        """Return the pipes and sockets that were made since the run began; they stay."""
+        record = self.kept.record
+        return tuple(odd_files(Path(record.top or record.wd), record.started))
 
     def _not_by_run(self, last: Snapshot) -> set[str]:
         """Return the files that a snapshot has as none has them that the run itself took.

@@ -12,7 +12,7 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
 from cli_agent_orchestrator._internal.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import run_folder, temporary_folder
 from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import unpause, with_more_rounds
@@ -38,7 +38,7 @@ from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
-from cli_agent_orchestrator._internal.runs.lock import run_lock
+from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out, run_lock
 from cli_agent_orchestrator._internal.runs.own_tree import (
     OwnTree,
     plan_tree,
@@ -92,6 +92,8 @@ from cli_agent_orchestrator.errors import (
     GitError,
     PromptError,
     ResumeError,
+    RunLocked,
+    StateError,
     Stopped,
     UsageError,
 )
@@ -224,9 +226,14 @@ class Conductor:
 
     def _resume_in_tree(self, run: str) -> RunState:
         """Find the work tree of a run, mend it and take the run to its end there."""
-        record = read_record(run_folder(self._given.state_folder, run))
-        if record is None or record.tree is None:
+        folder = run_folder(self._given.state_folder, run)
+        if (found := read_record(folder)) is None or found.tree is None:
             raise UsageError(f"{run} is no run with a work tree")
+        self._hold(found)
+        # As it is now that nobody else changes it.
+        record = read_record(folder)
+        if record is None or record.tree is None:
+            raise ResumeError(f"the run {run} is removed")
         if record.tree.delivered is Delivered.DISCARDED:
             became = "applied" if record.tree.is_applied else "discarded"
             raise ResumeError(f"the work of the run {run} was {became}: start a new one")
@@ -243,6 +250,15 @@ class Conductor:
             if saved is None:
                 raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
             return self._commit(in_tree, self._resume(saved))
+
+    def _hold(self, record: RunRecord) -> None:
+        """Keep other commands from a run; if it is a run itself that is at work, say which."""
+        try:
+            self._recorder.hold(record.id)
+        except RunLocked:
+            with suppress(StateError), keeping_runs_out(temporary_folder(Path(record.wd))):
+                pass
+            raise
 
     def _reopened(self, saved: RunState | None) -> RunState | None:
         """Return a saved run; one that has failed goes on if it is resumed with more rounds."""

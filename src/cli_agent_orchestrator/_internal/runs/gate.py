@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
+from cli_agent_orchestrator._internal.git_variables import without_repository
 from cli_agent_orchestrator._internal.handoff.mailbox import heed_nothing
 from cli_agent_orchestrator._internal.pipeline.check import last_line
 from cli_agent_orchestrator._internal.runs.leftovers import VARIABLE, end_marked, with_mark
@@ -209,11 +210,14 @@ class Bounded:
 
 
 def gate_environ(gate: GateCommand) -> dict[str, str]:
-    """Return the environment of a command: the user's own, without what gives access to us."""
+    """Return the environment of a command: the user's own, less what is not its business.
+
+    That is what gives access to us, and what leads git to another repository.
+    """
     token = gate.environ.get(TOKEN, "").strip()
     kept = {
         name: without_secrets(text) if name in ADDRESSES else text
-        for name, text in gate.environ.items()
+        for name, text in without_repository(gate.environ).items()
         if name not in NOT_HANDED_ON and not (token and token in text)
     }
     mark = with_mark(gate.environ, gate.mark)

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import JOURNAL_FILE
+from cli_agent_orchestrator._internal.models import LATEST_TIME
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.events import CheckEnded, TurnEnded
@@ -130,14 +131,14 @@ def _record(data: Mapping[str, Any]) -> TurnRecord | None:
     """Return the record that JSON data describes, or None if something is missing or odd."""
     try:
         return TurnRecord(
-            sequence=int(data["sequence"]),
+            sequence=int(_within(data["sequence"])),
             role=str(data["role"]),
-            round=int(data["round"]),
-            cycle=int(data["cycle"]),
+            round=int(_within(data["round"])),
+            cycle=int(_within(data["cycle"])),
             provider=str(data["provider"]),
-            began=float(data["began"]),
-            ended=float(data["ended"]),
-            worked=float(data.get("worked", float(data["ended"]) - float(data["began"]))),
+            began=_within(data["began"]),
+            ended=_within(data["ended"]),
+            worked=_within(data.get("worked", float(data["ended"]) - float(data["began"]))),
             outcome=str(data["outcome"]),
             reply=str(data["reply"]),
             source=str(data["source"]),
@@ -146,3 +147,12 @@ def _record(data: Mapping[str, Any]) -> TurnRecord | None:
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
+
+
+# Any: JSON of any form
+def _within(value: Any) -> float:
+    """Return a number that a time can be; raise ValueError if it is out of range."""
+    number = float(value)
+    if not -LATEST_TIME <= number <= LATEST_TIME:
+        raise ValueError(value)
+    return number

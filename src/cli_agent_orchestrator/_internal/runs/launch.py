@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE
+from cli_agent_orchestrator._internal.git_variables import without_repository
 from cli_agent_orchestrator._internal.runs.lock import ANOTHER_RUN
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
 from cli_agent_orchestrator.events import (
@@ -80,7 +81,7 @@ class Launcher:
         try:
             process = subprocess.Popen(
                 self.command,
-                env=dict(self.environ),
+                env=without_repository(self.environ),
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     write_record,
 )
 from cli_agent_orchestrator._internal.runs.standing import after_event
-from cli_agent_orchestrator.errors import StateError, UsageError
+from cli_agent_orchestrator.errors import RunLocked, StateError, UsageError
 from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, RunEnded, RunEvent, TurnBegan
 
 
@@ -35,6 +35,7 @@ class Recorder:
         self._state_folder = state_folder
         self._clock = clock
         self._held = ExitStack()
+        self._locked: Folder | None = None
         self._folder: Folder | None = None
         self._log: EventLog | None = None
         self._record: RunRecord | None = None
@@ -49,8 +50,19 @@ class Recorder:
         """The folder of the run; None if it has none that can be written."""
         return None if self._log is None else self._folder
 
+    def hold(self, run: str) -> None:
+        """Keep others from a run that is to go on; raise `RunLocked` if one of them is at work."""
+        folder = run_folder(self._state_folder, run)
+        try:
+            self._lock(folder, run)
+        except FileNotFoundError:
+            raise RunLocked(f"the run {run} is removed") from None
+
     def start(self, record: RunRecord, *, resumed: bool) -> str:
-        """Take the folder of a run, or make it, and return the id that the run has now."""
+        """Take the folder of a run, or make it, and return the id that the run has now.
+
+        Raise `RunLocked` if another command holds it: that may be about to remove the run.
+        """
         self._record = record
         try:
             check_state_folder(self._state_folder)
@@ -74,6 +86,7 @@ class Recorder:
     def close(self) -> None:
         """Let go of the folder."""
         self._held.close()
+        self._locked = None
         self._log = None
 
     def tell(self, event: RunEvent, on_event: OnRunEvent) -> None:
@@ -121,7 +134,11 @@ class Recorder:
             folder = run_folder(self._state_folder, record.id)
             before = read_record(folder)
             if before is not None and (before.wd, before.archive) == (record.wd, record.archive):
-                self._held.enter_context(folder.locked())
+                self._lock(folder, record.id)
+                # As it is now that nobody else changes it.
+                before = read_record(folder)
+                if before is None:
+                    raise RunLocked(f"the run {record.id} is removed")
                 record = resumed_record(before, record)
                 write_record(folder, record)
                 return folder, record
@@ -133,9 +150,21 @@ class Recorder:
         # Whoever sees it sees it locked and with its record.
         draft = run_folder(self._state_folder, DRAFT_PREFIX + record.id)
         draft.make()
-        self._held.enter_context(draft.locked())
+        self._lock(draft, record.id)
         write_record(draft, record)
         return draft.rename_to(record.id), record
+
+    def _lock(self, folder: Folder, run: str) -> None:
+        if self._locked == folder:
+            return
+        try:
+            self._held.enter_context(folder.locked())
+        except BlockingIOError:
+            raise RunLocked(
+                f"another command is at work on the run {run}; when it has ended, `cao runs` says "
+                "what became of the run"
+            ) from None
+        self._locked = folder
 
     def _place(self) -> str:
         return str(self._folder.path) if self._folder else "its folder"

@@ -14,12 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE
+from cli_agent_orchestrator._internal.models import LATEST_TIME
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.events import short_line
 
 VERSION = 1
 LINE_CHARACTERS = 200
-LARGEST_TIME = 1e12
+LARGEST_COUNT = 1e12
 
 
 class RunStatus(StrEnum):
@@ -280,12 +281,12 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 def _count(data: Mapping[str, Any], name: str) -> int:
     value = data.get(name)
-    return value if isinstance(value, int) and 0 <= value < LARGEST_TIME else 0
+    return value if isinstance(value, int) and 0 <= value < LARGEST_COUNT else 0
 
 
 def _time(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
-    fits = isinstance(value, int | float) and 0 <= value < LARGEST_TIME
+    fits = isinstance(value, int | float) and 0 <= value <= LATEST_TIME
     return float(value) if fits and value is not None else None
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.gates import gates_toml, read_gates
+from cli_agent_orchestrator._internal.models import LATEST_TIME
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.settings.table import COMMANDS
 from cli_agent_orchestrator.errors import ConfigError, NotAllowed, StateError
@@ -121,7 +122,9 @@ def _read(entry: object) -> Allowed | None:
     folder, commands, at = (entry.get(key) for key in ("folder", "commands", "at"))
     if not isinstance(folder, str) or not isinstance(commands, str):
         return None
-    return Allowed(folder, commands, float(at) if isinstance(at, int | float) else 0.0)
+    if not isinstance(at, int | float) or not 0 <= at <= LATEST_TIME:
+        at = 0.0
+    return Allowed(folder, commands, float(at))
 
 
 def _mark(commands: str) -> str:

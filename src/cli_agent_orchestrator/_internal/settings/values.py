@@ -123,12 +123,13 @@ def read_change(key: str, text: str) -> tuple[str, str]:
 
     `("max-rounds", "012")` becomes `("MAX_ROUNDS", "12")`.
     """
-    name = key.strip().upper().replace("-", "_").removeprefix("CAO_")
-    if name not in CHANGEABLE_NAMES:
+    name = key.upper().replace("-", "_").removeprefix("CAO_")
+    # A letter of another alphabet may become one of ours.
+    if name not in CHANGEABLE_NAMES or not key.isascii():
         known = [one.lower() for one in CHANGEABLE_NAMES]
         meant = suggestion(name.lower(), known)
         raise UsageError(
-            f"{key.strip()!r} cannot be changed in a run{meant}; these can: {', '.join(known)}"
+            f"{key!r} cannot be changed in a run{meant}; these can: {', '.join(known)}"
         )
     value = canonical(name, text)
     if value is None or not text.strip():

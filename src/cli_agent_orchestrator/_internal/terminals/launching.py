@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.git_variables import without_repository
 from cli_agent_orchestrator._internal.models import RUN_INDEX, TerminalStatus
 from cli_agent_orchestrator._internal.providers.base import (
     Dialog,
@@ -50,7 +51,9 @@ def agent_environment(
     The number of its run is, if it has one.
     """
     kept = {
-        name: value for name, value in environ.items() if not re.match(NOT_INHERITED_PATTERN, name)
+        name: value
+        for name, value in without_repository(environ).items()
+        if not re.match(NOT_INHERITED_PATTERN, name)
     }
     number = {} if run_index is None else {RUN_INDEX: str(run_index)}
     return {**kept, **own, **number}

@@ -22,6 +22,7 @@ from cli_agent_orchestrator._internal.workspace.git import Git, Identity
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.walking import walk
+from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
 from cli_agent_orchestrator.errors import GitError
 
@@ -217,7 +218,7 @@ def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
         return _refused(f"git refused: {moved}") if moved else Delivery(kind, commit)
     in_the_way = tuple(sorted(_in_the_way(git, touched)))
     if not in_the_way:
-        complaint = _fast_forward(git, head, commit)
+        complaint = _fast_forward(git, head, commit, touched)
         if not complaint:
             return Delivery(kind, commit, remarks=tuple(_remarks(git, touched)))
         in_the_way = tuple(re.findall(REFUSED_PATTERN, complaint))
@@ -230,16 +231,19 @@ def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
     )
 
 
-def _fast_forward(git: Git, head: str, commit: str) -> str:
+def _fast_forward(git: Git, head: str, commit: str, touched: list[Touched]) -> str:
     """Do what `git merge --ff-only` does, all of it or nothing; return git's complaint, if any.
 
-    Git's own command goes by more settings, and notes its try even where it refuses.
+    Git's own command goes by more settings, and notes its try even where it refuses. Where git
+    stops halfway its files are put back; the complaint says so if they cannot be.
     """
+    every, new = [one.path for one in touched], [one.path for one in touched if one.is_new]
+    way_back = BeforeDelivery.look(git, every, new)
     # Says by its code that there are changes, which is no secret by now.
     git.ask("update-index", "-q", "--refresh")
     answer = git.ask("read-tree", "-m", "-u", head, commit)
     if answer.code:
-        return answer.complaint
+        return "\n".join(filter(None, [answer.complaint, way_back.go()]))
     complaint = _set_head(git, head, commit)
     if complaint:
         git.run("read-tree", "-m", "-u", commit, head)

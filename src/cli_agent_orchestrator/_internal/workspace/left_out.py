@@ -2,12 +2,13 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator.errors import GitError
 
 LARGEST_FILE = 50 * 1024 * 1024
@@ -105,6 +106,18 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
             if is_known:
                 found.to_forget.append(path)
     return found
+
+
+def odd_files(top: Path, since: float) -> Iterator[LeftOut]:
+    """Yield pipes and sockets that were made after a time: git does not list them."""
+    for place, folders, names in walk(top):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in names:
+            with suppress(OSError):
+                status = (place / name).lstat()
+                kind = KINDS.get(stat.S_IFMT(status.st_mode))
+                if kind and status.st_ctime >= since:
+                    yield LeftOut(os.path.relpath(place / name, top), kind)
 
 
 def refuse_pipes(folders: Iterable[str], names: Iterable[str] = READ_BY_GIT) -> None:
