@@ -98,6 +98,7 @@ def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
         assert done.returncode == 3, done.stdout
         assert "resume the run when that is mended" in done.stdout + done.stderr
         assert "was changed" not in done.stdout
+        assert "The run is saved. `cao resume" in done.stdout
         assert (tree_of(machine) / "new.txt").read_text() == "new\n"
     assert "has not passed" in machine.cao("apply").stderr
     flag.unlink()

@@ -34,7 +34,7 @@ from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator.errors import GitError, NotSteerable
+from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
 from tests.handoff.fakes import FakeClock
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
@@ -451,7 +451,7 @@ class TestNotCommitted:
         refused = rf"nothing was delivered: no room.*is in {tree.wd}.*cao apply {RUN}"
         with (
             ended_run(state, RUN, os.environ) as ended,
-            pytest.raises(NotSteerable, match=refused),
+            pytest.raises(RunError, match=refused),
         ):
             apply_run(ended)
         assert (tree.wd / "a.txt").read_text() == "by the agent\n"

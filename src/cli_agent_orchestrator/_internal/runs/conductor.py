@@ -92,6 +92,7 @@ from cli_agent_orchestrator.errors import (
     GitError,
     PromptError,
     ResumeError,
+    RunError,
     RunLocked,
     StateError,
     Stopped,
@@ -377,7 +378,12 @@ class Conductor:
             self._server(config) as client,
             self._runner(client, task, saved) as runner,
         ):
-            state = runner.record_archived_reply(saved)
+            try:
+                state = runner.record_archived_reply(saved)
+            except RunError:
+                # It has begun long ago, and is told as such.
+                self._state = saved
+                raise
             lost: Mapping[str, str] = {}
             if self._request.replace_terminals:
                 lost = find_lost_terminals(client, state, also_failed=True)

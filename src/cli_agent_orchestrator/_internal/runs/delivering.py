@@ -353,7 +353,7 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         tree.mend(ended.store)
         committed, done = tree.commit(ended.store, record.id, state, record.task_line)
     except (RunError, GitError, OSError) as error:
-        raise NotSteerable(
+        raise RunError(
             f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
             f"cao apply {record.id}"
         ) from error

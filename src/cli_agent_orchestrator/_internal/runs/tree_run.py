@@ -102,10 +102,7 @@ class TreeRun:
             self.tree, done = self.tree.commit(store, self._run, state, task_line)
             self._recorder.note_tree(self.tree.saved)
         except (RunError, GitError, OSError) as error:
-            self._teller.warn(
-                f"the work could not be committed: {error}; it is in {self.tree.wd}. When that is "
-                f"mended: cao apply {self._run}"
-            )
+            self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")
             return
         if not self.tree.saved.has_work:
             self._teller.warn("no file was changed: there is nothing to commit")
