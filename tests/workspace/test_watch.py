@@ -40,6 +40,14 @@ def link_hooks(git_dir: Path) -> None:
     (git_dir / "hooks").symlink_to("/etc")
 
 
+def change_with_its_old_time(git_dir: Path) -> None:
+    """Write as many bytes as before, and say that it was not written to."""
+    hook = git_dir / "hooks/a.sample"
+    before = hook.stat()
+    hook.write_bytes(bytes(before.st_size))
+    os.utime(hook, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def pipe_config(git_dir: Path) -> None:
     (git_dir / "config").unlink()
     os.mkfifo(git_dir / "config")
@@ -51,6 +59,7 @@ def pipe_config(git_dir: Path) -> None:
         (plant("hooks/post-checkout"), r"\.git/hooks/post-checkout \(new\)"),
         (lambda g: (g / "hooks/a.sample").chmod(0o755), r"\.git/hooks/a\.sample"),
         (lambda g: (g / "hooks/a.sample").write_text("b\n"), r"\.git/hooks/a\.sample"),
+        (change_with_its_old_time, r"\.git/hooks/a\.sample"),
         (plant("info/attributes"), r"\.git/info/attributes \(new\)"),
         (lambda g: (g / "info/exclude").write_text("secret*\n"), r"\.git/info/exclude"),
         (
