@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.file_watch import OnChange
 from cli_agent_orchestrator._internal.handoff.handoff import Handoff, World
 from cli_agent_orchestrator._internal.handoff.mailbox import ActionSignal, StatusSignal, WakeSignal
 from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Sent
+from cli_agent_orchestrator._internal.handoff.responses import Response, ResponseFiles
 from cli_agent_orchestrator._internal.models import FileChange, TerminalStatus
 from cli_agent_orchestrator._internal.plain_files import LARGEST_TEXT
 from cli_agent_orchestrator.errors import (
@@ -24,7 +25,7 @@ from cli_agent_orchestrator.errors import (
     TurnFailed,
 )
 from cli_agent_orchestrator.events import EventKind
-from tests.handoff.fakes import RULES, TERMINAL, Stage
+from tests.handoff.fakes import NAMES, RULES, TERMINAL, Stage, no_watch
 
 IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED
@@ -57,6 +58,14 @@ class TestReactingToEvents:
         stage.file(50, "second version")
         stage.status(51, IDLE, told=True)
         assert wait(stage) == "second version"
+
+    def test_a_told_error_is_checked_before_it_counts(self, stage: Stage) -> None:
+        error = StatusSignal(TERMINAL, TerminalStatus.ERROR)
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(10.3, lambda: stage.mailbox.post(error))
+        stage.file(50, "reply")
+        stage.status(51, IDLE, told=True)
+        assert wait(stage) == "reply"
 
     def test_work_too_short_to_be_asked_for_is_seen_all_the_same(self, stage: Stage) -> None:
         stage.mailbox.at(1.0, lambda: stage.mailbox.post(StatusSignal(TERMINAL, PROCESSING)))
@@ -94,6 +103,15 @@ class TestReactingToEvents:
         is_over = terminal.get("alive") is False
         assert ("if this one still runs" in str(caught.value)) is not is_over
         assert " --replace-terminals` goes on with a new agent" in str(caught.value)
+
+    def test_what_it_said_of_its_error_is_kept_if_the_screen_says_less(self, stage: Stage) -> None:
+        failed = TerminalStatus.ERROR
+        told = StatusSignal(TERMINAL, failed, "hook: StopFailure: You've hit your usage limit")
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(8, lambda: stage.mailbox.post(told))
+        stage.status(9, failed, told=True, why="screen: looks error")
+        with pytest.raises(TurnFailed, match="You've hit your usage limit"):
+            wait(stage)
 
     def test_what_happens_to_other_terminals_is_ignored(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.mailbox.post(StatusSignal("other", PROCESSING)))
@@ -154,6 +172,26 @@ class TestIncompleteFiles:
             stage.mailbox.at(second, partial(stage.path.write_text, "x" * second))
         assert wait(stage) == "x" * 19
         assert stage.elapsed >= 19 + RULES.poll_seconds
+
+    def test_a_file_that_is_written_while_it_is_read_is_read_again(
+        self, stage: Stage, tmp_path: Path
+    ) -> None:
+        class Overtaken(ResponseFiles):
+            """Response files of an agent that writes once more as soon as it is read."""
+
+            def read(self, role: str) -> Response | None:
+                found = super().read(role)
+                if found is not None and found.text == "first":
+                    stage.path.write_text("the second version")
+                return found
+
+        stage.files = Overtaken(tmp_path, "20250131-120000", NAMES)
+        world = World(stage.clock, stage.mailbox, no_watch)
+        stage.handoff = Handoff(stage.agents, stage.files, RULES, world=world)
+        stage.status(0, PROCESSING)
+        stage.status(1, COMPLETED)
+        stage.file(1, "first")
+        assert wait(stage) == "the second version"
 
     def test_a_blank_file_is_not_a_reply(self, stage: Stage) -> None:
         stage.file(1, " \n")
@@ -231,6 +269,27 @@ class TestWaitingForAPerson:
         assert wait(stage) == "reply"
         assert questions(stage) == ["Go on?", ""]
 
+    def test_what_the_server_adds_is_no_part_of_the_question(self, stage: Stage) -> None:
+        why = "hook: PermissionRequest: May I push?; the screen does not show it"
+        stage.status(0, PROCESSING)
+        stage.status(10, WAITING, told=True, why=why)
+        stage.status(20, PROCESSING, told=True)
+        stage.file(30, "reply")
+        stage.status(30, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert questions(stage) == ["May I push?"]
+
+    def test_what_another_agent_asks_is_not_its_question(self, stage: Stage) -> None:
+        other = StatusSignal("another", WAITING, "hook: PermissionRequest: May I push?")
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(10, lambda: stage.mailbox.post(other))
+        stage.status(10.1, WAITING, told=True, why="screen: looks waiting user answer")
+        stage.status(20, PROCESSING, told=True)
+        stage.file(30, "reply")
+        stage.status(30, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert questions(stage) == [""]
+
 
 def questions(stage: Stage) -> list[str]:
     kind = EventKind.WAITING_FOR_PERSON
@@ -248,6 +307,15 @@ class TestServerAway:
         assert 65 <= stage.elapsed <= 75
         assert len(stage.told(EventKind.WARNING)) == 1
         assert stage.statuses() == [PROCESSING, IDLE]
+
+    def test_that_it_is_back_is_told_though_the_agent_does_the_same(self, stage: Stage) -> None:
+        stage.status(0, PROCESSING)
+        stage.mailbox.at(5, lambda: setattr(stage.agents, "down", AWAY))
+        stage.mailbox.at(15, lambda: setattr(stage.agents, "down", None))
+        stage.file(60, "reply")
+        stage.status(60, IDLE, told=True)
+        assert wait(stage) == "reply"
+        assert stage.statuses() == [PROCESSING, PROCESSING, IDLE]
 
     def test_five_minutes_without_the_server_end_the_wait(self, stage: Stage) -> None:
         stage.status(0, PROCESSING)

@@ -149,6 +149,21 @@ class TestReviewedIsWhatPasses:
         _, outcome = record_check(state, Check("tests", 1), GREEN, BOUND, self.CHANGED)
         assert outcome == Failed(self.OTHER, 2)
 
+    def test_so_is_a_proof_during_which_files_changed(self) -> None:
+        rules = replace(BOUND, proof="report")
+        state = with_gates(approved(rules), LAST_GATE)
+        state, _ = reply(state, PASS, Work("t1"), rules)
+        state, _ = record_check(state, Check("tests", 1), GREEN, rules, Work("t1"))
+        check = next_step(state)
+        assert check == Check(PROOF_GATE, 1)
+        state, outcome = record_proof(state, check, Proof(), rules, self.CHANGED)
+        assert outcome == Failed(self.OTHER, 2)
+        assert state.feedback.text == str(self.OTHER)
+
+    def test_a_pass_for_files_that_could_not_be_seen_is_none(self) -> None:
+        _, outcome = reply(approved(BOUND), PASS, UNSEEN, BOUND)
+        assert outcome == Failed(NotReviewed(), 2)
+
     def test_many_files_are_not_all_named(self) -> None:
         text = str(NotReviewed(tuple(f"f{n}" for n in range(22)), "t1", "t2"))
         assert "f19 and 2 more" in text

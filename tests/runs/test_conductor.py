@@ -332,6 +332,21 @@ def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stag
     assert not (stage.project / "ran").exists()
 
 
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_new_run_ends_the_agents_of_an_unfinished_one_unless_it_came_with_a_clone(
+    stage: Stage, is_own: bool
+) -> None:
+    leave_at(stage, "tester")
+    before = set(stage.server.terminals)
+    if not is_own:
+        # What somebody else has written could name any agent.
+        (stage.state / "run.key").unlink()
+    with stage.conductor(RESUME="0", PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+    assert before
+    assert set(stage.server.exited) & before == (before if is_own else set())
+
+
 @pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
 def test_what_is_held_back_stays_so_until_the_end(stage: Stage, held_back: str) -> None:
     make_repository_here(stage)

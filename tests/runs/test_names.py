@@ -109,6 +109,10 @@ class TestLive:
         assert choose_live_run([there, here], None, HERE) == here
         assert choose_live_run([replace(here, discarded=True), there], None, HERE) == there
 
+    def test_one_that_runs_here_comes_before_a_newer_one_that_can_go_on(self) -> None:
+        newer, older = run("bbbb", STOPPED, HERE), run("aaaa", RUNNING, HERE)
+        assert choose_live_run([newer, older], None, HERE) == older
+
     def test_one_that_is_named_may_have_ended(self) -> None:
         ended = run("aaaa", PASS, THERE)
         assert choose_live_run([ended, run("bbbb")], "aaaa", HERE) == ended

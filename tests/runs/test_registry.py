@@ -343,3 +343,4 @@ def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
     found = summary_of(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
     assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
     assert found.applied is (Delivered.APPLIED in (delivered, earlier))
+    assert found.waiting == ("cao/1" if delivered is Delivered.NOT_YET else "")

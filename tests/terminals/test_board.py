@@ -88,6 +88,34 @@ async def test_a_screen_that_was_there_before_the_server_is_read_when_it_connect
     assert live.alive
 
 
+async def test_an_agent_that_ended_while_no_server_looked_has_ended() -> None:
+    """Its window is kept: without this look it would be as its last screen says for good."""
+    board, live = board_with_codex()
+    dead = replace(PANE, dead=True, exit_code=3)
+    board.connected([dead], {"%1": PaneScreen("%1", QUESTION, "", in_mode=False)})
+    assert (live.status, live.alive, live.exit_code) == (TerminalStatus.ERROR, False, 3)
+    assert "the program ended with code 3" in live.verdict.reason
+
+
+async def test_the_window_of_a_terminal_that_was_removed_tells_nothing_any_more() -> None:
+    board, live = board_with_codex()
+    board.opened(live, PANE)
+    events = board.log.subscribe("1-0")
+    board.remove(live)
+    board.exited("%1", 0)
+    row = replace(live.row, id="t2")
+    other = board.add(row, get_provider("codex"))
+    board.signal(other, Source.RECORD, STARTED, at=5)
+    async with asyncio.timeout(60):
+        seen = [await anext(events), await anext(events)]
+    await events.aclose()
+    assert [(event.kind, event.terminal_id) for event in seen] == [
+        ("removed", "t1"),
+        ("status", "t2"),
+    ]
+    board.remove(other)
+
+
 async def test_a_terminal_that_is_not_ready_yet_is_told_to_nobody() -> None:
     board, other = board_with_codex()
     row = replace(other.row, id="t2", ready=False)

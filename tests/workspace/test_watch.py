@@ -40,6 +40,14 @@ def link_hooks(git_dir: Path) -> None:
     (git_dir / "hooks").symlink_to("/etc")
 
 
+def change_with_its_old_time(git_dir: Path) -> None:
+    """Write as many bytes as before, and say that it was not written to."""
+    hook = git_dir / "hooks/a.sample"
+    before = hook.stat()
+    hook.write_bytes(bytes(before.st_size))
+    os.utime(hook, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def pipe_config(git_dir: Path) -> None:
     (git_dir / "config").unlink()
     os.mkfifo(git_dir / "config")
@@ -51,6 +59,7 @@ def pipe_config(git_dir: Path) -> None:
         (plant("hooks/post-checkout"), r"\.git/hooks/post-checkout \(new\)"),
         (lambda g: (g / "hooks/a.sample").chmod(0o755), r"\.git/hooks/a\.sample"),
         (lambda g: (g / "hooks/a.sample").write_text("b\n"), r"\.git/hooks/a\.sample"),
+        (change_with_its_old_time, r"\.git/hooks/a\.sample"),
         (plant("info/attributes"), r"\.git/info/attributes \(new\)"),
         (lambda g: (g / "info/exclude").write_text("secret*\n"), r"\.git/info/exclude"),
         (
@@ -117,6 +126,19 @@ def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -
     assert watch.look() == (f"refs/heads/main (was {was})",)
 
 
+def test_a_branch_among_very_many_is_watched(project: Project) -> None:
+    at = project.git("rev-parse", "HEAD").strip()
+    lines = [f"{at} refs/heads/b{number:05d}\n" for number in range(20_000)]
+    packed = project.folder / ".git/packed-refs"
+    packed.write_text("".join(lines))
+    assert packed.stat().st_size > watch_module.SHORT
+    watch = watching(project)
+    lines[-1] = lines[-1].replace(at, "1" * len(at))
+    packed.write_text("".join(lines))
+    (said,) = watch.look()
+    assert said.startswith(f"refs/heads/b19999 (was {at[:7]}")
+
+
 def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> None:
     watch = watching(project)
     (project.folder / ".git").rename(project.folder.parent / "taken")
@@ -143,6 +165,20 @@ def test_in_a_work_tree_the_users_own_repository_is_watched(
     # What only the git that works in that tree reads.
     (seen.git_dir / "config.worktree").write_text("[core]\n\tfsmonitor = evil\n")
     assert watch.look() == (f"{seen.git_dir}/config.worktree (core.fsmonitor)",)
+
+
+def test_so_is_the_file_that_says_where_the_repository_of_a_work_tree_is(
+    project: Project, tmp_path: Path
+) -> None:
+    """Git goes by what it names: with another one, by the settings of another."""
+    repository = project.repository()
+    tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
+    seen = find_repository(tree.folder)
+    assert seen is not None
+    watch = Watch(seen)
+    assert watch.begin() == ()
+    (tree.folder / ".git").write_text(f"gitdir: {tmp_path}/evil\n")
+    assert watch.look() == (".git",)
 
 
 def test_what_looks_as_before_is_not_read_again(
@@ -229,6 +265,15 @@ class TestFoldersInFolders:
         assert watch.look() == (".git/hooks/… (too many files to be looked at)",)
         (hooks / "20").unlink()
         assert watch.look() == ()
+
+    def test_too_many_folders_are_not_all_looked_at(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watch_module, "MOST_LOOKED_AT", 20)
+        watch = watching(project)
+        for number in range(20):
+            (project.folder / f".git/hooks/{number:02d}").mkdir(parents=True)
+        assert watch.look() == (".git/hooks/… (too many folders to be looked at)",)
 
     def test_what_was_not_looked_at_outlives_the_process(
         self, project: Project, tmp_path: Path
