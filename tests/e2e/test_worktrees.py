@@ -215,7 +215,7 @@ def test_a_run_that_is_discarded_at_that_moment_is_not_resumed(
     # As `cao discard` and `cao clean` hold it while they work.
     with run_folder(machine.home / "state", name).locked():
         refused = machine.cao("resume", name)
-    assert refused.returncode == 3, refused.stdout + refused.stderr
+    assert refused.returncode == 2, refused.stdout + refused.stderr
     assert f"another command is at work on the run {name}" in refused.stderr
     assert "will not be listed" not in refused.stdout + refused.stderr
     assert not folder.exists()
