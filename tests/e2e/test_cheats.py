@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,8 @@ class Stage(Rig):
     def runner_with_work(self, state: RunState) -> Runner:
         files = self.files(state)
         files.ensure_response_dir()
-        run_folder = Folder(self.state_folder, (state.progress.archive,), private=True)
+        # No two have the same name: by it the processes of a gate are found and ended.
+        run_folder = Folder(self.state_folder, (uuid.uuid4().hex,), private=True)
         run_folder.make()
         held_back = self.cheat.held_back
         if held_back:

@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.pipeline.check import CheckResult
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
 
 JUNIT = "<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"
@@ -24,7 +25,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.wd = folder / "project"
         self.wd.mkdir()
-        self.run_folder: Folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder: Folder = run_folder(folder / "state", new_run_id(SystemClock()))
         self.run_folder.make()
         self.write(".gitignore", "ignored\n")
         self.write("test_it.py", "import unittest, pathlib\n\n\n" + TEST_CASE)

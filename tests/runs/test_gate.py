@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 
 import pytest
@@ -120,16 +121,17 @@ def test_a_daemon_ends_at_the_time_limit(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_ended_before_the_gate_is_repeated(tmp_path: Path) -> None:
+    run = uuid.uuid4().hex
     left = subprocess.Popen(
         ["cat"],
         stdin=subprocess.PIPE,
-        env={"PATH": os.environ["PATH"], "CAO_GATE": "outer:run-1"},
+        env={"PATH": os.environ["PATH"], "CAO_GATE": f"outer:{run}-1"},
         start_new_session=True,
     )
-    for other in ("run-2", "run", "outer:run"):
+    for other in (f"{run}-2", run, f"outer:{run}"):
         GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark=other))
         assert left.poll() is None
-    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark="run-1"))
+    GateRunner().run(GateCommand("true", LONG, tmp_path, os.environ, mark=f"{run}-1"))
     assert left.wait(60) == -signal.SIGKILL
     assert left.stdin is not None
     left.stdin.close()

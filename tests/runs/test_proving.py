@@ -16,6 +16,7 @@ from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, GateRunner, ignore_line
 from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import (
     WorkFolder,
     held_back_of,
@@ -58,7 +59,7 @@ class Desk:
         held_back: tuple[str, ...] = (),
     ) -> None:
         self.project = make_repository(folder / "project", files)
-        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder = run_folder(folder / "state", new_run_id(SystemClock()))
         self.run_folder.make()
         self.gate = Gate("tests", command)
         self.runner = Judged(judge)

@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
 from tests.workspace.repositories import make_repository, write
 
@@ -45,7 +46,7 @@ class Bench:
     def __init__(self, folder: Path, before: dict[str, str], dirty: dict[str, str]) -> None:
         self.wd = make_repository(folder / "project", before)
         write(self.wd, dirty)
-        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder = run_folder(folder / "state", new_run_id(SystemClock()))
         self.run_folder.make()
         self.work = open_work_folder(self.wd, self.run_folder, SystemClock())
         self.work.begin(0, is_in_flight=False)
