@@ -19,9 +19,13 @@ help: ## Show what there is
 demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without an account
 	@$(BIN)/cao demo
 
-test: $(READY) tmux bubblewrap ## Run all tests
+test: $(READY) tmux bubblewrap ## Run the tests, in less than five minutes
 	@$(BIN)/python -m tests.prepare
-	$(BIN)/python -m pytest -m "not agents" $(WORKERS)
+	$(BIN)/python -m pytest -m "not agents and not slow" $(WORKERS)
+
+test-slow: $(READY) tmux bubblewrap ## Run the tests that take longest: cheats, kills, every state of a checkout, Python
+	@$(BIN)/python -m tests.prepare
+	$(BIN)/python -m pytest -m slow $(WORKERS)
 
 # Only what is named on the command line: inside of tmux there is a TMUX in the environment, too.
 ifeq ($(origin TMUX),command line)

@@ -136,6 +136,7 @@ class Stage(Rig):
         return Played(state, self.events, error, self.archived(state).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS, ids=[cheat.name for cheat in CHEATS])
 def test_a_cheat_never_ends_as_an_unqualified_pass(cheat: Cheat, tmp_path: Path) -> None:
     played = Stage(tmp_path, cheat).play()
@@ -166,7 +167,7 @@ def chosen(name: str) -> Cheat:
 class TestWholeRuns:
     """The same, with everything that a user has: processes, terminals, what is printed."""
 
-    pytestmark = pytest.mark.tmux
+    pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
     def prepare(self, machine: Machine, cheat: Cheat) -> tuple[str, ...]:
         make_repository(machine.work / "project", {**FILES, **cheat.files})

@@ -9,7 +9,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.killed_run import CHECKPOINTS
 from tests.e2e.runs import assert_five_turns_once, prepare, rule, script, state_of
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, rule, script, state_of
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 BLOCK_PATTERN = r"(?ms)^```python\n(.*?)^```$"

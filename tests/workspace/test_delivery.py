@@ -201,6 +201,7 @@ STATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["forward", "merge"])
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_in_every_state_of_the_checkout_nothing_is_lost(
