@@ -164,10 +164,10 @@ def chosen(name: str) -> Cheat:
     return next(cheat for cheat in CHEATS if cheat.name == name)
 
 
+@pytest.mark.tmux
+@pytest.mark.slow
 class TestWholeRuns:
     """The same, with everything that a user has: processes, terminals, what is printed."""
-
-    pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
     def prepare(self, machine: Machine, cheat: Cheat) -> tuple[str, ...]:
         make_repository(machine.work / "project", {**FILES, **cheat.files})
