@@ -38,7 +38,7 @@ FOUND = Path(__file__).parents[1] / ".cache" / "hypothesis"
 # one of its own for CI.
 settings.register_profile(
     "same",
-    max_examples=100,
+    max_examples=60,
     derandomize=True,
     database=None,
     deadline=None,

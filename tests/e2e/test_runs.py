@@ -407,6 +407,7 @@ class TestServed:
         assert_five_turns_once(machine)
 
 
+@pytest.mark.slow
 def test_five_detached_runs_at_once_all_finish(machine: Machine) -> None:
     prepare(machine, script())
     folders = [machine.home / f"project-{number}" for number in range(5)]
