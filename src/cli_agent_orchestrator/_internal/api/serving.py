@@ -57,6 +57,8 @@ class BoundedHttp(HttpToolsProtocol):
     _head = 0
     _numbers = count()
     _limit: asyncio.TimerHandle | None = None
+    _is_coming = False
+    """Has a request begun that has not come whole?"""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._number = next(self._numbers)
@@ -81,14 +83,18 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._head += len(data)
         super().data_received(data)
+        # Most requests come in one piece, and need no limit.
+        if self._is_coming:
+            self._await_request()
         if self._head > HEAD_LIMIT and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        self._await_request()
+        self._is_coming = True
         super().on_message_begin()
 
     def on_message_complete(self) -> None:
+        self._is_coming = False
         self._request_is_there()
         super().on_message_complete()
 
