@@ -69,16 +69,22 @@ async def test_a_name_that_does_not_exist_is_a_usage_error() -> None:
         await bind("no-such-host.invalid", 0)
 
 
+def flood(api: RunningApi, opened: ExitStack, begun: bytes) -> list[socket.socket]:
+    """Begin more requests than there may be connections; return these, in their order."""
+    connections = []
+    for _ in range(3 * MOST_CONNECTIONS):
+        connection = socket.create_connection(("127.0.0.1", api.port), 60)
+        connections.append(opened.enter_context(connection))
+        connection.sendall(begun)
+    return connections
+
+
 def test_who_opens_connections_without_end_takes_no_files_from_the_others(api: RunningApi) -> None:
     api.service.add()
     with ExitStack() as opened, api.client() as client, client.stream("GET", "/events") as stream:
         lines = stream.iter_lines()
         assert "event: snapshot" in lines
-        connections = []
-        for _ in range(3 * MOST_CONNECTIONS):
-            connection = socket.create_connection(("127.0.0.1", api.port), 60)
-            connections.append(opened.enter_context(connection))
-            connection.sendall(b"GET /health HTTP/1.1\r\n")
+        connections = flood(api, opened, b"GET /health HTTP/1.1\r\n")
         assert client.get("/sessions").status_code == 200
         api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
         assert "event: status" in lines
@@ -100,11 +106,7 @@ def test_who_opens_requests_without_end_leaves_room_for_the_others(api: RunningA
     with ExitStack() as opened, api.client() as client, client.stream("GET", "/events") as stream:
         lines = stream.iter_lines()
         assert "event: snapshot" in lines
-        connections = []
-        for _ in range(3 * MOST_CONNECTIONS):
-            connection = socket.create_connection(("127.0.0.1", api.port), 60)
-            connections.append(opened.enter_context(connection))
-            connection.sendall(HALF)
+        connections = flood(api, opened, HALF)
         with api.client() as other:
             for _ in range(3):
                 assert other.get("/sessions").status_code == 200

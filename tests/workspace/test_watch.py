@@ -9,7 +9,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import watch as watch_module
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
+from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from tests.workspace.depths import folders_in
@@ -146,15 +146,21 @@ def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> No
     assert any(one.startswith("refs/heads/main (was ") for one in watch.look())
 
 
-def test_in_a_work_tree_the_users_own_repository_is_watched(
-    project: Project, tmp_path: Path
-) -> None:
+def watching_tree(project: Project, tmp_path: Path) -> tuple[Worktree, Repository, Watch]:
+    """Return a work tree, the repository that is found in it, and a watch that has begun."""
     repository = project.repository()
     tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
     seen = find_repository(tree.folder)
     assert seen is not None
     watch = Watch(seen)
-    watch.begin()
+    assert watch.begin() == ()
+    return tree, seen, watch
+
+
+def test_in_a_work_tree_the_users_own_repository_is_watched(
+    project: Project, tmp_path: Path
+) -> None:
+    tree, seen, watch = watching_tree(project, tmp_path)
     (tree.folder / "new.txt").write_text("new\n")
     assert tree.commit("ours\n", AUTHOR).is_new
     assert watch.look() == ()
@@ -171,12 +177,7 @@ def test_so_is_the_file_that_says_where_the_repository_of_a_work_tree_is(
     project: Project, tmp_path: Path
 ) -> None:
     """Git goes by what it names: with another one, by the settings of another."""
-    repository = project.repository()
-    tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
-    seen = find_repository(tree.folder)
-    assert seen is not None
-    watch = Watch(seen)
-    assert watch.begin() == ()
+    tree, _, watch = watching_tree(project, tmp_path)
     (tree.folder / ".git").write_text(f"gitdir: {tmp_path}/evil\n")
     assert watch.look() == (".git",)
 
