@@ -245,6 +245,7 @@ class Rig:
         self.flow = LOOP
         self.gate = ""
         self.work = WorkFolder(None)
+        self.readonly_roles = "warn"
         self.run_folder = Folder(folder, ("state", "run"), private=True)
 
     def config(self, **values: str) -> RunConfig:
@@ -274,6 +275,7 @@ class Rig:
             self.handoff_rules,
             GatePlace(self.folder, 60, os.environ),
             self.work,
+            readonly_roles=self.readonly_roles,
         )
         screens = Screens(self.server, self.run_folder)
         records = Records(self.state_file, files, Journal(files.kept), screens)

@@ -139,7 +139,7 @@ def test_a_run_that_goes_on_counts_on_from_there(tmp_path: Path) -> None:
     write(wd, {"a.txt": "4\n"})
     seen = work.look(4, "tester")
     assert [one.path for one in seen.changes] == ["a.txt"]
-    work.put_back(4, "tester", seen)
+    work.put_back(5, "tester", seen)
     assert (wd / "a.txt").read_text() == "2\n"
     again = WorkFolder(snapshots_in(folder, wd))
     assert again.begin(4, is_in_flight=False) == (done.kept + 1, [])

@@ -156,7 +156,7 @@ def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     (project / "c.py").write_text("new\n", encoding="utf-8")
     seen = work.look(2, "tester")
     approved = git(project, "rev-parse", "HEAD^{tree}").strip()
-    put_back = work.put_back(2, "tester", seen, approved)
+    put_back = work.put_back(3, "tester", seen, approved)
     assert put_back.changes == ()
     assert put_back.work.since_review == work.kept(approved).since_review == ("a.py",)
     # What was there is kept, whoever made it.
@@ -166,6 +166,35 @@ def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     assert work.snapshots.read(last[0].commit, "c.py", 99) == b"new\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
     assert not (project / "c.py").exists()
+
+
+@pytest.mark.parametrize("is_put_back", [False, True], ids=["files", "files and snapshot"])
+@pytest.mark.parametrize("edited", [False, True], ids=["untouched", "edited since"])
+def test_what_a_killed_process_has_put_back_is_known_when_the_run_is_resumed(
+    project: Path, is_put_back: bool, edited: bool
+) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    work.look(1, "programmer")
+    (project / "a.py").write_text("by the tester\n", encoding="utf-8")
+    seen = work.look(2, "tester")
+    if is_put_back:
+        work.put_back(3, "tester", seen)
+    else:
+        git(project, "checkout", "-q", "a.py")
+    if edited:
+        (project / "a.py").write_text("by the user\n", encoding="utf-8")
+    # Killed before the state was saved: the reply is archived, the turn is still in flight.
+    again = open_here(project)
+    last, _ = again.begin(2, is_in_flight=True, replied=(2, "tester"))
+    seen = again.look(2, "tester")
+    assert seen.work.changed == ("a.py",)
+    assert again.put_back(last + 1, "tester", seen).changes == ()
+    assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
+    assert again.snapshots is not None
+    kept = [again.snapshots.read(one.commit, "a.py", 99) for one in again.snapshots.all()]
+    assert kept[2] == b"by the tester\n"
+    assert (b"by the user\n" in kept) == edited
 
 
 def test_what_programs_leave_behind_is_not_held_against_anybody() -> None:
@@ -278,7 +307,7 @@ def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
     (project / "a.py").write_text("two\n", encoding="utf-8")
     work.look(1, "programmer")
     again = open_here(project)
-    again.begin(1, is_in_flight=True)
+    again.begin(1, is_in_flight=True, replied=(1, "programmer"))
     assert again.look(1, "programmer").work.changed == ("a.py",)
 
 

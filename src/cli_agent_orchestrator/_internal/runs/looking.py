@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
@@ -24,15 +25,20 @@ class Looks:
         self._unreviewed: tuple[str, ...] = ()
         self._has_begun = False
 
-    def begin(self, plan: Plan) -> None:
-        """Keep the work folder as it is before anything is done; a second time does nothing."""
+    def begin(self, plan: Plan, replied: Dispatch | None = None) -> None:
+        """Keep the work folder as it is before anything is done; a second time does nothing.
+
+        What was looked at after a turn that has its reply already is not looked at again.
+        """
         if self._has_begun:
             return
         self._has_begun = True
         ledger = self._ledger
         in_flight = ledger.state.progress.in_flight
         sequence, remarks = plan.work.begin(
-            ledger.next_sequence() - 1, is_in_flight=in_flight is not None
+            ledger.next_sequence() - 1,
+            is_in_flight=in_flight is not None,
+            replied=None if replied is None else (replied.sequence, replied.turn.role),
         )
         for remark in remarks:
             ledger.warn(remark)
@@ -66,8 +72,9 @@ class Looks:
         if not is_author and mode != "off":
             told = replace(told, allowed=False, restored=mode == "restore")
             if told.restored:
-                seen = plan.work.put_back(sequence, who, seen, approved)
-                ledger.count_to(sequence + 1)
+                next_number = max(sequence + 1, ledger.next_sequence())
+                seen = plan.work.put_back(next_number, who, seen, approved)
+                ledger.count_to(next_number)
         ledger.tell(told)
         self._show_unreviewed(plan, seen.work)
         return seen.work

@@ -162,7 +162,7 @@ class Runner:
         if kept is None:
             return state
         self._ledger.take(state)
-        self._looks.begin(self._plan)
+        self._looks.begin(self._plan, dispatch)
         path, response = kept
         reply = Reply(response.text, path, dispatch.sequence, ReplySource.ARCHIVE)
         self._record(dispatch, reply, dispatch.worked)

@@ -94,6 +94,8 @@ class WorkFolder:
         self._checkouts = None if run_folder is None else _checkouts_of(run_folder)
         self._before: Snapshot | None = None
         self._last: Snapshot | None = None
+        self._looked: Snapshot | None = None
+        """Of the turn that is recorded next, if a process that was killed has looked already."""
         self._watch = None if repository is None else Watch(repository, run_folder)
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
@@ -175,13 +177,16 @@ class WorkFolder:
         finally:
             _clear(self._checkouts)
 
-    def begin(self, sequence: int, *, is_in_flight: bool) -> tuple[int, list[str]]:
+    def begin(
+        self, sequence: int, *, is_in_flight: bool, replied: tuple[int, str] | None = None
+    ) -> tuple[int, list[str]]:
         """Keep the folder before anything is done in it; return the last number and what to say.
 
         When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
+        If that has its reply already, its number and role are given: it may have its snapshot, too.
         Raise `RunError` if a run that has snapshots cannot be kept any more.
         """
-        number, remarks = self._begin_snapshots(sequence, is_in_flight)
+        number, remarks = self._begin_snapshots(sequence, is_in_flight, replied)
         # Afterwards: what is told once must not be lost with a run that cannot go on.
         if self._watch is not None:
             self.changed_before = self._watch.begin()
@@ -189,7 +194,9 @@ class WorkFolder:
                 remarks.append(NOT_COMPARED)
         return number, remarks
 
-    def _begin_snapshots(self, sequence: int, is_in_flight: bool) -> tuple[int, list[str]]:
+    def _begin_snapshots(
+        self, sequence: int, is_in_flight: bool, replied: tuple[int, str] | None
+    ) -> tuple[int, list[str]]:
         snapshots = self._snapshots
         if snapshots is None:
             return sequence, []
@@ -200,7 +207,7 @@ class WorkFolder:
             self._snapshots = None
             return sequence, [f"{NOT_KEPT}{REMOVED}"]
         try:
-            return self._go_on(snapshots, sequence, is_in_flight) or (
+            return self._go_on(snapshots, sequence, is_in_flight, replied) or (
                 sequence,
                 self._start(snapshots),
             )
@@ -225,16 +232,21 @@ class WorkFolder:
         return remarks
 
     def _go_on(
-        self, snapshots: Snapshots, sequence: int, is_in_flight: bool
+        self,
+        snapshots: Snapshots,
+        sequence: int,
+        is_in_flight: bool,
+        replied: tuple[int, str] | None,
     ) -> tuple[int, list[str]] | None:
         """Go on from the last snapshot; None if there is none yet."""
         taken = snapshots.all()
         if not taken:
             return None
         self._last = last_of(taken)
+        self._looked = next((one for one in taken if (one.sequence, one.label) == replied), None)
         # A person may have gone back meanwhile, which takes numbers of its own.
         sequence = max(sequence, taken[-1].sequence)
-        if not is_in_flight:
+        if self._looked is not None or not is_in_flight:
             now = snapshots.take(sequence + 1, RESUMED_LABEL)
             if now.tree != self._last.tree:
                 self._last = now
@@ -259,11 +271,9 @@ class WorkFolder:
         if not self._snapshots.has_any:
             raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
         try:
-            before = self._before_turn(self._last, sequence)
-            self._last = self._snapshots.take(sequence, label)
-            self._before = before
-            changes = self._between(before.tree, self._last.tree)
-            unreviewed = self._since(approved_tree, self._last.tree)
+            self._before, after = self._around(self._snapshots, self._last, sequence, label)
+            changes = self._between(self._before.tree, after.tree)
+            unreviewed = self._since(approved_tree, after.tree)
         except (GitError, OSError) as error:
             raise RunError(
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
@@ -272,18 +282,23 @@ class WorkFolder:
         paths = tuple(one.path for one in changes)
         unread = tuple(
             one.path
-            for one in self._last.left_out
-            if one.reason == UNREADABLE and one not in before.left_out
+            for one in after.left_out
+            if one.reason == UNREADABLE and one not in self._before.left_out
         )
-        return Seen(Work(self._last.tree, paths, unreviewed), changes, unread=unread)
+        return Seen(Work(after.tree, paths, unreviewed), changes, unread=unread)
 
-    def _before_turn(self, last: Snapshot, sequence: int) -> Snapshot:
-        """Return the snapshot before a turn; a process that was killed may have taken its own."""
-        if last.sequence != sequence:
-            return last
-        assert self._snapshots is not None, "there is one"
-        earlier = [one for one in self._snapshots.all() if one.sequence != sequence]
-        return last_of(earlier) if earlier else last
+    def _around(
+        self, snapshots: Snapshots, last: Snapshot, sequence: int, label: str
+    ) -> tuple[Snapshot, Snapshot]:
+        """Return the snapshots before and after a turn or a gate.
+
+        What a process that was killed has taken stays: its changes may be put back already.
+        """
+        looked, self._looked = self._looked, None
+        if looked is not None and (looked.sequence, looked.label) == (sequence, label):
+            return last_of(one for one in snapshots.all() if one.at < looked.at), looked
+        self._last = snapshots.take(sequence, label)
+        return last, self._last
 
     def kept(self, approved_tree: str) -> Work:
         """Return the last snapshot as the work that it holds; take none."""
@@ -299,18 +314,18 @@ class WorkFolder:
         since = self._between(approved_tree, tree) if approved_tree else ()
         return tuple(one.path for one in since if not is_left_behind(one.path))
 
-    def put_back(self, sequence: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
+    def put_back(self, number: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
         """Undo what a turn did to some files, and return what is left of its changes.
 
         The snapshot of the turn has them all the same: they may be somebody else's. What is left
-        has the next number.
+        has a number of its own.
         """
         assert self._snapshots is not None, "something was seen"
         assert self._before is not None, "there was a look before"
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
         self._snapshots.restore(self._before.commit, sorted(paths))
         self._last = self._before
-        return self.look(sequence + 1, f"{label}{PUT_BACK}", approved_tree)
+        return self.look(number, f"{label}{PUT_BACK}", approved_tree)
 
     def _between(self, old: str, new: str) -> tuple[Change, ...]:
         assert self._snapshots is not None, "there are two snapshots"

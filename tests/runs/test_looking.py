@@ -1,0 +1,134 @@
+"""What is done about files that were changed by somebody whose task it is not, with real git."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator.errors import NoResponseFile
+from cli_agent_orchestrator.events import FilesChanged, RunEvent
+from tests.pipeline.samples import PASS
+from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
+from tests.workspace.repositories import make_repository
+
+
+def work_of(project: Path) -> WorkFolder:
+    state = run_folder(project.parent / "state", "20261115-084037-k3f9")
+    return open_work_folder(project, state, SystemClock())
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    """Return a run whose programmer writes a.py, and whose tester edits it."""
+    project = make_repository(
+        tmp_path / "project", {"a.py": "one\n", ".gitignore": ".tmp\nstate\n"}
+    )
+
+    def answer(asked: Asked) -> str | None:
+        if asked.role == "programmer":
+            (project / "a.py").write_text("two\n", encoding="utf-8")
+        if asked.role == "tester":
+            (project / "a.py").write_text("cheated\n", encoding="utf-8")
+            (project / "new.py").write_text("cheated\n", encoding="utf-8")
+        return agree(asked)
+
+    rig = Rig(project, FakeServer(answer))
+    rig.work = work_of(project)
+    return rig
+
+
+def told(rig: Rig) -> list[FilesChanged]:
+    return [event for event in rig.events if isinstance(event, FilesChanged)]
+
+
+def content(rig: Rig) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in rig.folder.glob("*.py")}
+
+
+CHEATED = {"a.py": "cheated\n", "new.py": "cheated\n"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed", "restored", "left"),
+    [
+        ("off", True, False, CHEATED),
+        ("warn", False, False, CHEATED),
+        ("restore", False, True, {"a.py": "two\n"}),
+    ],
+)
+def test_what_a_tester_changes_is_told_and_put_back_as_wanted(
+    rig: Rig, mode: str, allowed: bool, restored: bool, left: dict[str, str]
+) -> None:
+    rig.readonly_roles = mode
+    assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+    by_programmer, *_, by_tester = told(rig)
+    assert (by_programmer.role, by_programmer.allowed) == ("programmer", True)
+    assert (by_tester.role, by_tester.allowed) == ("tester", allowed)
+    assert by_tester.restored == restored
+    assert by_tester.files == ("a.py", "new.py")
+    assert content(rig) == left
+    assert rig.work.snapshots is not None
+    (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
+    assert kept.sequence == by_tester.sequence
+    assert rig.work.snapshots.read(kept.commit, "new.py", 99) == b"cheated\n"
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def kill_at_save(rig: Rig, state: RunState) -> RunState:
+    """Run until the tester's changes are told, which is after they were put back; resume."""
+
+    def on_event(event: RunEvent) -> None:
+        if isinstance(event, FilesChanged) and event.role == "tester":
+            raise Killed
+        rig.events.append(event)
+
+    with pytest.raises(Killed):
+        rig.run(state, on_event)
+    return rig.saved()
+
+
+def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
+    rig.readonly_roles = "restore"
+    saved = kill_at_save(rig, rig.begin())
+    assert content(rig) == {"a.py": "two\n"}
+    asked = len(rig.server.asked)
+    rig.work = work_of(rig.folder)
+    with rig.runner(saved) as runner:
+        state = runner.run(runner.record_archived_reply(saved))
+    assert state.final_status is FinalStatus.PASS
+    # The turn is not repeated, and what the tester did is told and kept all the same.
+    assert len(rig.server.asked) == asked
+    assert (told(rig)[-1].role, told(rig)[-1].restored) == ("tester", True)
+    assert content(rig) == {"a.py": "two\n"}
+    assert rig.work.snapshots is not None
+    (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
+    assert rig.work.snapshots.read(kept.commit, "new.py", 99) == b"cheated\n"
+
+
+def test_numbers_of_a_person_who_went_back_are_not_taken_again(rig: Rig) -> None:
+    rig.readonly_roles = "restore"
+    state = rig.begin()
+    assert rig.work.snapshots is not None
+    # As `cao restore` keeps the present state, with a number after all that was begun.
+    rig.server.answer = lambda asked: None if asked.role == "tester" else agree(asked)
+    with pytest.raises(NoResponseFile):
+        rig.run(state)
+    saved = rig.saved()
+    assert saved.progress.in_flight is not None
+    number = saved.progress.in_flight.sequence + 1
+    rig.work.snapshots.take(number, "before restore")
+    rig.work = work_of(rig.folder)
+    # The agent is done in the end.
+    (rig.folder / "a.py").write_text("cheated\n", encoding="utf-8")
+    response_path(rig.server.asked[-1].message).write_text(PASS, encoding="utf-8")
+    rig.run(saved)
+    assert rig.work.snapshots is not None
+    labels = {one.sequence: one.label for one in rig.work.snapshots.all()}
+    assert labels[number] == "before restore"
+    assert labels[number + 1] == "tester, put back"
