@@ -310,7 +310,7 @@ class TestWords:
                 "Round 1, tests after the programmer begins: make test",
             ),
             (RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal"), "The run is saved"),
-            (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "did not begin"),
+            (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "Nothing was started"),
             (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, session_left="cao-1"),
                 "PASS after 1 round\nIts agents stay. To end them: cao stop --session cao-1",

@@ -159,6 +159,7 @@ def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flow", "gate"), [("pair", "011-tests.md"), ("solo", "005-tests.md")])
 def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
     done = visitor.cao("demo", "--flow", flow)

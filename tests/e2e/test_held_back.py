@@ -12,7 +12,7 @@ from tests.e2e.test_runs import ASKS, answer
 from tests.e2e.test_worktrees import record_of, tree_of
 from tests.workspace.projects import Project, make_project
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 TEST = """\
 import pathlib

@@ -13,7 +13,7 @@ from tests.e2e.runs import TASK, at, prepare, replies_of, rule, running, script,
 from tests.e2e.test_runs import alive_agents, runs_of
 from tests.workspace.projects import Project, make_project
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 ASKS = rule("programmer", turn="1", misbehave='{ ask = "Go on?" }')
 FAILS_ONCE = rule("tester", "RESULT: FAIL\nEVIDENCE:\n- no", round="1")

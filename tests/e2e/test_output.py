@@ -85,6 +85,7 @@ def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: li
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
 def test_a_run_passes_without_one_of_the_standard_streams(machine: Machine, closed: str) -> None:
     prepare(machine, script())

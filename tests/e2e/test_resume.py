@@ -110,6 +110,7 @@ class TestAfterAFailedTurn:
         assert texts_of(machine, "programmer") == [REPLIES["programmer"].replace("{turn}", "1")]
 
 
+@pytest.mark.slow
 class TestAfterAnUncertainDelivery:
     @pytest.fixture
     def impatient(self, machine: Machine) -> Machine:

@@ -113,6 +113,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_piece_without_end_is_read(piece: str) -> None:
     """What takes quadratic time takes minutes here."""

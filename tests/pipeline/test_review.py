@@ -450,6 +450,7 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
     assert judge_test(text + "y").unclear == shown + "…"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filler",
     [

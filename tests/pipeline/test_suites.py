@@ -409,6 +409,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_text_is_read_in_linear_time(piece: str) -> None:
     """With a pattern that begins again and again this would take hours."""

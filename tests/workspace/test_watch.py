@@ -229,6 +229,7 @@ def test_what_was_kept_and_cannot_be_read_is_begun_anew(project: Project, tmp_pa
     assert Watch(project.repository(), kept_in).begin() == (".git/config (core.pager)",)
 
 
+@pytest.mark.slow
 class TestFoldersInFolders:
     @pytest.mark.parametrize("where", ["hooks", "refs/heads", "modules", "modules/sub/hooks"])
     @pytest.mark.parametrize(("depth", "name"), [(1100, "d"), (60, "d" * 200)])

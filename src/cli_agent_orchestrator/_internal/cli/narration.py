@@ -123,6 +123,7 @@ NO_CHANGE = (
     "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
     "work (--provider), or give it a script that does"
 )
+NOT_RESUMED = "The run did not go on; it is saved as it was"
 MORE_ROUNDS = "Go on with more rounds: "
 
 
@@ -164,7 +165,7 @@ class Narration:
         self._is_idle = False
         """Is every agent the built-in one, and has none changed a file?"""
         self._run = ""
-        self._not_begun = "The run did not begin"
+        self._not_begun = "Nothing was started"
         self._against = ""
         self._by_gate = False
 
@@ -203,8 +204,7 @@ class Narration:
 
     def _opened(self, event: RunOpened) -> Line:
         self._run = event.run
-        if event.resumed:
-            self._not_begun = "The run did not go on; it is saved as it was"
+        self._not_begun = NOT_RESUMED if event.resumed else "The run did not begin"
         return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
