@@ -36,8 +36,10 @@ from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
 from tests.handoff.fakes import FakeClock
+from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
+from tests.workspace.repositories import make_repository
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
@@ -465,3 +467,22 @@ class TestNotCommitted:
         with ended_run(state, RUN, os.environ) as ended:
             apply_run(ended)
         assert (project.folder / "a.txt").read_text() == "by the agent\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [(1, r"worked in .*/project itself: .*; `cao undo "), (0, "ended before its first turn")],
+)
+def test_of_a_run_without_a_work_tree_nothing_is_delivered(
+    tmp_path: Path, number: int, why: str
+) -> None:
+    wd = make_repository(tmp_path / "project", {"a.txt": "1\n"})
+    folder = make_run(tmp_path / "state", wd)
+    record = read_record(folder)
+    assert record is not None
+    write_record(folder, replace(record, round=number))
+    with (
+        pytest.raises(NotSteerable, match=why),
+        ended_run(tmp_path / "state", record.id, os.environ),
+    ):
+        pass

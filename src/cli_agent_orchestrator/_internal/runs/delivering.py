@@ -88,6 +88,8 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
             if record is None:
                 raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
             saved = record.tree
+            if saved is None and not record.round:
+                raise NotSteerable(f"the run {run} was ended before its first turn: it did nothing")
             if saved is None:
                 raise NotSteerable(
                     f"the run {run} worked in {record.wd} itself: its work is there already; "
