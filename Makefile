@@ -88,4 +88,4 @@ $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux bubblewrap node clean
+.PHONY: help demo test test-slow test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux bubblewrap node clean
