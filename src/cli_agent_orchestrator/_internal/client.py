@@ -291,7 +291,10 @@ class ApiClient:
         return _readable(stream, _run_event)
 
     def pause_run(self, run: str) -> Answer:
-        """Let a run wait after its present turn; the answer has `heard` and `text`, as below."""
+        """Let a run wait after its present turn.
+
+        As of all that steers a run, the answer has `heard` and `text`: what the run does now.
+        """
         return self._steer(run, "pause")
 
     def resume_run(self, run: str) -> Answer:

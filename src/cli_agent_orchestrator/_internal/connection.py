@@ -88,8 +88,7 @@ class Connection:
         except httpx.HTTPError as error:
             raise self._unreachable(method, path, error) from error
         except (httpx.InvalidURL, UnicodeError) as error:
-            kind, name, _ = named_in_path(path)
-            raise UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}") from None
+            raise _unusable(path, error) from None
 
     def follow(
         self, path: str, after: str = "", opened: Callable[[], None] | None = None
@@ -130,6 +129,8 @@ class Connection:
         except httpx.HTTPError as error:
             if not stream.stopped:
                 raise self._unreachable("GET", path, error) from error
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise _unusable(path, error) from None
 
     def _unreachable(self, method: str, path: str, error: httpx.HTTPError) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
@@ -217,6 +218,11 @@ def segment(name: str) -> str:
         if name not in ("", ".", ".."):
             return quote(name, safe="")
     raise UsageError(f"{name!r} is not the name of a terminal, session or run")
+
+
+def _unusable(path: str, error: Exception) -> UsageError:
+    kind, name, _ = named_in_path(path)
+    return UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}")
 
 
 # Any: JSON
