@@ -54,6 +54,18 @@ def test_no_route_and_no_number_is_told(detail: str) -> None:
             "the server has no run 'k3f9'; `cao runs` lists what there is",
         ),
         (
+            "/runs/k3f9/turns/9",
+            404,
+            "no turn '9'; there are: 1",
+            "the server refused it for run 'k3f9': no turn '9'; there are: 1",
+        ),
+        (
+            "/terminals/run-step",
+            502,
+            "codex gave no answer",
+            "the server could not do it: codex gave no answer",
+        ),
+        (
             "/terminals/9f3c/key",
             409,
             "terminal 9f3c cannot take input: it works",

@@ -54,6 +54,8 @@ NAMED = {
     "sessions": ("session", "cao ls"),
     "runs": ("run", "cao runs"),
 }
+NAMELESS = ("", "run-step")
+"""Second parts of routes that are no names."""
 
 
 MOST_LISTED, LONGEST_LIST = 5, 100
@@ -326,7 +328,7 @@ def refusal_words(path: str, status_code: int, detail: str) -> str:
     about = f" for {kind} {name!r}" if kind and name not in detail else ""
     said = detail.strip() or f"it says no more than error {status_code}"
     match status_code:
-        case 404 if kind:
+        case 404 if kind and "/turns/" not in path:
             return f"the server has no {kind} {name!r}; `{listing}` lists what there is"
         case 401:
             return (
@@ -343,7 +345,7 @@ def refusal_words(path: str, status_code: int, detail: str) -> str:
 def named_in_path(path: str) -> tuple[str, str, str]:
     """Return what a route is about: its kind, its name, and the command that lists its like."""
     _, part, *rest = f"{path}//".split("/")
-    if part not in NAMED or not rest[0]:
+    if part not in NAMED or rest[0] in NAMELESS:
         return "", "", ""
     kind, listing = NAMED[part]
     return kind, unquote(rest[0]), listing

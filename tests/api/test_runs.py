@@ -4,35 +4,29 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import httpx
 import msgspec
 import pytest
 
-from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.schemas import (
     AskedBody,
     RunBody,
     RunDetailBody,
     RunTurnTextBody,
 )
-from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.layout import (
     CONTROL_FILE,
     EVENTS_FILE,
     SNAPSHOTS_FOLDER,
     archive_folder,
-    run_folder,
     screens_folder,
 )
 from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
-    Heard,
     Hint,
     Pause,
     Set,
@@ -41,16 +35,9 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.launch import Launched, Launcher, LaunchRequest
 from cli_agent_orchestrator._internal.runs.run_record import (
-    RunRecord,
-    SavedSetting,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.service import RunService
-from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator._internal.runs.usage import note_records
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import RunError, UsageError
@@ -58,7 +45,6 @@ from cli_agent_orchestrator.events import (
     AgentStarted,
     AskDeclined,
     HintTaken,
-    OnRunEvent,
     PauseAsked,
     ReviewSkipped,
     RunBegan,
@@ -67,93 +53,11 @@ from cli_agent_orchestrator.events import (
     ServerChosen,
     SettingChanged,
     StopAsked,
-    TurnBegan,
-    TurnEnded,
     Unpaused,
-    tell_nobody,
 )
-from tests.api.running import TOKEN, WAIT_SECONDS
-from tests.fakes import FakeService
+from tests.api.run_rig import EVENTS, NOON, RUN, Answering, Rig
+from tests.api.running import WAIT_SECONDS
 from tests.usage.lines import codex_head, codex_usage, usage_record
-
-NOON = 1_700_000_000.0
-RUN = "20261115-084037-k3f9"
-EVENTS: tuple[RunEvent, ...] = (
-    RunBegan(NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/a"),
-    TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex"),
-    TurnEnded(NOON + 5, "analyst", 1, 1, 1, "delivered", "summary received", 4.0, "/a/1"),
-    RunEnded(NOON + 9, "PASS", 1, 0),
-)
-
-
-class FakeLauncher(Launcher):
-    """Starts nothing, and notes what it was asked to."""
-
-    asked: list[tuple[LaunchRequest, Path]]
-    problem: Exception | None
-
-    def __init__(self) -> None:
-        super().__init__((), {})
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "problem", None)
-
-    def launch(
-        self, request: LaunchRequest, folder: Path, on_event: OnRunEvent = tell_nobody
-    ) -> Launched:
-        if self.problem is not None:
-            raise self.problem
-        self.asked.append((request, folder))
-        return Launched(RUN, 1, str(folder))
-
-
-class Rig:
-    """A state folder with a run in it, and a server that serves it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.state = folder / "state"
-        self.project = folder / "project"
-        self.project.mkdir()
-        self.launcher = FakeLauncher()
-        self.terminals = FakeService()
-        self.folder = run_folder(self.state, RUN)
-        self.record = RunRecord(
-            id=RUN,
-            wd=str(self.project),
-            state_file=str(self.project / "state.json"),
-            archive=RUN,
-            task="do it",
-            task_line="do it",
-            started=NOON,
-            settings={"MAX_ROUNDS": SavedSetting("3", "option")},
-        )
-        self.folder.make()
-        write_record(self.folder, self.record)
-
-    def happen(self, *events: RunEvent) -> None:
-        log = EventLog(self.folder)
-        for event in events:
-            self.record = after_event(self.record, event)
-            write_record(self.folder, self.record)
-            log.append(event)
-        log.close()
-
-    @contextmanager
-    def client(self, patience: float = WAIT_SECONDS) -> Iterator[httpx.Client]:
-        async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
-            app = create_app(self.terminals, token=TOKEN, heartbeat=0.05)
-            serve_runs(app, RunService(self.state, self.launcher, patience))
-            await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
-
-        server = BackgroundServer(main)
-        url = f"http://127.0.0.1:{server.start()}"
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        try:
-            with httpx.Client(
-                base_url=url, headers=headers, timeout=WAIT_SECONDS, trust_env=False
-            ) as client:
-                yield client
-        finally:
-            server.stop()
 
 
 @pytest.fixture
@@ -371,33 +275,6 @@ class TestStart:
         object.__setattr__(rig.launcher, "problem", problem)
         answer = http.post("/runs", json={"wd": str(rig.project), "task": "x"})
         assert (answer.status_code, answer.json()["detail"]) == (code, str(problem))
-
-
-class Answering:
-    """A run that lives and answers every ask in the same way."""
-
-    def __init__(self, rig: Rig, answer: Callable[[Ask], RunEvent]) -> None:
-        self._rig = rig
-        self._answer = answer
-        self.wishes: list[Wish] = []
-        self._listener = Listener(rig.folder, 0, self._hear, self._warn)
-
-    def __enter__(self) -> Self:
-        self._held = ExitStack()
-        self._held.enter_context(self._rig.folder.locked())
-        self._held.enter_context(self._listener)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held.close()
-
-    def _hear(self, heard: Heard) -> None:
-        assert heard.ask is not None
-        self.wishes.append(heard.ask.wish)
-        self._rig.happen(self._answer(heard.ask))
-
-    def _warn(self, text: str) -> None:
-        raise AssertionError(text)
 
 
 class TestSteer:

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from cli_agent_orchestrator._internal.cli.answer import answer
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, NotSteerable, UsageError
+from tests.api.run_rig import EVENTS, RUN, Rig
 from tests.api.running import TOKEN
-from tests.api.test_runs import EVENTS, RUN, Rig
 
 
 class Shell(Rig):

@@ -35,6 +35,11 @@ def test_a_name_that_is_too_long_for_an_address_is_refused() -> None:
         client.delete_session("x" * 70_000)
 
 
+def test_a_run_is_not_followed_by_a_name_that_is_too_long() -> None:
+    with ApiClient() as client, pytest.raises(UsageError, match=r"run 'x+' .* too long"):
+        next(client.run_events("x" * 70_000))
+
+
 def test_a_host_that_cannot_be_looked_up_is_a_clear_error() -> None:
     with ApiClient("http://a..b:9889") as client, pytest.raises(OrchestratorError):
         client.health()

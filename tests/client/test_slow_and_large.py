@@ -11,7 +11,8 @@ import httpcore
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import LARGEST_ANSWER, LARGEST_EVENT, ApiClient
+from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.connection import LARGEST_ANSWER, LARGEST_EVENT
 from cli_agent_orchestrator._internal.transport import TimedStream
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
 from tests.third_party import listening
@@ -58,7 +59,7 @@ def test_an_answer_that_comes_drop_by_drop_is_not_waited_for(head: bytes, drops:
         ApiClient(url) as client,
         pytest.raises(ApiUnreachable) as caught,
     ):
-        client._ask("GET", "/health", LIMIT)
+        client._server.ask("GET", "/health", LIMIT)
     assert caught.value.maybe_received
 
 

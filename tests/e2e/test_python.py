@@ -50,7 +50,7 @@ def test_an_example_of_the_page_runs(machine: Machine, number: int) -> None:
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 @pytest.mark.parametrize("name", cao.__all__)
@@ -159,6 +159,33 @@ def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machi
     assert listed["status"] == "stopped"
     done = python(machine, "import cli_agent_orchestrator as cao; print(cao.run().passed)")
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_run_of_the_server_is_steered(machine: Machine) -> None:
+    prepare(machine, script(rule("programmer", seconds="2")))
+    with machine.server():
+        done = python(
+            machine,
+            "from pathlib import Path\n"
+            "import cli_agent_orchestrator as cao\n"
+            "def follow(after, kind, field, value):\n"
+            "    for event in client.run_events(run, after):\n"
+            "        if isinstance(event, kind) and getattr(event, field) == value:\n"
+            "            return event.seq\n"
+            "with cao.Client.find() as client:\n"
+            "    run = client.start_run(Path('task.md'), wd='.', provider='scripted')['id']\n"
+            "    seq = follow(0, cao.events.TurnBegan, 'role', 'programmer')\n"
+            "    told = [client.pause_run(run), client.change_setting(run, 'max_rounds', 3)]\n"
+            "    seq = follow(seq, cao.events.TurnEnded, 'role', 'programmer')\n"
+            "    told.append(client.stop_run(run))\n"
+            "    print(client.get_run(run)['status'])\n"
+            "    told.append(client.resume_run(run))\n"
+            "    follow(seq, cao.events.RunEnded, 'final_status', 'PASS')\n"
+            "    (listed,) = client.list_runs()\n"
+            "    print(listed['status'], [asked['heard'] for asked in told])\n",
+        )
+    assert done.stdout == "stopped\nPASS [True, True, True, True]\n", done.stderr
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

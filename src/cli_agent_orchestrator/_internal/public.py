@@ -23,7 +23,7 @@ from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conducto
 from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
-from cli_agent_orchestrator._internal.settings.file import flatten_settings
+from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     OrchestratorError,
@@ -40,12 +40,9 @@ from cli_agent_orchestrator.events import (
     tell_nobody,
 )
 
-PathText = str | os.PathLike[str]
-Value = str | int | float | bool | os.PathLike[str] | None
-
 STOPPED = "stopped by the program that had started it"
 NO_SERVER = "no server of yours is there; `cao server` starts one"
-CALLED = Path("cao.run")
+CALLED = "cao.run"
 """Where settings stand that have a fault, as a user is told it."""
 
 
@@ -80,7 +77,7 @@ class Flow:
 
 
 class Client(ApiClient):
-    """The terminals of a server, over HTTP. May be used by several threads."""
+    """The terminals and runs of a server, over HTTP. May be used by several threads."""
 
     @classmethod
     def find(cls, api: str | None = None) -> Self:
@@ -144,7 +141,7 @@ def run(
     environ = dict(os.environ)
     replace_lost = bool(values.pop("replace_terminals", False))
     request = build_request(
-        _given(values), environ, replace_terminals=replace_lost, called=CALLED.name
+        read_called(values, CALLED), environ, replace_terminals=replace_lost, called=CALLED
     )
     return _Run(request, named, environ).take_to_its_end(on_event)
 
@@ -162,16 +159,6 @@ def _is_file(text: str) -> bool:
     with suppress(OSError, ValueError):
         return Path(text).is_file()
     return False
-
-
-def _given(values: Mapping[str, Value]) -> dict[str, str | None]:
-    """Return settings as if they were given by option."""
-    table = {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for name, value in values.items()
-        if value is not None
-    }
-    return {**flatten_settings(table, CALLED)}
 
 
 def _flows(folder: Path, environ: Mapping[str, str]) -> Flows:

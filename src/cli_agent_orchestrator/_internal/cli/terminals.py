@@ -35,8 +35,9 @@ from cli_agent_orchestrator._internal.cli.runs import (
     without,
 )
 from cli_agent_orchestrator._internal.cli.steer import stop_run
-from cli_agent_orchestrator._internal.client import Answer, ApiClient
+from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.connection import Answer
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Feature, TerminalStatus
