@@ -164,17 +164,6 @@ def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Pat
     assert not has_tree(tmp_path, replace(record, tree=None))
 
 
-def test_a_run_in_the_users_folder_has_nothing_to_deliver(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    write_record(folder, RunRecord(RUN, "/p", "", RUN, "", "", 1.0))
-    with (
-        pytest.raises(NotSteerable, match=f"its work is there already; `cao undo {RUN}` takes it"),
-        ended_run(tmp_path, RUN, {}) as ended,
-    ):
-        apply_run(ended)
-
-
 def test_what_nobody_worked_on_is_not_delivered(project: Project, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, RUN)
     folder.make()
