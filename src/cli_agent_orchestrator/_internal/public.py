@@ -10,9 +10,10 @@ from queue import SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import DEFAULT_API, config_folder, state_folder
+from cli_agent_orchestrator._internal.config import DEFAULT_API, state_folder
 from cli_agent_orchestrator._internal.discovery import discover, name_server
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
 from cli_agent_orchestrator._internal.pipeline import flow as pipeline
@@ -20,7 +21,6 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conductor
-from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator._internal.settings.file import flatten_settings
@@ -58,7 +58,7 @@ class Flow:
     @classmethod
     def load(cls, name_or_file: PathText, wd: PathText = ".") -> "Flow":
         """Return the flow of that name, as a run in the folder `wd` would find it, or of a file."""
-        return cls(_flows(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
+        return cls(flows_of(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
 
     @property
     def name(self) -> str:
@@ -172,10 +172,6 @@ def _given(values: Mapping[str, Value]) -> dict[str, str | None]:
         if value is not None
     }
     return {**flatten_settings(table, CALLED)}
-
-
-def _flows(folder: Path, environ: Mapping[str, str]) -> Flows:
-    return Flows(folder, config_folder(environ))
 
 
 class _Stop:
@@ -323,4 +319,5 @@ class _Run:
     def _find_flow(self, named: str, folder: Path) -> pipeline.Flow:
         if self._flow is not None:
             return self._flow
-        return _flows(folder, self._environ).find(named)
+        api_given = self._request.config.api_given
+        return flows_of(folder, self._environ, api_given=api_given).find(named)
