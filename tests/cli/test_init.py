@@ -51,7 +51,7 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
     output = CliRunner().invoke(init, [str(tmp_path)]).output
     assert settings_of(tmp_path) == {
         "project_test_cmd": "go test ./...",
-        "flow": "loop",
+        "flow": "pair",
         "provider": "claude_code",
         "gates": {"tests": "go test ./..."},
     }

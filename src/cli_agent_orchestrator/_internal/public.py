@@ -11,7 +11,7 @@ from typing import Self
 
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_API, state_folder
-from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.discovery import ARGUMENT, discover, name_server
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
 from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.hosting.link import server_for
@@ -30,6 +30,7 @@ from cli_agent_orchestrator.errors import (
     RunError,
     Stopped,
     UsageError,
+    in_words,
 )
 from cli_agent_orchestrator.events import (
     OnRunEvent,
@@ -88,7 +89,7 @@ class Client(ApiClient):
 
         `api` is the address of a certain one. Raises ApiUnreachable if there is none.
         """
-        discovery = discover(os.environ, name_server(os.environ, api))
+        discovery = discover(os.environ, name_server(os.environ, api, by=ARGUMENT))
         found = discovery.found
         if found is None:
             reason = "; ".join((*discovery.remarks, NO_SERVER))
@@ -291,7 +292,7 @@ class _Run:
             code, reason = exit_code_of(error), str(error)
             raise
         except OSError as error:
-            reason = str(error)
+            reason = in_words(error)
             raise RunError(reason) from error
         except Exception as error:
             reason = f"a fault of cao: {type(error).__name__}"

@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, NOT_BEGU
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator._internal.runs.view import View
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, in_words
 
 STOPPED = "stopped by a signal"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
@@ -71,9 +71,9 @@ def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
             # A terminal that was closed takes with it the place where things are told.
             _end(conductor, interrupts.exit_code, STOPPED)
             return interrupts.exit_code
-        _end(conductor, EXIT_ERROR, str(error))
+        _end(conductor, EXIT_ERROR, in_words(error))
         kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
-        raise RunError(f"{error}; {kept}") from error
+        raise RunError(f"{in_words(error)}; {kept}") from error
     except Exception as error:
         _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
         raise
