@@ -74,6 +74,7 @@ class TestNaming:
     def test_the_option_comes_first_then_cao_api_then_api_then_the_port(self) -> None:
         environ = {"CAO_API": "http://b:1", "API": "http://c:1/", "CAO_PORT": "7"}
         assert name_server(environ, "http://a:1") == Named("http://a:1", "--api")
+        assert name_server(environ, "http://a:1", by="api=") == Named("http://a:1", "api=")
         assert name_server(environ) == Named("http://b:1", "CAO_API")
         del environ["CAO_API"]
         assert name_server(environ, bare=True) == Named("http://c:1", "API")

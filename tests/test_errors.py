@@ -10,6 +10,7 @@ from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     NotFound,
     UnknownName,
+    in_words,
     suggestion,
 )
 
@@ -131,3 +132,16 @@ def test_what_is_much_is_listed_a_line_each() -> None:
     assert len(told.split("\n")) == 7
     assert told.endswith("\n  and 4 more")
     assert str(NotFound("run", "nope", ["a", "b"])) == "no run 'nope'; there are: a, b"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (OSError(28, "No space left on device", "/p"), "No space left on device: '/p'"),
+        (ValueError("[Errno -2] Name or service not known"), "Name or service not known"),
+        (ValueError("odd [1]"), "odd [1]"),
+    ],
+)
+def test_people_are_not_told_the_numbers_of_errors(error: Exception, words: str) -> None:
+    assert in_words(error) == words

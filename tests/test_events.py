@@ -58,12 +58,36 @@ ALL: tuple[RunEvent, ...] = (
         NOON, EventKind.STATUS, "a1", "analyst", "", TerminalStatus.IDLE, NOON - 1, 1, 2, seq=7
     ),
     HandoffEvent(NOON, EventKind.WARNING, "a1", "analyst", "odd \u2028 \ud800"),
-    TurnEnded(NOON, "analyst", 1, 2, 7, "delivered", "summary received", 1.5, "/p/.tmp/1/007.md"),
+    TurnEnded(
+        NOON,
+        "analyst",
+        1,
+        2,
+        7,
+        "delivered",
+        "summary received",
+        1.5,
+        "/p/.tmp/1/007.md",
+        terminal_id="a1",
+    ),
     Warned(NOON, "odd", "repository"),
     CheckBegan(NOON, "gate", 1, 8, "make test"),
     CheckOutput(NOON, "gate", 1, 8, "3 of 7 tests"),
     CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md"),
-    FilesChanged(NOON, "tester", 1, 8, ("a.py", "b.py"), 2, 12, 4, allowed=False, restored=True),
+    FilesChanged(
+        NOON,
+        "tester",
+        1,
+        8,
+        ("a.py", "b.py"),
+        2,
+        12,
+        4,
+        allowed=False,
+        restored=True,
+        cycle=1,
+        terminal_id="t1",
+    ),
     NotConverging(NOON, "Not converging: F1 is still unfixed after two attempts."),
     Paused(NOON, seq=9),
     Unpaused(NOON, "ask-1", seq=10),
@@ -71,7 +95,7 @@ ALL: tuple[RunEvent, ...] = (
     StopAsked(NOON, "ask-7"),
     HintTaken(NOON, "programmer", "look at the parser", "ask-3"),
     SettingChanged(NOON, "MAX_ROUNDS", "12", "8", "ask-4"),
-    ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5"),
+    ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5", "r1"),
     AskDeclined(NOON, "skip", "no review is under way or due", "ask-6"),
     RunEnded(NOON, "PASS", 1, 0, "", "cao-1", repository=("it was changed",)),
 )
@@ -108,6 +132,36 @@ def test_what_an_earlier_version_did_not_tell_is_as_it_was_then() -> None:
     ended = from_json(data)
     assert isinstance(ended, TurnEnded)
     assert (ended.reviewed, ended.reason) == (True, "")
+
+
+OF_A_TURN = (TurnBegan, HandoffEvent, TurnEnded, FilesChanged, ReviewSkipped)
+WHERE = ("role", "round", "cycle", "terminal_id")
+
+
+def test_every_event_of_a_turn_says_whose_and_which_it_is() -> None:
+    # An agent is started, and a hint is taken, before there is a turn.
+    in_turns = {kind for kind in TYPES.values() if "role" in {part.name for part in fields(kind)}}
+    assert in_turns - {AgentStarted, HintTaken} == set(OF_A_TURN)
+    for kind in OF_A_TURN:
+        assert set(WHERE) <= {part.name for part in fields(kind)}, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (TurnEnded, ["terminal_id"]),
+        (FilesChanged, ["cycle", "terminal_id"]),
+        (ReviewSkipped, ["terminal_id"]),
+    ],
+)
+def test_an_event_of_an_earlier_version_that_did_not_say_it_is_read(
+    kind: type[RunEvent], names: list[str]
+) -> None:
+    (event,) = (one for one in ALL if isinstance(one, kind))
+    data = {name: value for name, value in to_json(event).items() if name not in names}
+    found = from_json(data)
+    assert found is not None
+    assert [getattr(found, name) for name in names] == [0, ""][-len(names) :]
 
 
 def test_number_time_and_type_come_first() -> None:

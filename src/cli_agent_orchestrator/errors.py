@@ -44,6 +44,7 @@ They travel up untouched and are translated in two places only: `api/problems.py
 Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from urllib.parse import unquote
@@ -59,6 +60,17 @@ NAMELESS = ("", "run-step")
 
 
 MOST_LISTED, LONGEST_LIST = 5, 100
+# [Errno 111] Connection refused
+NUMBER_PATTERN = r"\[Errno -?\d+\] "
+
+
+def in_words(error: Exception) -> str:
+    """Return what an error of the system says, without its number.
+
+    >>> in_words(ConnectionRefusedError(111, "Connection refused"))
+    'Connection refused'
+    """
+    return re.sub(NUMBER_PATTERN, "", str(error))
 
 
 class OrchestratorError(Exception):

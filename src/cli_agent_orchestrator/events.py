@@ -195,6 +195,7 @@ class TurnEnded(Event):
     reviewed: bool = True
     reason: str = ""
     """The first point against it in the agent's own words; empty if there is none."""
+    terminal_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,10 @@ class FilesChanged(Event):
     """Is it this role's task to change files?"""
     restored: bool = False
     """Were they put back?"""
+    cycle: int = 0
+    """0 for a gate."""
+    terminal_id: str = ""
+    """Empty for a gate."""
 
     @property
     def words(self) -> str:
@@ -359,6 +364,7 @@ class ReviewSkipped(Event):
     round: int
     cycle: int
     ask: str = ""
+    terminal_id: str = ""
 
     @property
     def words(self) -> str:

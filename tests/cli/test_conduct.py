@@ -90,7 +90,7 @@ def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
     run = Conducted(GONE, is_saved=is_saved)
     with pytest.raises(RunError, match=f"the terminal is gone; {words}"):
         end(run)
-    assert run.told == [(EXIT_ERROR, str(GONE))]
+    assert run.told == [(EXIT_ERROR, "the terminal is gone")]
 
 
 def test_that_nobody_reads_any_more_is_told_on_the_other_channel(

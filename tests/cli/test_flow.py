@@ -103,7 +103,8 @@ def test_a_flow_is_shown(tmp_path: Path) -> None:
 
 def test_nothing_in_a_picture_controls_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    text = TEXT.replace('description = "', 'description = "a\\u001b]0;b\\u0007c ')
+    known = with_profiles(writer="programmer", user="tester")
+    text = known.replace('description = "', 'description = "a\\u001b]0;b\\u0007c ')
     path.write_text(text, encoding="utf-8")
     (tmp_path / "mine").mkdir()
     for role, text in TEMPLATES.items():
@@ -118,6 +119,45 @@ def test_a_fault_is_told_before_anything_is_started(tmp_path: Path) -> None:
     path.write_text(TEXT.replace('"user"', '"nobody"'), encoding="utf-8")
     with pytest.raises(FlowError, match=r"bad\.toml, line 10: unknown role `nobody`"):
         cao(tmp_path, "check", str(path))
+
+
+def with_profiles(**profiles: str) -> str:
+    """Return the text of the flow MINE with profiles for roles that have none of their name."""
+    text = TEXT
+    for role, profile in profiles.items():
+        text = text.replace(f"[roles.{role}]", f'[roles.{role}]\nprofile = "{profile}"')
+    return text
+
+
+def write_own(folder: Path, profile: str) -> Path:
+    """Write the flow MINE with another profile for its first role, and return its path."""
+    path = write_flow(MINE, folder)
+    path.write_text(with_profiles(writer=profile, user="tester"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("word", ["check", "show"])
+def test_an_unknown_profile_is_a_fault_with_its_line(tmp_path: Path, word: str) -> None:
+    path = write_own(tmp_path, "nosuch")
+    line = path.read_text(encoding="utf-8").split("\n").index('profile = "nosuch"') + 1
+    expected = rf"mine\.toml, line {line}: unknown profile `nosuch`; expected .*programmer"
+    with pytest.raises(FlowError, match=expected):
+        cao(tmp_path, word, str(path))
+
+
+def test_a_role_without_a_profile_is_told_that_its_name_is_none(tmp_path: Path) -> None:
+    path = write_flow(MINE, tmp_path)
+    line = TEXT.split("\n").index("[roles.writer]") + 1
+    with pytest.raises(FlowError, match=rf"line {line}: unknown profile `writer`"):
+        cao(tmp_path, "check", str(path))
+
+
+@pytest.mark.parametrize("where", ["config/profiles", ".cao/profiles"])
+def test_a_profile_of_the_users_or_the_projects_own_is_known(tmp_path: Path, where: str) -> None:
+    path = write_own(tmp_path, "mine")
+    (tmp_path / where).mkdir(parents=True)
+    (tmp_path / where / "mine.md").write_text("---\nname: mine\n---\nYou.\n", encoding="utf-8")
+    assert "(profile mine)" in cao(tmp_path, "show", str(path))
 
 
 @flows

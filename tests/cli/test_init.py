@@ -51,7 +51,7 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
     output = CliRunner().invoke(init, [str(tmp_path)]).output
     assert settings_of(tmp_path) == {
         "project_test_cmd": "go test ./...",
-        "flow": "loop",
+        "flow": "pair",
         "provider": "claude_code",
         "gates": {"tests": "go test ./..."},
     }
@@ -59,7 +59,7 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
     assert "project_test_cmd = go test ./...  (go.mod is there)" in output
     (line,) = [line for line in output.splitlines() if "provider = claude_code" in line]
     assert "logged in; also installed: codex" in line
-    assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "loop"
+    assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "pair"
 
 
 def test_the_gate_that_it_writes_is_allowed_there_and_nowhere_else(tmp_path: Path) -> None:

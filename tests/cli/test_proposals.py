@@ -101,8 +101,29 @@ def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str)
     assert proposed(files) == command
 
 
-def test_the_flow_is_one_that_needs_no_gate() -> None:
-    assert proposed({}, "FLOW") == "loop"
+ONE = [Agent("codex", "0.9", False)]
+ONE_LOGGED_IN = [*ONE, Agent("claude_code", "2.1", True)]
+TWO = [*ONE, Agent("claude_code", "2.1", False)]
+TESTS = {"go.mod": ""}
+
+
+@pytest.mark.parametrize(
+    ("files", "agents", "flow", "reason"),
+    [
+        ({}, [], "loop", "there is no test command, so an agent has to test"),
+        ({}, ONE, "loop", "there is no test command, so an agent has to test"),
+        (TESTS, ONE, "pair", "codex writes and reviews, and your tests decide"),
+        (TESTS, ONE_LOGGED_IN, "pair", "codex writes and reviews, and your tests decide"),
+        (TESTS, TWO, "loop", "there are tests and several agents"),
+        (TESTS, [], "loop", "analysis, program and test"),
+    ],
+)
+def test_the_flow_fits_the_tests_and_the_agents(
+    files: dict[str, str], agents: list[Agent], flow: str, reason: str
+) -> None:
+    (found,) = [one for one in propose(files, agents) if one.name == "FLOW"]
+    assert found.value == flow
+    assert reason in found.reason
 
 
 def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:

@@ -246,6 +246,47 @@ def test_no_path_of_the_machine_is_told_in_what_stayed_open(rig: Rig) -> None:
     assert str(rig.folder) not in page
 
 
+def failing_gate(rig: Rig) -> str:
+    """Let a run fail by a gate that names its folder; return its page."""
+    rig.flow, rig.gate = packaged_flow("pair"), f"cd {rig.folder} && ls {rig.folder}/nofile"
+    run_to_the_end(rig)
+    return printed(rig.folder).output
+
+
+def test_no_path_of_the_machine_is_told_of_the_command_of_a_gate(rig: Rig) -> None:
+    page = failing_gate(rig)
+    assert str(rig.folder) not in page
+    assert "FAIL: `cd . && ls nofile` ended with exit code 2" in page
+
+
+def test_what_a_gate_wrote_is_not_what_a_tester_found(rig: Rig) -> None:
+    page = failing_gate(rig)
+    assert "What the tester found" not in page
+    assert "No such file" in page.partition("## What the gate gate said\n\n")[2]
+
+
+def test_what_a_gate_wrote_is_its_own_from_the_events_too(rig: Rig) -> None:
+    rig.flow, rig.gate = packaged_flow("solo"), "echo 3 passed"
+    archive = rig.run(rig.begin()).progress.archive
+    record = RunRecord(RUN, str(rig.folder), "", archive, "", "", 0.0)
+    found = report_of_record(Folder(rig.folder), record, rig.events)
+    assert found.gate == "gate"
+
+
+def test_what_to_do_about_a_stop_stands_on_lines_of_its_own(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
+    reason = "analyst has been at rest\n  Look at it:   cao attach x\n  Ask *again*:  cao resume x"
+    keep_record(rig, RunStatus.FAILED, reason=reason)
+    page = CliRunner().invoke(report, [RUN]).output
+    expected = ["analyst has been at rest", "  - Look at it: cao attach x"]
+    assert "- Stopped: " + "\n".join(expected) in page
+    assert "\n  - Ask \\*again\\*: cao resume x\n" in page
+
+
 def test_a_run_that_is_named_is_in_no_other_folder(tmp_path: Path) -> None:
     error = printed(tmp_path, "k3f9").exception
     assert isinstance(error, UsageError)

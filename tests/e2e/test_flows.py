@@ -38,6 +38,14 @@ def archived(machine: Machine) -> list[str]:
     )
 
 
+def test_a_flow_with_an_unknown_profile_starts_nothing(ready: Machine) -> None:
+    path = write_flow(MINE, ready.work)
+    done = ready.cao("run", "task.md", "--flow", path.name, "--gate", "tests=true")
+    assert done.returncode == 2
+    assert "mine.toml, line 16: unknown profile `writer`; expected one of " in done.stderr
+    assert not (ready.home / "state" / "runs").exists()
+
+
 def test_a_pair_passes_its_gate(ready: Machine) -> None:
     gate = 'echo checked; test -n "$HOME" && test -z "$CAO_TOKEN"'
     done = ready.cao("run", "task.md", "--flow", "pair", "--gate", once(gate), "--json")

@@ -200,6 +200,8 @@ def test_a_run_of_the_server_is_steered(machine: Machine) -> None:
         ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "wd in cao.run"),
         ("cao.Flow.load('nothing')", "UnknownName", "nothing"),
         ("cao.Client.find()", "ApiUnreachable", "cao server"),
+        ("cao.Client.find('http://localhost:1')", "ApiUnreachable", "named by api="),
+        ("cao.run(Path('task.md'), api='http://localhost:1')", "UsageError", "named by api="),
     ],
 )
 def test_what_cannot_be_right_is_raised(

@@ -238,7 +238,7 @@ class TestSet:
 class TestSkip:
     def test_the_review_counts_as_approved(self) -> None:
         after, event = grant(reviewing(), asked(Skip()), AT)
-        assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1")
+        assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
         assert next_step(after) == Turn("programmer", 1, 1, True)
         assert acts(after) == ["analyst_review skipped in round 1, cycle 1: it counts as approved"]
 

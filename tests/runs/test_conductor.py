@@ -364,6 +364,29 @@ def test_what_is_held_back_stays_so_until_the_end(stage: Stage, held_back: str) 
             conductor.run()
 
 
+def test_a_new_run_with_a_named_server_that_is_not_there_leaves_nothing(stage: Stage) -> None:
+    stage.down = True
+    conductor = stage.conductor(API="http://localhost:1")
+    with conductor, pytest.raises(UsageError, match=r"no run was begun: .*nobody is there"):
+        conductor.run()
+    assert list(stage.state.glob("runs/*")) == []
+
+
+def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_too_late(
+    stage: Stage,
+) -> None:
+    leave_at(stage, "programmer")
+    stage.view.events.clear()
+    text = 'provider = "claude_code"\nflow = "solo"\n'
+    (stage.project / "cao.toml").write_text(text, encoding="utf-8")
+    with stage.conductor(RESUME="1", PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+    said = [event.text for event in stage.view.events if isinstance(event, Warned)]
+    late = "the task or the settings file says otherwise, but the run goes on as it began"
+    assert f"{late}: its agents are codex, not claude_code" in said
+    assert f"{late}: its flow is loop, not solo" in said
+
+
 def test_the_record_of_a_run_has_no_password_of_its_server(stage: Stage) -> None:
     with stage.conductor(API="http://ada:secret@localhost:1") as conductor:
         conductor.run()

@@ -6,10 +6,19 @@ import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
+from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
 from cli_agent_orchestrator.errors import NoResponseFile
-from cli_agent_orchestrator.events import FilesChanged, RunEvent
+from cli_agent_orchestrator.events import (
+    FilesChanged,
+    HandoffEvent,
+    ReviewSkipped,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+)
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 from tests.workspace.repositories import make_repository
@@ -74,6 +83,43 @@ def test_what_a_tester_changes_is_told_and_put_back_as_wanted(
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
     assert kept.sequence == by_tester.sequence
     assert rig.work.snapshots.read(kept.commit, "new.py", 99) == b"cheated\n"
+
+
+def test_every_event_of_a_turn_says_whose_and_which_it_is(rig: Rig) -> None:
+    state = rig.begin()
+    agent = rig.server.answer
+
+    def answer(one: Asked) -> str | None:
+        if one.role == "analyst_review":
+            runner.hear(Heard(Ask("ask-1", rig.clock.now(), Skip()), 10))
+            return None
+        return agent(one)
+
+    rig.server.answer = answer
+    with rig.runner(state) as runner:
+        assert runner.run(state).final_status is FinalStatus.PASS
+    of_turns = (TurnBegan, HandoffEvent, TurnEnded, FilesChanged, ReviewSkipped)
+    events = [event for event in rig.events if isinstance(event, of_turns)]
+    assert {type(event) for event in events} == set(of_turns)
+    turn = (0, 0)
+    for event in events:
+        assert event.terminal_id == state.terminal_of(event.role), event
+        if isinstance(event, TurnBegan):
+            turn = (event.round, event.cycle)
+        assert (event.round, event.cycle) == turn, event
+
+
+def test_the_event_of_an_answer_that_a_person_takes_says_its_turn(rig: Rig) -> None:
+    rig.server.answer = lambda asked: None
+    with pytest.raises(NoResponseFile):
+        rig.run(rig.begin())
+    rig.events.clear()
+    saved = rig.saved()
+    with rig.runner(saved) as runner:
+        runner.answer_missing(saved, Remedy.TAKE)
+    taken = [event for event in rig.events if isinstance(event, HandoffEvent)]
+    assert taken
+    assert {(event.role, event.round, event.cycle) for event in taken} == {("analyst", 1, 1)}
 
 
 class Killed(Exception):

@@ -19,7 +19,7 @@ def rig(tmp_path: Path) -> Rig:
 def stop_at(rig: Rig, role: str) -> RunState:
     """Take a run to a turn whose agent writes no file, and return what is saved of it."""
     rig.server.answer = lambda asked: None if asked.role == role else agree(asked)
-    with pytest.raises(NoResponseFile, match=r"(?s)--missing ask.*--missing take.*--missing skip"):
+    with pytest.raises(NoResponseFile, match=r"(?s)--missing ask.*--missing take"):
         rig.run(rig.begin())
     rig.server.answer = agree
     return rig.saved()
@@ -32,6 +32,16 @@ def resume(rig: Rig, saved: RunState, remedy: Remedy) -> RunState:
 
 def asked_of(rig: Rig, role: str) -> list[Asked]:
     return [asked for asked in rig.server.asked if asked.role == role]
+
+
+@pytest.mark.parametrize(
+    ("role", "offered"), [("analyst", False), ("tester", False), ("analyst_review", True)]
+)
+def test_only_a_review_is_said_to_be_skippable(rig: Rig, role: str, offered: bool) -> None:
+    rig.server.answer = lambda asked: None if asked.role == role else agree(asked)
+    with pytest.raises(NoResponseFile) as stopped:
+        rig.run(rig.begin())
+    assert ("--missing skip" in str(stopped.value)) == offered
 
 
 def test_the_agent_is_asked_again(rig: Rig) -> None:

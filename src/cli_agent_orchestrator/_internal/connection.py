@@ -23,6 +23,7 @@ from cli_agent_orchestrator.errors import (
     BadMessage,
     ConfigError,
     UsageError,
+    in_words,
     named_in_path,
 )
 
@@ -134,7 +135,7 @@ class Connection:
 
     def _unreachable(self, method: str, path: str, error: httpx.HTTPError) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
-        reason = str(error) or type(error).__name__
+        reason = in_words(error) or type(error).__name__
         if isinstance(error, NEVER_SENT):
             reason += "; is the server running? `cao server` starts one"
         return ApiUnreachable(

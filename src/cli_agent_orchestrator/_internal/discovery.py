@@ -35,7 +35,7 @@ from cli_agent_orchestrator._internal.config import (
 from cli_agent_orchestrator._internal.identity import is_answer, new_challenge
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.settings.table import SETTINGS_FILE
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ConfigError, in_words
 
 PROOF_SECONDS = 5.0
 """How long a server may take for its proof, from the first byte to the last."""
@@ -44,7 +44,9 @@ STRANGER_SECONDS = 1.0
 if it says nothing, it delays every command by as much."""
 PROOF_LIMIT = 16 * 1024
 """Bytes of such an answer."""
-USERS_OWN = ("--api", "CAO_API", "API", "CAO_PORT")
+OPTION, ARGUMENT = "--api", "api="
+"""What the user calls the option, in a command and in Python."""
+USERS_OWN = (OPTION, ARGUMENT, "CAO_API", "API", "CAO_PORT")
 """Where a name is surely from the user; a file may have come with a project."""
 
 
@@ -68,14 +70,17 @@ class Discovery:
 
 
 def name_server(
-    environ: Mapping[str, str], option: str | None = None, *, bare: bool = False
+    environ: Mapping[str, str], option: str | None = None, *, bare: bool = False, by: str = OPTION
 ) -> Named | None:
-    """Return the server that an option or the environment names; `API` only if `bare` counts."""
+    """Return the server that an option or the environment names; `API` only if `bare` counts.
+
+    `by` is what the user calls the option.
+    """
     variables = ("CAO_API", "API") if bare else ("CAO_API",)
-    given = (("--api", option), *((name, environ.get(name)) for name in variables))
-    for by, text in given:
+    given = ((by, option), *((one, environ.get(one)) for one in variables))
+    for name, text in given:
         if text and text.strip():
-            return Named(text.strip().rstrip("/"), by)
+            return Named(text.strip().rstrip("/"), name)
     port = read_port(environ, 0)
     return Named(_usual_address(environ, port), "CAO_PORT") if port else None
 
@@ -216,7 +221,7 @@ def _ask_for_proof(
         return f"it did not answer within {seconds:.0f} s"
     except (OSError, UnicodeError) as error:
         refused = isinstance(error, ConnectionRefusedError | socket.gaierror)
-        return None if refused else f"it did not answer ({error})"
+        return None if refused else f"it did not answer ({in_words(error)})"
     for token in tokens:
         if is_answer(_identity(body), token, challenge, peer):
             return _Proof(f"http://{_netloc(peer)}", token)

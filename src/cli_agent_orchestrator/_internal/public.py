@@ -10,9 +10,10 @@ from queue import SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import DEFAULT_API, config_folder, state_folder
-from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.config import DEFAULT_API, state_folder
+from cli_agent_orchestrator._internal.discovery import ARGUMENT, discover, name_server
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
 from cli_agent_orchestrator._internal.pipeline import flow as pipeline
@@ -20,7 +21,6 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conductor
-from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called
@@ -30,6 +30,7 @@ from cli_agent_orchestrator.errors import (
     RunError,
     Stopped,
     UsageError,
+    in_words,
 )
 from cli_agent_orchestrator.events import (
     OnRunEvent,
@@ -55,7 +56,7 @@ class Flow:
     @classmethod
     def load(cls, name_or_file: PathText, wd: PathText = ".") -> "Flow":
         """Return the flow of that name, as a run in the folder `wd` would find it, or of a file."""
-        return cls(_flows(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
+        return cls(flows_of(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
 
     @property
     def name(self) -> str:
@@ -85,7 +86,7 @@ class Client(ApiClient):
 
         `api` is the address of a certain one. Raises ApiUnreachable if there is none.
         """
-        discovery = discover(os.environ, name_server(os.environ, api))
+        discovery = discover(os.environ, name_server(os.environ, api, by=ARGUMENT))
         found = discovery.found
         if found is None:
             reason = "; ".join((*discovery.remarks, NO_SERVER))
@@ -159,10 +160,6 @@ def _is_file(text: str) -> bool:
     with suppress(OSError, ValueError):
         return Path(text).is_file()
     return False
-
-
-def _flows(folder: Path, environ: Mapping[str, str]) -> Flows:
-    return Flows(folder, config_folder(environ))
 
 
 class _Stop:
@@ -282,7 +279,7 @@ class _Run:
             code, reason = exit_code_of(error), str(error)
             raise
         except OSError as error:
-            reason = str(error)
+            reason = in_words(error)
             raise RunError(reason) from error
         except Exception as error:
             reason = f"a fault of cao: {type(error).__name__}"
@@ -310,4 +307,5 @@ class _Run:
     def _find_flow(self, named: str, folder: Path) -> pipeline.Flow:
         if self._flow is not None:
             return self._flow
-        return _flows(folder, self._environ).find(named)
+        api_given = self._request.config.api_given
+        return flows_of(folder, self._environ, api_given=api_given).find(named)

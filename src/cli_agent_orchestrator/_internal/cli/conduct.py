@@ -3,22 +3,24 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
 import click
 
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
-from cli_agent_orchestrator._internal.config import config_folder, state_folder
+from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED, EXIT_ERROR, exit_code_of
+from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.hosting.link import server_for
+from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, NOT_BEGUN, Conductor
-from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator._internal.runs.view import View
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, in_words
 
 STOPPED = "stopped by a signal"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
@@ -32,6 +34,9 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
     ) -> AbstractContextManager[Link]:
         return server_for(config, environ, on_warning, importing=importing)
 
+    def find_flow(named: str, folder: Path) -> Flow:
+        return flows_of(folder, environ, api_given=request.config.api_given).find(named)
+
     with Interrupts() as interrupts, view:
         given = Surroundings(
             view,
@@ -39,7 +44,7 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
             connect,
             get_provider,
             state_folder(environ),
-            lambda named, folder: Flows(folder, config_folder(environ)).find(named),
+            find_flow,
             environ,
         )
         with Conductor(request, given) as conductor:
@@ -66,9 +71,9 @@ def _take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
             # A terminal that was closed takes with it the place where things are told.
             _end(conductor, interrupts.exit_code, STOPPED)
             return interrupts.exit_code
-        _end(conductor, EXIT_ERROR, str(error))
+        _end(conductor, EXIT_ERROR, in_words(error))
         kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
-        raise RunError(f"{error}; {kept}") from error
+        raise RunError(f"{in_words(error)}; {kept}") from error
     except Exception as error:
         _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
         raise

@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.cli.flow_drawing import as_svg, as_text, w
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import config_folder
+from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.pipeline.flow import Flow, Role, StageKind
 from cli_agent_orchestrator._internal.pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from cli_agent_orchestrator._internal.plain_files import Folder
@@ -83,7 +84,7 @@ def check(name: str, wd: str) -> None:
 
 
 def _flows(wd: str) -> Flows:
-    return Flows(Path(wd).expanduser().absolute(), config_folder(os.environ))
+    return flows_of(Path(wd).expanduser().absolute(), os.environ)
 
 
 def try_flow(found: Flow, of: Path) -> int:

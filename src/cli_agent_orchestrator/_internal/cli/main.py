@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.exit_codes import (
     exit_code_of,
 )
 from cli_agent_orchestrator._internal.version import __version__
-from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, suggestion
+from cli_agent_orchestrator.errors import OrchestratorError, OutputClosed, in_words, suggestion
 
 COMMANDS = {
     # name: (where it is, what it is for); imported only when it is run
@@ -154,7 +154,7 @@ def main(command: click.Command = cao) -> None:
     except OutputClosed:
         sys.exit(EXIT_CLOSED)
     except (OrchestratorError, OSError) as error:
-        _tell(f"cao: {error}")
+        _tell(f"cao: {in_words(error)}")
         sys.exit(exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         _tell_fault(error)

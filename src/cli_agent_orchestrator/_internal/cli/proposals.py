@@ -54,7 +54,7 @@ class Agent:
 def propose(files: Mapping[str, str], agents: Sequence[Agent]) -> list[Proposal]:
     """Return what is proposed; `files` are the marks that are there, with the text of some."""
     tests = list(_test_command(files))
-    return [*tests, *_flow(has_gate=bool(tests)), *_provider(agents)]
+    return [*tests, *_flow(agents, has_gate=bool(tests)), *_provider(agents)]
 
 
 def _test_command(files: Mapping[str, str]) -> Iterator[Proposal]:
@@ -147,10 +147,18 @@ def has_npm_test(text: str) -> bool:
     return isinstance(script, str) and bool(script.strip()) and NPM_PLACEHOLDER not in script
 
 
-def _flow(*, has_gate: bool) -> Iterator[Proposal]:
-    others = "pair and solo have fewer agents" if has_gate else "pair and solo need a gate of yours"
-    reason = f"analysis, program and test, each by agents; {others}"
-    yield Proposal("FLOW", "loop", reason)
+def _flow(agents: Sequence[Agent], *, has_gate: bool) -> Iterator[Proposal]:
+    ready = [agent.name for agent in agents if not agent.logged_out]
+    steps = "analysis, program and test, each by agents"
+    if not has_gate:
+        reason = f"there is no test command, so an agent has to test; {steps}"
+        yield Proposal("FLOW", "loop", reason)
+    elif len(ready) == 1:
+        reason = f"{ready[0]} writes and reviews, and your tests decide; loop: {steps}"
+        yield Proposal("FLOW", "pair", reason)
+    else:
+        several = "there are tests and several agents: " if ready else ""
+        yield Proposal("FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents")
 
 
 def _provider(agents: Sequence[Agent]) -> Iterator[Proposal]:

@@ -105,13 +105,15 @@ class Report:
     """Whose turn it is; empty when the run is over, or had not begun."""
     turns: Sequence[TurnRecord]
     evidence: str
-    """What the last tester found."""
+    """What the last tester found, or a gate after it."""
     notes: dict[str, str]
     """What the reviewers last had to say, by role."""
     open_notes: dict[str, str]
     """What was still open when the review cycles were used up."""
     acts: Sequence[PersonalAct]
     """What people did to it: hints, skips, changed settings, pauses."""
+    gate: str = ""
+    """The gate whose words the evidence is; empty if the tester's."""
     setbacks: dict[str, str] = field(default_factory=dict)
     """By turn: the first thing that a review or test which led to more work had to say."""
     standing: RunStatus | None = None
@@ -276,6 +278,7 @@ def report_of_record(folder: Folder, record: RunRecord, events: Sequence[RunEven
         due=f"round {open_turn.round}, {open_turn.role}" if open_turn else "its next turn",
         turns=entries,
         evidence=extract_test_evidence(texts[tested.role] if tested else "", EXCERPT_LINES),
+        gate=tested.role if tested and tested.provider == COMMAND else "",
         notes={
             role: extract_review_notes(texts[role], EXCERPT_LINES)
             for role, turn in last.items()
@@ -328,7 +331,7 @@ def build_report(state: RunState, places: Places) -> Report:
         kept = places.archive or archive_folder(places.wd, state.progress.archive)
         archive, turns = kept.path, Journal(kept).read()
         setbacks = find_setbacks(turns, kept)
-    tested = _last_test(state) or _last_feedback(state)
+    tested = _last_test(state)
     return Report(
         status=state.final_status,
         wd=state.wd or str(places.wd),
@@ -341,7 +344,8 @@ def build_report(state: RunState, places: Places) -> Report:
         round=state.round,
         due=_due(state),
         turns=turns,
-        evidence=extract_test_evidence(tested, EXCERPT_LINES),
+        evidence=extract_test_evidence(tested or _last_feedback(state), EXCERPT_LINES),
+        gate="" if tested else _last_failed_gate(turns),
         notes={
             stage.reviewer: extract_review_notes(
                 state.output_of(stage.reviewer).text, EXCERPT_LINES
@@ -362,11 +366,15 @@ def find_setbacks(turns: Sequence[TurnRecord], kept: Folder) -> dict[str, str]:
     """Return what each review and test that led to more work said first, by its turn."""
     found = {}
     for turn in turns:
-        if not re.match(NO_SETBACK_PATTERN, turn.outcome):
+        if _is_setback(turn):
             verdict, why = _setback(turn, kept)
             cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
             found[f"Round {turn.round}{cycle}, {turn.role}, {verdict}"] = why
     return found
+
+
+def _is_setback(turn: TurnRecord) -> bool:
+    return not re.match(NO_SETBACK_PATTERN, turn.outcome)
 
 
 def _setback(turn: TurnRecord, kept: Folder) -> tuple[str, str]:
@@ -411,7 +419,7 @@ def markdown(found: Report, home: Path, state: Path) -> str:
         lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
         parts += ["## What people did", "\n".join(lines)]
     if found.evidence:
-        parts += ["## What the tester found", fenced(found.evidence)]
+        parts += [f"## {_evidence_title(found.gate)}", fenced(found.evidence)]
     for role, notes in found.notes.items():
         if not any(_is_same(notes, opened) for opened in found.open_notes.values()):
             parts += [f"## Last notes of {escape(role)}", fenced(notes)]
@@ -421,6 +429,12 @@ def markdown(found: Report, home: Path, state: Path) -> str:
         title = "The only turn" if len(found.turns) == 1 else f"All {len(found.turns)} turns"
         parts.append(folded(title, _table(found.turns)))
     return "\n\n".join(parts)
+
+
+def _evidence_title(gate: str) -> str:
+    if gate == PROOF:
+        return "What the proof came to"
+    return f"What the gate {escape(gate)} said" if gate else "What the tester found"
 
 
 def _grouped(texts: Mapping[str, str]) -> dict[str, str]:
@@ -447,7 +461,7 @@ def for_others(found: Report, home: Path, state: Path) -> Report:
         return short(text) if is_own else f"{Path(text).relative_to(state)} in your state folder"
 
     def each(texts: Mapping[str, str]) -> dict[str, str]:
-        return {name: short(text) for name, text in texts.items()}
+        return {short(name): short(text) for name, text in texts.items()}
 
     return replace(
         found,
@@ -504,7 +518,8 @@ def _facts(found: Report, home: Path) -> list[str]:
             + (f"; {_counted(checks, 'check')}, {_worked(checks)}" if checks else "")
         )
     if found.reason:
-        lines.append(f"- Stopped: {escape(found.reason)}")
+        first, *more = found.reason.splitlines()
+        lines += [f"- Stopped: {escape(first)}", *(f"  - {escape(line)}" for line in more)]
     if found.archive:
         lines.append(f"- Prompts and replies: {escape(found.archive)}")
     if found.deeds.logs:
@@ -564,6 +579,12 @@ def _last_test(state: RunState) -> str:
     tests = [stage.author for stage in state.flow.stages if stage.kind is StageKind.TEST]
     said = [state.output_of(tester).text for tester in tests if state.has_output(tester)]
     return said[-1] if said else ""
+
+
+def _last_failed_gate(turns: Sequence[TurnRecord]) -> str:
+    """Name the gate that led to the present round; nothing if it was a tester."""
+    failed = [turn for turn in turns if _is_setback(turn) and not turn.reviewed]
+    return failed[-1].role if failed and failed[-1].provider == COMMAND else ""
 
 
 def _last_feedback(state: RunState) -> str:

@@ -75,8 +75,9 @@ LONGEST_UNCHANGED_SECONDS = 2.0
 REMEDIES = """\
   Look at it:                        {attach}
   Send it the prompt again:          {resume} --missing ask
-  Take its last answer as its reply: {resume} --missing take
-  Count a review as approved:        {resume} --missing skip"""
+  Take its last answer as its reply: {resume} --missing take"""
+SKIP_REVIEW = """
+  Count the review as approved:      {resume} --missing skip"""
 
 
 class Agents(Protocol):
@@ -202,7 +203,8 @@ class Handoff:
             return kept
         self._mailbox.forget()
         self._clear_stale_response(role, envelope)
-        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
+        agent = TurnAgent(terminal_id, role, self._run, envelope.is_review)
+        with self._watch(agent) as watch:
             turn = _Turn(watch, message, envelope, save_sent)
             certain = self._send(turn)
             for number in range(1, self.rules.max_reminders + 1):
@@ -374,10 +376,11 @@ class Handoff:
             case FallBackToOutput():
                 return self._take_output(watch, sequence)
             case FileMissing(seconds):
-                remedies = REMEDIES.format(attach=attach, resume=resume)
+                remedies = REMEDIES + (SKIP_REVIEW if watch.agent.is_review else "")
                 raise NoResponseFile(
                     f"{watch.agent.role} has been at rest for {seconds:.0f} s without writing "
-                    f"{self._files.shown(watch.view.path)}\n{remedies}"
+                    f"{self._files.shown(watch.view.path)}\n"
+                    + remedies.format(attach=attach, resume=resume)
                 )
             case TimeOut(seconds):
                 raise HandoffTimeout(

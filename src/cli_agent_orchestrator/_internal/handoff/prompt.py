@@ -64,6 +64,8 @@ class Envelope:
     sent: Sent = Sent.NO
     reminder: str = ""
     """What to say if the file does not come; empty for the usual words."""
+    is_review: bool = False
+    """Only a review can be skipped if its reply does not come."""
 
 
 class ReplySource(StrEnum):

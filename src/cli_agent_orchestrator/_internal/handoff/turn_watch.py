@@ -52,6 +52,7 @@ class TurnAgent:
     role: str
     run: str = ""
     """How a person names its run; empty if it has no name."""
+    is_review: bool = False
 
     @property
     def attach(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cli_agent_orchestrator._internal.config import ServerConfig, check_state_folder, config_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.errors import ConfigError, UsageError, in_words
 
 MAX_TOKEN = 1000
 TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN
@@ -26,7 +26,9 @@ def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
         try:
             user_file = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(str(file), "not readable", f"a TOML file ({error})") from None
+            raise ConfigError(
+                str(file), "not readable", f"a TOML file ({in_words(error)})"
+            ) from None
     return ServerConfig.from_env(environ, user_file)
 
 

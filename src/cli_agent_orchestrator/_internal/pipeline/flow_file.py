@@ -11,7 +11,7 @@ The prompt of a role is a template of its own beside the file.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -67,9 +67,14 @@ Table = Mapping[str, Any]
 Member = TypeVar("Member", bound=StrEnum)
 
 
-def read_flow(source: FlowSource, name: str, where: str) -> Flow:
-    """Return the flow of a file; `where` is how the user knows it."""
-    return _Reader(source, name, where).flow()
+def read_flow(
+    source: FlowSource, name: str, where: str, profiles: Sequence[str] | None = None
+) -> Flow:
+    """Return the flow of a file; `where` is how the user knows it.
+
+    A profile that is not among the `profiles`, if these are known, is a fault.
+    """
+    return _Reader(source, name, where, profiles).flow()
 
 
 def template_name(flow: str, role: str) -> str:
@@ -91,10 +96,13 @@ class _Place:
 class _Reader:
     """Reads one flow file and stops at its first fault."""
 
-    def __init__(self, source: FlowSource, name: str, where: str) -> None:
+    def __init__(
+        self, source: FlowSource, name: str, where: str, profiles: Sequence[str] | None
+    ) -> None:
         self._source = source
         self._name = name
         self._where = where
+        self._profiles = profiles
         self._top = _Place(self._parsed(), ())
 
     def flow(self) -> Flow:
@@ -276,7 +284,7 @@ class _Reader:
         return Role(
             name=name,
             terminal=self._word(place, "terminal", name, NAME_PATTERN, NAME_FORM),
-            profile=self._word(place, "profile", name, PROFILE_PATTERN, PROFILE_FORM),
+            profile=self._profile(place, name),
             response_file=self._word(place, "response_file", f"{name}.md", FILE_PATTERN, FILE_FORM),
             title=self._word(
                 place, "title", name.replace("_", " ").upper(), TITLE_PATTERN, TITLE_FORM
@@ -285,6 +293,13 @@ class _Reader:
             blocks=self._blocks(place, roles, reviewers),
             evidence=self._evidence(place, name in reviewers),
         )
+
+    def _profile(self, place: _Place, role: str) -> str:
+        name = self._word(place, "profile", role, PROFILE_PATTERN, PROFILE_FORM)
+        if self._profiles is not None and name not in self._profiles:
+            expected = f"one of {', '.join(self._profiles)}, or a file .cao/profiles/{name}.md"
+            raise self._fault(place.at("profile"), f"unknown profile `{name}`", expected)
+        return name
 
     def _template(self, role: str) -> str:
         """Return the prompt template of a role after a look at its placeholders."""

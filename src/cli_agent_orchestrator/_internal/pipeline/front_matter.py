@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from cli_agent_orchestrator._internal.pipeline.task import settings_lines
-from cli_agent_orchestrator._internal.settings.table import BY_KEY, IN_TASK, Kind, Setting
+from cli_agent_orchestrator._internal.settings.table import BY_KEY, IN_TASK, PREFIX, Kind, Setting
 from cli_agent_orchestrator._internal.settings.values import (
     FLOW_NAME_PATTERN,
     canonical,
@@ -67,9 +67,8 @@ def _setting(word: str) -> Setting:
     if setting is not None and setting.name in IN_TASK:
         return setting
     if setting is not None:
-        raise PromptError(
-            f"a task cannot set {key}; set it yourself, with {setting.option} or {setting.name}"
-        )
+        ways = f"{setting.option} or {PREFIX}{setting.name}"
+        raise PromptError(f"a task cannot set {key}; set it yourself, with {ways}")
     known = [name.lower() for name in IN_TASK]
     close = get_close_matches(key, known)
     raise _fault(f"there is no setting {word}", " or ".join(close) or f"one of {', '.join(known)}")
@@ -96,7 +95,7 @@ def _check(setting: Setting, value: str) -> None:
         expected = EXPECTED[setting.kind].format(minimum=setting.minimum)
         raise _bad_value(setting, value, expected)
     if setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
-        raise _bad_value(setting, value, "the name of a flow; a file only by --flow or FLOW")
+        raise _bad_value(setting, value, "the name of a flow; a file only by --flow or CAO_FLOW")
     try:
         _read_agents(given)
     except ConfigError as error:

@@ -112,5 +112,6 @@ def _skip(state: RunState, ask: Ask, at: float) -> Granted:
     review = due_review(state)
     if review is None:
         return _decline(state, ask, at, NO_REVIEW)
-    skipped = ReviewSkipped(at, review.role, review.round, review.cycle, ask.id)
+    terminal_id = state.terminal_of(review.role)
+    skipped = ReviewSkipped(at, review.role, review.round, review.cycle, ask.id, terminal_id)
     return note_act(skip_review(state, review), at, skipped.words), skipped

@@ -56,6 +56,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_repository,
     logging_refusals,
     objections_to,
+    told_too_late,
     with_saved_api,
 )
 from cli_agent_orchestrator._internal.runs.registry import list_runs, run_at_work
@@ -89,6 +90,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator.errors import (
     ApiRefused,
+    ApiUnreachable,
     GitError,
     PromptError,
     ResumeError,
@@ -312,6 +314,7 @@ class Conductor:
         check_commands(self._request, self._config, self._given.state_folder)
         providers = {role.name: self._config.provider_of(role.name) for role in flow.roles}
         self._check_providers(self._config, providers.values())
+        self._check_server()
         return Prepared(new_run_id(self._clock), task, flow, providers)
 
     def _read_task(self) -> Task:
@@ -469,7 +472,7 @@ class Conductor:
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.progress.settings if self._state_file.own else {}
         resumed = choose_settings(began_with, request.insisted, request.settings)
-        for remark in resumed.remarks:
+        for remark in (*resumed.remarks, *told_too_late(saved, request)):
             self._warn(remark)
         config = RunConfig.from_env(
             {**request.settings, **resumed.settings}, self._config.api_named_by
@@ -528,6 +531,16 @@ class Conductor:
         if not config.api_given:
             for provider in providers:
                 self._given.check_provider(provider)
+
+    def _check_server(self) -> None:
+        """Refuse a server that was named and is not there: no other takes its place."""
+        if not self._config.api_given:
+            return
+        try:
+            with self._given.connect(self._config, self._warn):
+                pass
+        except ApiUnreachable as error:
+            raise UsageError(f"{NOT_BEGUN}: {error}") from error
 
     def _tell_starting(self, providers: Mapping[str, str]) -> None:
         if providers:

@@ -57,6 +57,7 @@ from cli_agent_orchestrator.errors import (
     RunError,
     StateError,
     UsageError,
+    in_words,
 )
 
 BODY_FILE = "pull-request.md"
@@ -229,7 +230,7 @@ def _keep_archive(ended: Ended) -> None:
             kept.replace(name, content)
         except OSError as error:
             raise NotSteerable(
-                f"nothing was removed: prompts and replies cannot be kept: {error}"
+                f"nothing was removed: prompts and replies cannot be kept: {in_words(error)}"
             ) from error
 
 

@@ -1,6 +1,7 @@
 """The events of a run made from what it decides by."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
@@ -43,6 +44,20 @@ OUTCOME_WORDS: Mapping[type[Outcome], str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The turn or the gate that something comes from."""
+
+    who: str
+    """The role, or the name of the gate."""
+    round: int
+    sequence: int
+    cycle: int = 0
+    """0 for a gate."""
+    terminal_id: str = ""
+    """Empty for a gate."""
+
+
 def turn_began(at: float, dispatch: Dispatch, terminal_id: str, provider: str) -> TurnBegan:
     """Return the event of a turn whose prompt is about to be sent."""
     turn = dispatch.turn
@@ -77,18 +92,20 @@ def turn_ended(
     )
 
 
-def files_changed(at: float, role: str, number: int, sequence: int, seen: Seen) -> FilesChanged:
+def files_changed(at: float, origin: Origin, seen: Seen) -> FilesChanged:
     """Return the event of a turn or a gate that has changed files."""
     changes = seen.touched
     return FilesChanged(
         at=at,
-        role=role,
-        round=number,
-        sequence=sequence,
+        role=origin.who,
+        round=origin.round,
+        sequence=origin.sequence,
         files=tuple(one.path for one in changes[:MOST_NAMED]),
         count=len(changes),
         added=sum(max(one.added, 0) for one in changes),
         removed=sum(max(one.removed, 0) for one in changes),
+        cycle=origin.cycle,
+        terminal_id=origin.terminal_id,
     )
 
 

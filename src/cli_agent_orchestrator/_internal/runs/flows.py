@@ -43,17 +43,19 @@ class Flows:
     project: Path
     config_folder: Path
     """The user's own."""
+    profiles: tuple[str, ...] | None = None
+    """Those that agents can be started with; None if only their server knows them."""
 
     def find(self, named: str) -> Flow:
         """Return the flow that a setting names."""
         if os.sep in named or named.endswith(SUFFIX):
             path = Path(named).expanduser().absolute()
-            return _read(folder_of(path, self.project), path.stem)
+            return self._read(folder_of(path, self.project), path.stem)
         if named in PACKAGED:
             return packaged_flow(named)
         for folder in self._folders():
             if re.fullmatch(NAME_PATTERN, named) and f"{named}{SUFFIX}" in _names(folder):
-                return _read(folder, named)
+                return self._read(folder, named)
         raise UnknownName("flow", named, (found.name for found in self.all()))
 
     def all(self) -> Iterable[FoundFlow]:
@@ -71,36 +73,36 @@ class Flows:
                 name = file.removesuffix(SUFFIX)
                 if file == name:
                     continue
-                yield _found(folder, name, shadowed=name in seen)
+                yield self._found(folder, name, shadowed=name in seen)
                 seen.add(name)
 
     def _folders(self) -> tuple[Folder, Folder]:
         return Folder(self.config_folder, ("flows",)), Folder(self.project, PROJECT_FOLDER)
 
+    def _found(self, folder: Folder, name: str, shadowed: bool) -> FoundFlow:
+        where = str(folder.path / f"{name}{SUFFIX}")
+        if shadowed:
+            return FoundFlow(
+                name, where, None, "another flow has this name; it can be named as a file"
+            )
+        try:
+            return FoundFlow(name, where, self._read(folder, name))
+        except UsageError as error:
+            return FoundFlow(name, where, None, str(error))
 
-def _found(folder: Folder, name: str, shadowed: bool) -> FoundFlow:
-    where = str(folder.path / f"{name}{SUFFIX}")
-    if shadowed:
-        return FoundFlow(name, where, None, "another flow has this name; it can be named as a file")
-    try:
-        return FoundFlow(name, where, _read(folder, name))
-    except UsageError as error:
-        return FoundFlow(name, where, None, str(error))
-
-
-def _read(folder: Folder, name: str) -> Flow:
-    """Return the flow of a file, with the prompts that lie in the folder of its name beside it."""
-    path = folder.path / f"{name}{SUFFIX}"
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise FlowError(str(path), 1, f"a flow cannot be named {name!r}", "a plain name")
-    text = _text(folder, path.name)
-    prompts = Folder(folder.root, (*folder.parts, name))
-    templates = {
-        file.removesuffix(PROMPT_SUFFIX): _text(prompts, file)
-        for file in _names(prompts)
-        if file.endswith(PROMPT_SUFFIX)
-    }
-    return read_flow(FlowSource(text, templates), name, str(path))
+    def _read(self, folder: Folder, name: str) -> Flow:
+        """Return the flow of a file, with the prompts in the folder of its name beside it."""
+        path = folder.path / f"{name}{SUFFIX}"
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise FlowError(str(path), 1, f"a flow cannot be named {name!r}", "a plain name")
+        text = _text(folder, path.name)
+        prompts = Folder(folder.root, (*folder.parts, name))
+        templates = {
+            file.removesuffix(PROMPT_SUFFIX): _text(prompts, file)
+            for file in _names(prompts)
+            if file.endswith(PROMPT_SUFFIX)
+        }
+        return read_flow(FlowSource(text, templates), name, str(path), self.profiles)
 
 
 def _names(folder: Folder) -> list[str]:

@@ -13,7 +13,12 @@ from cli_agent_orchestrator._internal.pipeline.machine import Check, record_chec
 from cli_agent_orchestrator._internal.pipeline.proof import page_of_proof
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.events import check_began, check_ended, check_output
+from cli_agent_orchestrator._internal.runs.events import (
+    Origin,
+    check_began,
+    check_ended,
+    check_output,
+)
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.journal import gate_record
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
@@ -56,7 +61,7 @@ class GateTurns:
             self._heed_base(gate, result, plan.run)
         archive = ledger.records.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(archive))
-        work = self._looks.look(plan, sequence, check.gate, check.round, is_author=True)
+        work = self._looks.look(plan, Origin(check.gate, check.round, sequence), is_author=True)
         state, outcome = record_check(ledger.state, check, result, plan.rules, work)
         ended = check_ended(began, ledger.now, outcome, str(archive))
         self._end(state, replace(ended, log=result.log))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.pipeline.work import Work
-from cli_agent_orchestrator._internal.runs.events import files_changed
+from cli_agent_orchestrator._internal.runs.events import Origin, files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
@@ -49,12 +49,13 @@ class Looks:
             raise RunError(UNBOUND)
         ledger.count_to(sequence)
 
-    def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:
-        """Keep the work folder after a turn or a gate in a round, and return what it has come to.
+    def look(self, plan: Plan, origin: Origin, *, is_author: bool) -> Work:
+        """Keep the work folder after a turn or a gate, and return what it has come to.
 
         What was changed by somebody whose task it is not may be put back.
         """
         ledger = self._ledger
+        sequence, who = origin.sequence, origin.who
         approved = ledger.state.progress.approved_tree
         seen = plan.work.look(sequence, who, approved)
         if seen.repository:
@@ -67,7 +68,7 @@ class Looks:
             )
         if not seen.touched:
             return seen.work
-        told = files_changed(ledger.now, who, number, sequence, seen)
+        told = files_changed(ledger.now, origin, seen)
         mode = plan.readonly_roles
         if not is_author and mode != "off":
             told = replace(told, allowed=False, restored=mode == "restore")

@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 )
 from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator.errors import RunLocked, StateError, UsageError
-from cli_agent_orchestrator.events import HandoffEvent, OnRunEvent, RunEnded, RunEvent, TurnBegan
+from cli_agent_orchestrator.events import OnRunEvent, RunEnded, RunEvent
 
 
 class Recorder:
@@ -39,7 +39,6 @@ class Recorder:
         self._folder: Folder | None = None
         self._log: EventLog | None = None
         self._record: RunRecord | None = None
-        self._turn: TurnBegan | None = None
         self._seq = 0
         self._telling = threading.RLock()
         self._said: set[str] = set()
@@ -95,11 +94,7 @@ class Recorder:
             on_event(self.take(event))
 
     def take(self, event: RunEvent) -> RunEvent:
-        """Return an event with its number and its place in the run, after it was written."""
-        if isinstance(event, TurnBegan):
-            self._turn = event
-        elif isinstance(event, HandoffEvent) and self._turn and self._turn.role == event.role:
-            event = replace(event, round=self._turn.round, cycle=self._turn.cycle)
+        """Return an event with its number, after it was written."""
         # The record first: whoever reads the last event finds that the run has ended.
         self._note(event)
         self._seq += 1

@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 ONE_LINE = "the task of -m or --prompt"
 """What a task is called that no file has."""
+TOO_LATE = "the task or the settings file says otherwise, but the run goes on as it began"
 
 
 def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[str, ...]:
@@ -52,6 +53,20 @@ def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[s
         flow=Path(insisted.get("FLOW", "")).stem,
     )
     return find_objections(saved, asked, own=own)
+
+
+def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
+    """Say which agents or flow merely stand in a task or a file, and change nothing any more."""
+    if request.replace_terminals:
+        return
+    given = {name: text for name, text in request.settings.items() if name not in request.insisted}
+    asked = Asked(
+        provider=given.get("PROVIDER", ""),
+        role_providers=read_role_providers(given),
+        flow=Path(given.get("FLOW", "")).stem,
+    )
+    for text in find_objections(saved, asked, own=True):
+        yield f"{TOO_LATE}: {text}"
 
 
 def check_folder(saved: RunState, config: RunConfig) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.client import is_loopback
-from cli_agent_orchestrator._internal.discovery import name_server
+from cli_agent_orchestrator._internal.discovery import ARGUMENT, OPTION, Named, name_server
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
 from cli_agent_orchestrator._internal.runs.state_file import read_task_settings
@@ -54,7 +54,10 @@ def build_request(
     `called` is the function whose arguments the options are, if they are.
     """
     with _naming_as_given(options, environ, config_file or SETTINGS_FILE, called):
-        return _build_request(options, environ, config_file, replace_terminals)
+        server = name_server(
+            environ, options.get("API"), bare=True, by=ARGUMENT if called else OPTION
+        )
+        return _build_request(options, environ, config_file, replace_terminals, server)
 
 
 @contextmanager
@@ -76,12 +79,12 @@ def _build_request(
     environ: Mapping[str, str],
     config_file: str | None,
     replace_terminals: bool,
+    named: Named | None,
 ) -> RunRequest:
     variables = read_environment(environ, bare=True)
     file = read_file_settings(options, variables, config_file)
     if config_file is None:
         _check_server(file)
-    named = name_server(environ, options.get("API"), bare=True)
     server = {"API": named.url} if named else {}
     named_by = named.by if named else config_file or SETTINGS_FILE
     without_task = merge_settings(options, variables, file) | server

@@ -43,7 +43,7 @@ from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.steering import grant
 from cli_agent_orchestrator._internal.pipeline.stopwatch import Stopwatch
-from cli_agent_orchestrator._internal.runs.events import turn_began, turn_ended
+from cli_agent_orchestrator._internal.runs.events import Origin, turn_began, turn_ended
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.gate_turns import GateTurns
 from cli_agent_orchestrator._internal.runs.journal import PERSON, turn_record
@@ -217,7 +217,13 @@ class Runner:
         saved = Sent.MAYBE if dispatch.sent is Sent.NO else dispatch.sent
         self._put_in_flight(replace(dispatch, sent=saved))
         self._begin(dispatch)
-        envelope = Envelope(dispatch.id, dispatch.sequence, dispatch.since, dispatch.sent)
+        envelope = Envelope(
+            dispatch.id,
+            dispatch.sequence,
+            dispatch.since,
+            dispatch.sent,
+            is_review=due_review(self.state) == turn,
+        )
         terminal_id = self.state.terminal_of(turn.role)
         try:
             reply = self._handoff.send_and_wait(
@@ -262,9 +268,11 @@ class Runner:
         self._ledger.tell(turn_began(self._ledger.now, dispatch, terminal_id, provider))
 
     def _hear(self, event: HandoffEvent) -> None:
-        """Watch the time and pass the event on."""
+        """Watch the time and pass the event on, with its place in the run."""
         if event.status is not None:
             self._stopwatch = self._stopwatch.see(event.status, event.at)
+        if dispatch := self.state.progress.in_flight:
+            event = replace(event, round=dispatch.turn.round, cycle=dispatch.turn.cycle)
         self._ledger.tell(event)
 
     def _save_sent(self, sent: Sent) -> None:
@@ -293,16 +301,17 @@ class Runner:
         turn = dispatch.turn
         output = Output(reply.text, str(reply.archive))
         # The reply is archived: whatever happens here, it is found again.
+        terminal_id = self.state.terminal_of(turn.role)
+        origin = Origin(turn.role, turn.round, dispatch.sequence, turn.cycle, terminal_id)
         is_author = self.state.flow.is_author(turn.role)
-        work = self._looks.look(
-            self._plan, dispatch.sequence, turn.role, turn.round, is_author=is_author
-        )
+        work = self._looks.look(self._plan, origin, is_author=is_author)
         state, outcome = record_reply(self.state, turn, output, self._plan.rules, work)
         ended = turn_ended(self._ledger.now, dispatch, outcome, worked, str(reply.archive))
         provider = self.state.provider_of(turn.role)
         self._ledger.enter(turn_record(ended, dispatch.since, provider, str(reply.source)), state)
         self._keep_screen(dispatch, reply.source)
-        self._ledger.tell(replace(ended, reason=reason_against(outcome, reply.text)))
+        reason = reason_against(outcome, reply.text)
+        self._ledger.tell(replace(ended, reason=reason, terminal_id=terminal_id))
         self._heed_stall()
 
     def _keep_screen(self, dispatch: Dispatch, source: ReplySource) -> None:
@@ -362,7 +371,7 @@ class Runner:
         provider = self.state.provider_of(review.role)
         self._ledger.enter(turn_record(ended, dispatch.since, provider, PERSON), after)
         self._ledger.tell(event)
-        self._ledger.tell(ended)
+        self._ledger.tell(replace(ended, terminal_id=event.terminal_id))
 
 
 def _heard(state: RunState, upto: int) -> RunState:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from cli_agent_orchestrator.errors import in_words
+
 TRY_SECONDS = 20
 MOST_WORDS = 200
 """Characters of what a sandbox says that cannot be used."""
@@ -96,7 +98,7 @@ def find_sandbox(system: str = sys.platform, path: str | None = None) -> Search:
                 check=False,
             )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Search(None, f"{NONE} ({sandbox} cannot be used: {error})")
+        return Search(None, f"{NONE} ({sandbox} cannot be used: {in_words(error)})")
     if done.returncode:
         said = " ".join(done.stderr.split())[:MOST_WORDS]
         return Search(None, f"{NONE} ({sandbox} cannot be used: {said})")

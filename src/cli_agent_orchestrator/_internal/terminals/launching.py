@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.providers.base import (
 )
 from cli_agent_orchestrator._internal.providers.versions import find_version
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
-from cli_agent_orchestrator._internal.terminals.profiles import find_profile
+from cli_agent_orchestrator._internal.terminals.profiles import find_profile, profile_folders
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow
 from cli_agent_orchestrator._internal.terminals.tmux import Command, Tmux
 from cli_agent_orchestrator.errors import BadFolder, ProgramEnded, StartError, TmuxError
@@ -112,10 +112,7 @@ class Launcher:
 
     def profile(self, name: str, working_directory: str) -> Profile:
         """Return a profile: the project's own, the user's own, or the packaged one."""
-        folders = [
-            Path(working_directory) / ".cao" / "profiles",
-            self.config.config_dir / "profiles",
-        ]
+        folders = profile_folders(Path(working_directory), self.config.config_dir)
         return find_profile(name, folders)
 
     async def prepare(

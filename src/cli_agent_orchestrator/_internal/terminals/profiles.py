@@ -49,6 +49,11 @@ def find_profile(name: str, folders: Sequence[Path]) -> Profile:
     raise UnknownName("profile", name, profile_names(folders))
 
 
+def profile_folders(project: Path, config_folder: Path) -> tuple[Path, Path]:
+    """Return where profiles are besides the package: the project's own, then the user's own."""
+    return project / ".cao" / "profiles", config_folder / "profiles"
+
+
 def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
     """Return the names of all profiles there are, in alphabetical order."""
     files = [file for folder in (*folders, PACKAGED) for file in folder.glob("*.md")]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.laying import Laying
-from cli_agent_orchestrator.errors import GitError, UsageError
+from cli_agent_orchestrator.errors import GitError, UsageError, in_words
 
 MOST_FILES = 10_000
 MOST_BYTES = 256 * 1024 * 1024
@@ -39,7 +39,7 @@ class HeldBack:
             for path in found:
                 self._copy(top, path)
         except OSError as error:
-            raise UsageError(f"what is held back cannot be kept: {error}") from error
+            raise UsageError(f"what is held back cannot be kept: {in_words(error)}") from error
 
     def lay_over(self, folder: Path) -> None:
         """Put them into a checkout, in the place of whatever is there."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.plain_files import read_named
 from cli_agent_orchestrator._internal.workspace.commit_message import subject
 from cli_agent_orchestrator._internal.workspace.repository import Repository
-from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing, in_words
 
 LONGEST_SECONDS = 600.0
 LARGEST_BODY = 60_000
@@ -180,7 +180,7 @@ def _run(
             timeout=LONGEST_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"{words[0]} {words[1]} did not end well: {error}") from error
+        raise GitError(f"{words[0]} {words[1]} did not end well: {in_words(error)}") from error
 
 
 def _found(program: str, wish: Wish) -> str:

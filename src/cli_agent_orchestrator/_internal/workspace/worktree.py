@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, refuse_
 from cli_agent_orchestrator._internal.workspace.link import LONGEST_POINTER, Link
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.staging import Fixed, Staged
-from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.errors import GitError, in_words
 
 SHOWN_NAMES = 5
 OPTIONS = {
@@ -151,7 +151,7 @@ class Worktree:
         try:
             self.link.write()
         except OSError as error:
-            raise GitError(f"the work tree cannot be mended: {error}") from error
+            raise GitError(f"the work tree cannot be mended: {in_words(error)}") from error
         if is_empty:
             self._fill()
             inclusion.include(self._user_git, self.folder, list(self.included))
@@ -224,7 +224,7 @@ class Worktree:
         try:
             self.link.remove()
         except OSError as error:
-            raise GitError(f"the work tree cannot be removed: {error}") from error
+            raise GitError(f"the work tree cannot be removed: {in_words(error)}") from error
         if tip:
             self._store.run("update-ref", "--no-deref", "-d", self.ref, tip)
 
