@@ -103,8 +103,15 @@ class RunSummary:
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
-        own = (Path(text) for text in (self.wd, self.project) if text)
-        return any(one.is_relative_to(folder) or folder.is_relative_to(one) for one in own)
+        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in self._folders)
+
+    def lies_in(self, folder: Path) -> bool:
+        """Is its folder, or its project's, this one or one below it?"""
+        return any(one.is_relative_to(folder) for one in self._folders)
+
+    @property
+    def _folders(self) -> list[Path]:
+        return [Path(text) for text in (self.wd, self.project) if text]
 
 
 def list_runs(state_folder: Path) -> list[RunSummary]:
