@@ -235,7 +235,7 @@ class TestWatch:
     @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
     def test_a_name_that_is_none_is_said(self, machine: Machine, name: str) -> None:
         done = machine.cao("watch", name)
-        assert done.returncode == 3
+        assert done.returncode == 2
         assert "no run" in done.stderr
         assert "\x1b" not in done.stderr
 
