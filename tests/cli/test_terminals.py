@@ -171,6 +171,16 @@ class TestNames:
         assert isinstance(done.exception, NotSteerable)
         assert "its process is gone" in str(done.exception)
 
+    def test_a_run_whose_record_cannot_be_read_may_have_left_agents(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        run_folder(tmp_path / "state", "20261115-084037-k3f9").make()
+        add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+        assert shell.run("stop", "k3f9").output == "Ended 11111111 (programmer-1)\n"
+        ours.service.known.clear()
+        said = str(shell.run("stop", "k3f9").exception)
+        assert said.endswith("its run.json cannot be read, so it cannot be resumed")
+
     def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
         done = shell.run("stop")
         assert isinstance(done.exception, UsageError)

@@ -265,7 +265,7 @@ def _stop_or_leave(runs: Iterable[RunSummary]) -> list[RunSummary]:
     """End runs; return those that have ended and may have left their agents."""
     left = []
     for run in runs:
-        if run.has_agents and not run.is_live:
+        if not run.is_live and (run.has_agents or not run.is_readable):
             left.append(run)
         else:
             stop_run(run)

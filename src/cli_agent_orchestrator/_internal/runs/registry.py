@@ -70,6 +70,11 @@ class RunSummary:
         return self.id if self.project else ""
 
     @property
+    def is_readable(self) -> bool:
+        """Can its record be read? Every one names a folder."""
+        return bool(self.wd)
+
+    @property
     def has_agents(self) -> bool:
         """Are its agents there? A run that is stopped by `cao stop` ends them."""
         return bool(self.terminals)
@@ -216,8 +221,10 @@ def summary_of(folder: Folder) -> RunSummary:
     """Return what a list shows of the run in a folder."""
     record = read_record(folder, for_list=True)
     if record is None:
-        status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
-        return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
+        is_live = folder.is_locked()
+        status = RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED
+        name = folder.parts[-1]
+        return RunSummary(name, "", UNREADABLE, "", status, 0, "", 0.0, None, lost=not is_live)
     status = actual_status(record, folder)
     needs_nothing = status.is_open or status.is_verdict or can_resume(record)
     return RunSummary(
