@@ -22,13 +22,14 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     SavedTree,
     write_record,
 )
-from cli_agent_orchestrator.errors import RunError, StateError, UsageError
+from cli_agent_orchestrator.errors import StateError, UsageError
 from cli_agent_orchestrator.events import CheckEnded
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
 
 RUN = "20261115-084037-k3f9"
+NEWER = "20261116-084037-m4t7"
 
 
 @pytest.fixture
@@ -49,6 +50,15 @@ def keep_record(rig: Rig, status: RunStatus, **fields: Any) -> Folder:
     record = RunRecord(RUN, str(rig.folder), state_file, RUN, "", "", 0.0, status=status)
     write_record(folder, replace(record, **fields))
     return folder
+
+
+# Any: fields of a record
+def write_run(rig: Rig, name: str, status: RunStatus, **fields: Any) -> None:
+    """Keep the record of another run, of which nothing else is saved."""
+    folder = run_folder(rig.folder / "state", name)
+    folder.make()
+    record = RunRecord(name, str(rig.folder), "/nowhere", name, "", "", 9.0, status=status)
+    write_record(folder, replace(record, **fields))
 
 
 def run_to_the_end(rig: Rig) -> None:
@@ -353,8 +363,78 @@ def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:
     done = printed(tmp_path)
-    assert isinstance(done.exception, RunError)
+    assert isinstance(done.exception, UsageError)
     assert "no saved run" in str(done.exception)
+
+
+def test_a_state_file_that_is_named_is_the_one_however_it_is_named(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    rig.begin()
+    keep_record(rig, RunStatus.PASS, round=1)
+    monkeypatch.chdir(rig.folder)
+    assert CliRunner().invoke(report, []).exit_code == 0
+    named = CliRunner().invoke(report, ["--state-file", "/nonexist"]).exception
+    monkeypatch.setenv("CAO_STATE_FILE", "/nonexist")
+    error = CliRunner().invoke(report, []).exception
+    assert isinstance(error, UsageError)
+    assert str(error) == str(named) == "there is no saved run in /nonexist; `cao run` makes one"
+
+
+def test_elsewhere_it_is_the_only_run_there_is_and_that_is_said(
+    rig: Rig, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    rig.begin()
+    keep_record(rig, RunStatus.PASS, round=1)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    done = CliRunner().invoke(report, [])
+    assert done.stdout.startswith("# PASS after 1 round\n")
+    assert done.stderr == f"There is no run in this folder; this is {RUN} (PASS, {rig.folder}).\n"
+    assert isinstance(printed(elsewhere).exception, UsageError)
+    write_run(rig, NEWER, RunStatus.PASS)
+    said = CliRunner().invoke(report, []).exception
+    assert isinstance(said, UsageError)
+    assert "there is no run in this folder; name one of:" in str(said)
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_runs_that_did_not_begin_are_passed_over_and_that_is_said(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, is_saved: bool
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    if is_saved:
+        run_to_the_end(rig)
+    else:
+        rig.begin()
+    keep_record(rig, RunStatus.PASS, round=1)
+    write_run(rig, NEWER, RunStatus.STOPPED)
+    monkeypatch.chdir(rig.folder)
+    done = CliRunner().invoke(report, [])
+    assert done.stdout.startswith("# PASS after 1 round\n")
+    assert done.stderr == f"This is {RUN}; 1 newer run of this folder did not begin.\n"
+
+
+def test_where_none_began_it_is_the_last_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    rig.begin()
+    write_run(rig, NEWER, RunStatus.STOPPED)
+    monkeypatch.chdir(rig.folder)
+    done = CliRunner().invoke(report, [])
+    assert done.stdout.startswith("# Not begun (stopped)")
+    assert done.stderr == ""
+
+
+def test_a_run_in_a_folder_below_is_not_that_of_a_folder_with_its_own(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    run_to_the_end(rig)
+    write_run(rig, NEWER, RunStatus.FAIL, wd=str(rig.folder / "below"))
+    monkeypatch.chdir(rig.folder)
+    assert CliRunner().invoke(report, []).output.startswith("# PASS after 1 round\n")
 
 
 def test_a_file_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:

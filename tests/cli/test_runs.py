@@ -67,3 +67,8 @@ def test_whoever_watches_is_told_why_a_run_stopped(
     done = CliRunner().invoke(watch, [ID])
     assert done.exit_code == 3
     assert "cao: analyst: usage �[2Jlimit" in done.output
+    assert "no run in this folder" not in done.stderr
+    # It is the only one there is.
+    done = CliRunner().invoke(watch, [])
+    assert done.exit_code == 3
+    assert f"There is no run in this folder; this is {ID} (not begun, /p).\n" in done.stderr

@@ -19,7 +19,8 @@ from cli_agent_orchestrator._internal.cli.listing import read_terminal
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Delivery, OutputMode
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, write_record
+from cli_agent_orchestrator._internal.runs.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, write_record
 from cli_agent_orchestrator.errors import (
     ApiError,
     NotFound,
@@ -120,6 +121,11 @@ def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
     return place
 
 
+def live_run(name: str, wd: Path, project: str = "") -> RunSummary:
+    status = RunStatus.RUNNING
+    return RunSummary(name, str(wd), "", "", status, 0, "", 0.0, None, project=project)
+
+
 class TestNames:
     @pytest.mark.parametrize("name", ["tester", "k3f9/tester", "1111", "11111111"])
     def test_an_agent_is_found_by_role_or_id(
@@ -148,6 +154,14 @@ class TestNames:
         assert "20261115-084037-beef or the terminal beef1234" in str(done.exception)
         assert ours.service.ended == []
 
+    def test_nor_does_what_could_be_a_run_that_has_left_agents(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        add(ours.service, "beef1234", tmp_path)
+        write_run(tmp_path, "beef", tester="11111111")
+        assert isinstance(shell.run("stop", "beef").exception, UsageError)
+        assert ours.service.ended == []
+
     @pytest.mark.parametrize("name", ["beef", "20261115-084037-beef", "20261115-0"])
     def test_a_run_is_meant_where_no_terminal_is(
         self, shell: Shell, tmp_path: Path, name: str
@@ -156,6 +170,16 @@ class TestNames:
         done = shell.run("stop", name)
         assert isinstance(done.exception, NotSteerable)
         assert "its process is gone" in str(done.exception)
+
+    def test_a_run_whose_record_cannot_be_read_may_have_left_agents(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        run_folder(tmp_path / "state", "20261115-084037-k3f9").make()
+        add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+        assert shell.run("stop", "k3f9").output == "Ended 11111111 (programmer-1)\n"
+        ours.service.known.clear()
+        said = str(shell.run("stop", "k3f9").exception)
+        assert said.endswith("its run.json cannot be read, so it cannot be resumed")
 
     def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
         done = shell.run("stop")
@@ -211,6 +235,39 @@ class TestStop:
         assert service.ended == []
         shell.typed("y\n", "stop", "--everywhere")
         assert len(service.ended) == 4
+
+    def test_all_stops_the_runs_of_this_folder_also_those_in_work_trees(
+        self, tmp_path: Path
+    ) -> None:
+        places = {"here": tmp_path, "below": tmp_path / "a", "above": tmp_path.parent}
+        runs = [live_run(name, wd) for name, wd in places.items()]
+        tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
+        ended = replace(tree, id="ended", status=RunStatus.PASS)
+        runs += [tree, ended]
+        sweep = terminals.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
+        stopped = sweep.live_runs(runs, [], is_named=True)
+        assert [run.id for run in stopped] == ["here", "below", "tree"]
+        assert sweep.takes(read_terminal({"session_name": "cao-20261115-084037-k3f9"})) is False
+
+    def test_everywhere_stops_all_runs_or_those_of_the_server_that_is_named(self) -> None:
+        name = "20261115-084037-k3f9"
+        runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
+        sweep = terminals.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
+        known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
+        assert sweep.live_runs(runs, known, is_named=False) == runs
+        assert sweep.live_runs(runs, known, is_named=True) == runs[:1]
+
+    def test_a_run_that_does_not_hear_keeps_its_agents(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        add(ours.service, "11111111", tmp_path, "cao-20261115-084037-k3f9")
+        add(ours.service, "22222222", tmp_path)
+        with write_run(tmp_path, "k3f9", tester="11111111").locked():
+            done = shell.run("stop", "--all")
+        assert done.exit_code == 0, done.exception
+        assert "has not heard of it yet" in done.output
+        assert "It keeps its agents until it has stopped." in done.output
+        assert ours.service.ended == ["22222222"]
 
     def test_a_session_and_a_terminal_are_ended_wherever_they_work(
         self, shell: Shell, service: FakeService
@@ -317,13 +374,14 @@ def test_a_role_of_two_runs_is_to_be_named_by_its_id(ours: RunningApi, shell: Sh
     assert "11111111 (tester of 20261115-084037-k3f9)" in str(done.exception)
 
 
+@pytest.mark.parametrize("letters", ["k3f9", "75ca"])
 def test_the_agents_that_a_run_has_left_are_ended_by_its_last_letters(
-    ours: RunningApi, shell: Shell, tmp_path: Path
+    ours: RunningApi, shell: Shell, tmp_path: Path, letters: str
 ) -> None:
-    write_run(tmp_path, "k3f9", tester="11111111")
-    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+    write_run(tmp_path, letters, tester="11111111")
+    add(ours.service, "11111111", "/home/ada/shop", f"cao-20261115-084037-{letters}")
     add(ours.service, "22222222", "/home/ada/shop", "cao-20261115-084037-zzzz")
-    done = shell.run("stop", "k3f9")
+    done = shell.run("stop", letters)
     assert done.exit_code == 0, done.output
     assert ours.service.ended == ["11111111"]
 

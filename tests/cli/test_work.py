@@ -192,6 +192,22 @@ def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click
         invoke(command, OTHER)
 
 
+@pytest.mark.parametrize("words", [(), ("programmer",), ("1",)])
+def test_elsewhere_a_diff_is_of_the_only_run_there_is(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path / "beside")
+    shown = invoke(diff, *words)
+    assert "+++ b/" in shown.stdout
+    assert shown.stderr.startswith(f"There is no run in this folder; this is {RUN} (")
+    for command in (undo, restore):
+        with pytest.raises(UsageError, match="no run in this folder; name one of"):
+            invoke(command, "--yes")
+    with pytest.raises(UsageError, match="no run in this folder; name one of"):
+        invoke(restore, "programmer", "--yes")
+
+
 def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
     make_run(state_folder(os.environ), project, OTHER)
     assert "back to 1 (programmer)" in invoke(restore, "1", "--yes").stdout

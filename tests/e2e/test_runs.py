@@ -235,7 +235,7 @@ class TestWatch:
     @pytest.mark.parametrize("name", ["../../work", "zzzz", "\x1b[2J"])
     def test_a_name_that_is_none_is_said(self, machine: Machine, name: str) -> None:
         done = machine.cao("watch", name)
-        assert done.returncode == 3
+        assert done.returncode == 2
         assert "no run" in done.stderr
         assert "\x1b" not in done.stderr
 
@@ -364,6 +364,27 @@ class TestClean:
         assert "Ended 5 agents." in done.stdout, done.stderr
         assert alive_agents(machine) == []
         assert runs_of(machine) == []
+
+    @pytest.mark.parametrize("harm", ["gone", "unreadable"])
+    def test_agents_of_a_run_whose_folder_tells_nothing_are_ended(
+        self, machine: Machine, harm: str
+    ) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        folder = run_folder_of(machine)
+        if harm == "gone":
+            folder.rename(machine.home / "moved")
+        else:
+            (folder / "run.json").write_text("rubbish", encoding="utf-8")
+            (listed,) = runs_of(machine)
+            refused = machine.cao("resume", listed["id"])
+            assert "its run.json cannot be read" in refused.stderr
+        done = machine.cao("clean", "--older-than", "0", "--yes")
+        assert f"  {folder.name}  5 agents" in done.stdout, done.stderr
+        assert "Ended 5 agents." in done.stdout
+        assert alive_agents(machine) == []
+        assert runs_of(machine) == []
+        assert "Nothing to clean up." in machine.cao("clean").stdout
 
     def test_a_run_that_can_be_resumed_keeps_everything(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))

@@ -221,6 +221,28 @@ class TestStop:
         assert runs_of(machine)[0]["status"] == "PASS"
         assert state_of(machine)["final_status"] == "PASS"
 
+    @pytest.mark.parametrize(
+        "words", [("--all",), ("--everywhere", "--yes"), ("--session", "RUN")], ids=" ".join
+    )
+    def test_where_all_is_to_end_runs_are_stopped_before_their_agents(
+        self, machine: Machine, words: tuple[str, ...]
+    ) -> None:
+        prepare(machine, script(asks("programmer")))
+        with running(machine, "task.md") as run:
+            run.until(at("waiting_for_person", "programmer"))
+            (listed,) = runs_of(machine)
+            name = listed["id"]
+            said = done(machine, "stop", *(name if word == "RUN" else word for word in words))
+            assert f"{name}: The run is stopped and saved; its agents are ended." in said
+            assert f"cao resume {name}" in said
+            assert run.end() == 130
+        (ended,) = run.told("run_ended")
+        assert ended["reason"] == "a person stopped the run (cao stop)"
+        assert alive_agents(machine) == []
+        done(machine, "resume", "--detach")
+        watch_and_answer(machine)
+        assert runs_of(machine)[0]["status"] == "PASS"
+
 
 class TestNames:
     def test_an_agent_is_named_by_its_role(self, machine: Machine) -> None:

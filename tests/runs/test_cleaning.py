@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from cli_agent_orchestrator._internal.layout import (
     RECORD_FILE,
     RUNS_FOLDER,
     run_folder,
+    worktree_folder,
 )
 from cli_agent_orchestrator._internal.runs.cleaning import (
     KnownRun,
     end_agents,
+    end_unlisted,
     known_runs,
     left_drafts,
+    listed_names,
     plan_cleanup,
     remove_folder,
 )
@@ -91,7 +95,7 @@ class Server:
 
 class TestPlan:
     def known(self, record: RunRecord, *, in_use: bool = False) -> KnownRun:
-        return KnownRun(record, record.status, in_use)
+        return KnownRun(record, record.status.word, in_use)
 
     def test_agents_of_ended_runs_and_folders_of_old_ones(self, record: RunRecord) -> None:
         run = self.known(record)
@@ -137,6 +141,12 @@ class TestInUse:
         (run,) = known_runs(save(tmp_path, replace(record, status=status)))
         assert run.in_use
 
+    def test_it_stands_as_in_the_list_of_runs(self, tmp_path: Path, record: RunRecord) -> None:
+        state = save(tmp_path, replace(record, status=RunStatus.STOPPED))
+        assert [run.words for run in known_runs(state)] == ["not begun"]
+        save(tmp_path, replace(record, status=RunStatus.FAILED, round=2))
+        assert [run.words for run in known_runs(state)] == ["gone"]
+
     def test_a_run_that_holds_its_lock_is_in_use(self, tmp_path: Path, record: RunRecord) -> None:
         state = save(tmp_path, record)
         with run_folder(state, RUN).locked():
@@ -159,6 +169,56 @@ class TestInUse:
     def test_a_state_file_of_the_earlier_script_may_wait_for_it(self, record: RunRecord) -> None:
         Path(record.state_file).write_text('{"final_status": "RUNNING"}', encoding="utf-8")
         assert can_resume(record)
+
+
+class TestUnreadable:
+    @pytest.fixture
+    def state(self, tmp_path: Path, record: RunRecord) -> Path:
+        state = save(tmp_path, record)
+        (run_folder(state, RUN).path / RECORD_FILE).write_text("rubbish", encoding="utf-8")
+        return state
+
+    def test_it_is_as_old_as_its_name_and_goes(self, state: Path) -> None:
+        (run,) = known_runs(state)
+        began = datetime(2026, 11, 15, 8, 40, 37).timestamp()
+        assert (run.is_readable, run.in_use, run.words) == (False, False, "gone")
+        assert plan_cleanup([run], began).folders == ()
+        assert plan_cleanup([run], began + 1).folders == (run,)
+        assert remove_folder(state, RUN)
+
+    def test_one_at_work_stays(self, state: Path) -> None:
+        with run_folder(state, RUN).locked():
+            (run,) = known_runs(state)
+            assert run.in_use
+
+    def test_one_with_a_work_tree_stays(self, state: Path) -> None:
+        worktree_folder(state, RUN).mkdir(parents=True)
+        (run,) = known_runs(state)
+        assert plan_cleanup([run], 1e12).waiting == (run,)
+        assert not remove_folder(state, RUN)
+
+    def test_a_name_without_a_date_has_no_age(self, tmp_path: Path) -> None:
+        run_folder(tmp_path, "20269999-084037-k3f9").make()
+        assert known_runs(tmp_path) == []
+
+
+class TestUnlisted:
+    def test_a_run_is_listed_if_its_folder_tells_anything(
+        self, tmp_path: Path, record: RunRecord
+    ) -> None:
+        state = save(tmp_path, record)
+        run_folder(state, OTHER).make()
+        run_folder(state, f"{DRAFT_PREFIX}20261115-084037-made").make()
+        gone = "20261115-084037-gone"
+        names = [RUN, OTHER, "20261115-084037-made", gone]
+        assert [name for name in names if name not in listed_names(state)] == [OTHER, gone]
+        with run_folder(state, OTHER).locked():
+            assert OTHER in listed_names(state)
+
+    def test_only_agents_of_the_session_are_ended(self) -> None:
+        server = Server(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
+        assert end_unlisted(server, RUN, ["a1", "t1", "gone"]) == 1
+        assert server.exited == ["a1"]
 
 
 class TestDoing:

@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     runs_that_fit,
 )
 from cli_agent_orchestrator._internal.runs.run_record import RunStatus
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 
 HERE, THERE = Path("/here"), Path("/there")
 RUNNING, PAUSED, PASS = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS
@@ -51,7 +51,7 @@ class TestAgents:
     def test_one_that_has_ended_here_may_have_left_its_agents(self) -> None:
         runs = [run("aaaa", PASS, HERE, "tester"), run("bbbb", PASS, HERE, "tester")]
         assert find_agent(runs, "tester", HERE) == "tester-of-aaaa"
-        with pytest.raises(RunError, match="aaaa"):
+        with pytest.raises(UsageError, match="aaaa"):
             find_agent(runs, "tester", THERE)
 
     def test_a_run_can_be_named_with_it(self) -> None:
@@ -126,5 +126,5 @@ class TestResume:
         assert choose_run_to_resume([there, here], "bbbb", HERE) == there
 
     def test_without_any_that_is_said(self) -> None:
-        with pytest.raises(RunError, match="no run in this folder"):
+        with pytest.raises(UsageError, match="no run in this folder"):
             choose_run_to_resume([run("aaaa", STOPPED, THERE)], None, HERE)

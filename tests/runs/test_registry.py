@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     write_record,
 )
 from cli_agent_orchestrator._internal.runs.standing import after_event
-from cli_agent_orchestrator.errors import NotFound, RunError, UsageError
+from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -296,12 +296,24 @@ class TestFind:
             assert find_run(state, None, Path("/elsewhere")).id == "20261101-000000-live"
 
     def test_elsewhere_without_a_text_there_is_none(self, state: Path) -> None:
-        with pytest.raises(RunError, match="this folder; name one of: 2026"):
-            find_run(state, None, Path("/elsewhere"))
+        for to_look in (False, True):
+            with pytest.raises(UsageError, match="this folder; name one of: 2026"):
+                find_run(state, None, Path("/elsewhere"), to_look=to_look)
 
-    @pytest.mark.parametrize("text", [None, "k3f9"])
-    def test_where_there_is_none_that_is_said(self, tmp_path: Path, text: str | None) -> None:
-        with pytest.raises(RunError, match="no run yet"):
+    def test_who_only_looks_may_mean_the_only_one_elsewhere(self, tmp_path: Path) -> None:
+        ended(tmp_path, "20261115-084037-aaaa", "/p")
+        found = find_run(tmp_path, None, Path("/elsewhere"), to_look=True)
+        assert found.id == "20261115-084037-aaaa"
+        with pytest.raises(UsageError, match="this folder; name one of: 2026"):
+            find_run(tmp_path, None, Path("/elsewhere"))
+
+    @pytest.mark.parametrize(
+        ("text", "words"), [(None, "no run yet"), ("k3f9", "no run 'k3f9'; there are: none")]
+    )
+    def test_where_there_is_none_that_is_said(
+        self, tmp_path: Path, text: str | None, words: str
+    ) -> None:
+        with pytest.raises(UsageError, match=words):
             find_run(tmp_path, text, Path("/"))
 
 

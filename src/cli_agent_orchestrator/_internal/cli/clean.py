@@ -3,31 +3,40 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from cli_agent_orchestrator._internal.cli.connect import connected
+from cli_agent_orchestrator._internal.cli.listing import NOT_TOLD, Listed, all_terminals
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.runs import age
 from cli_agent_orchestrator._internal.cli.terminals import api as api_option
 from cli_agent_orchestrator._internal.config import check_state_folder, state_folder
 from cli_agent_orchestrator._internal.discovery import name_server
+from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
     DAY_SECONDS,
     Cleanup,
     KnownRun,
     end_agents,
+    end_unlisted,
     known_runs,
     left_drafts,
+    listed_names,
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator._internal.runs.registry import UNREADABLE
+from cli_agent_orchestrator._internal.runs.run_id import run_of_session
+from cli_agent_orchestrator.errors import ApiError, ServerConflict, TmuxError, UsageError
 
 KEPT_DAYS = 30
+BUSY = (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
+Unlisted = Mapping[str, Sequence[Listed]]
+"""Agents by run."""
 
 
 @click.command()
@@ -45,32 +54,66 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     """Remove what ended runs have left: their agents, and the records of old ones.
 
     It shows what it would remove and asks first. A run that is at work or can be resumed keeps
-    everything, and so does your project: prompts and replies in its .tmp folder stay.
+    everything, and so does your project: prompts and replies in its .tmp folder stay. Agents of a
+    run whose folder is gone or cannot be read are ended if none of them is at work, but not those
+    of a server that you name: it may have runs of others.
     """
     state = state_folder(os.environ)
     check_state_folder(state)
     named = name_server(os.environ, api)
     now = time.time()
+    unlisted = {} if named else _unlisted(state)
     plan = plan_cleanup(known_runs(state), now - days * DAY_SECONDS, named.url if named else "")
     plan = replace(plan, drafts=left_drafts(state))
     for run in plan.waiting:
         click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
-    if not plan:
+    if not plan and not unlisted:
         click.echo("Nothing to clean up.")
         return
-    for line in _lines(plan, now):
+    for line in _lines(plan, unlisted, now):
         click.echo(line)
     if not yes and not _agrees():
         click.echo("Nothing was removed.")
         return
-    _carry_out(plan, state, api)
+    _carry_out(plan, unlisted, state, api)
 
 
-def _lines(plan: Cleanup, now: float) -> Iterator[str]:
+def _unlisted(state: Path) -> dict[str, list[Listed]]:
+    """Return the agents to be ended, by run, of runs that are in no list; say which are kept."""
+    try:
+        with connected(os.environ) as client:
+            terminals = all_terminals(client)
+    except (TmuxError, ApiError, ServerConflict) as error:
+        click.echo(
+            f"Agents of runs that are gone were not looked for: {one_line(str(error))}", err=True
+        )
+        return {}
+    # Later: a run has a folder before it has agents.
+    found = unlisted_among(terminals, listed_names(state))
+    for run in [run for run, agents in found.items() if any(one.status in BUSY for one in agents)]:
+        agents = _count(len(found.pop(run)), "agent")
+        click.echo(f"Kept: {run}  {agents}, not all at rest; `cao stop --session {run}` ends them")
+    return found
+
+
+def unlisted_among(terminals: Iterable[Listed], known: Collection[str]) -> dict[str, list[Listed]]:
+    """Return the agents of runs that are not among those known, by run."""
+    found: dict[str, list[Listed]] = {}
+    for one in terminals:
+        run = run_of_session(one.session)
+        if run and run not in known and one.id != NOT_TOLD:
+            found.setdefault(run, []).append(one)
+    return found
+
+
+def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
     if plan.agents:
         yield "Agents of ended runs, to be ended:"
         for run in plan.agents:
             yield f"  {_shown(run, now)}  {_count(len(run.record.terminals), 'agent')}"
+    if unlisted:
+        yield "Agents of runs that are gone or cannot be read, to be ended:"
+        yield from (f"  {run}  {_count(len(found), 'agent')}" for run, found in unlisted.items())
     if plan.folders or plan.drafts:
         yield "Records of old runs, to be removed:"
         yield from (f"  {_shown(run, now)}" for run in plan.folders)
@@ -79,7 +122,8 @@ def _lines(plan: Cleanup, now: float) -> Iterator[str]:
 
 def _shown(run: KnownRun, now: float) -> str:
     ended = age(now - (run.record.ended or run.record.started))
-    return f"{run.record.id}  {run.status.word}, {ended} ago  {one_line(run.record.wd)}"
+    place = one_line(run.record.wd) if run.is_readable else UNREADABLE
+    return f"{run.record.id}  {run.words}, {ended} ago  {place}"
 
 
 def _agrees() -> bool:
@@ -88,11 +132,14 @@ def _agrees() -> bool:
     return click.confirm("Remove all of this?")
 
 
-def _carry_out(plan: Cleanup, state: Path, api: str | None) -> None:
-    if plan.agents:
+def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
+    if plan.agents or unlisted:
         with connected(os.environ, api) as client:
             ended = sum(end_agents(client, state, run.record.id) for run in plan.agents)
-        click.echo(ended_words(ended, sum(len(run.record.terminals) for run in plan.agents)))
+            for run, agents in unlisted.items():
+                ended += end_unlisted(client, run, [one.id for one in agents])
+        listed = sum(len(run.record.terminals) for run in plan.agents)
+        click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
     removed = sum(remove_folder(state, name) for name in names)
     if names:

@@ -174,7 +174,7 @@ def choose_waiting(
     if not runs or (not own and any(run.works_in(here) for run in runs)):
         return choose_run(runs, None, here)
     if not waiting:
-        raise RunError("there is no run of this folder, and no work of any other waits")
+        raise UsageError("there is no run of this folder, and no work of any other waits")
     head = "the work of several runs waits here" if own else "no work of a run in this folder waits"
     rows = table((own or waiting)[:MOST_ROWS], here, now)
     raise UsageError("\n  ".join([f"{head}; name one of these:", *rows]))

@@ -30,6 +30,7 @@ from cli_agent_orchestrator._internal.cli.markdown import (
 from cli_agent_orchestrator._internal.cli.narration import command_to_resume
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, duration, rows_of
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.gates import PROOF
@@ -51,6 +52,8 @@ from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.journal import COMMAND, Journal, TurnRecord
 from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_run,
     find_run,
     list_runs,
     summary_of,
@@ -140,7 +143,8 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
     """Print a run on one page of Markdown: outcome, reasons, evidence, notes, all turns.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the last run of this folder.
+    the last run of this folder that has begun, or the only one there is; it is said if newer ones
+    did not begin, or if it is not of this folder.
 
     \b
     cao report
@@ -152,12 +156,14 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
         found = report_of_run(run)
     else:
         variables = read_environment(os.environ, bare=False)
-        if not any(name in merge_settings(options, variables) for name in NAMED_BY):
+        given = merge_settings(options, variables)
+        is_placed = any(name in given for name in NAMED_BY)
+        if not is_placed:
             above = find_project(Path(), Path.home())
             variables |= {"WD": str(above)} if above else {}
         config = RunConfig.from_env(read_all_settings(options, variables, None))
-        here = "" if any(options.values()) else last_run(config)
-        found = report_of_run(here) if here else report_of_folder(config)
+        meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not is_placed)
+        found = report_of_run(meant) if meant else report_of_folder(config)
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))
     else:
@@ -178,14 +184,35 @@ class Places:
         return cls(config.wd, config.state_file)
 
 
-def last_run(config: RunConfig) -> str:
-    """Return the id of the last run of a folder if nothing, or an older run, is saved there."""
+def last_run(config: RunConfig, *, anywhere: bool) -> str:
+    """Return the id of the run that is meant if none is named, and say what may not be expected.
+
+    Empty if it is the one that is saved in the folder, which may be in no list. `anywhere` if the
+    only run there is may be of another folder.
+    """
+    runs: list[RunSummary] = []
     with suppress(UsageError, OSError):
-        own = [run for run in list_runs(state_folder(os.environ)) if run.works_in(config.wd)]
-        if own and not os.path.lexists(config.state_file):
-            return own[0].id
-        return own[0].in_tree if own else ""
-    return ""
+        runs = list_runs(state_folder(os.environ))
+    is_saved = os.path.lexists(config.state_file)
+    own = runs_of_folder(runs, config.wd, is_saved)
+    begun = [run for run in own if not run.unsaved] or ([] if is_saved else own[:1])
+    if begun:
+        newer = own.index(begun[0])
+        if newer:
+            some = f"{newer} newer run{'' if newer == 1 else 's'}"
+            click.echo(f"This is {begun[0].id}; {some} of this folder did not begin.", err=True)
+        return begun[0].id
+    if is_saved or not (runs and anywhere):
+        return ""
+    found = choose_run(runs, None, config.wd, to_look=True)
+    say_if_elsewhere(found, config.wd)
+    return found.id
+
+
+def runs_of_folder(runs: Sequence[RunSummary], wd: Path, is_saved: bool) -> list[RunSummary]:
+    """Return the runs of a folder, else those above or below it if none is saved in it."""
+    own = [run for run in runs if str(wd) in (run.wd, run.project)]
+    return own or [run for run in runs if run.works_in(wd) and not is_saved]
 
 
 def report_of_run(name: str) -> Report:
@@ -196,7 +223,7 @@ def report_of_run(name: str) -> Report:
     if record is None:
         raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
     places = Places(Path(record.wd), Path(record.state_file))
-    with suppress(RunError):
+    with suppress(RunError, UsageError):
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             found = build_report(saved, replace(places, archive=archive_of(folder, record)))
@@ -315,7 +342,7 @@ def read_state(path: Path, wd: Path) -> RunState:
         content = json.loads(data.decode("utf-8-sig"))
         state, half = from_json(content), find_half_character(content)
     except FileNotFoundError:
-        raise RunError(f"there is no saved run in {path}; `cao run` makes one") from None
+        raise UsageError(f"there is no saved run in {path}; `cao run` makes one") from None
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error.strerror}") from error
     except (StateError, ValueError, RecursionError) as error:

@@ -177,8 +177,8 @@ def watch(run: str | None, as_json: bool) -> None:
     """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the run of this folder. Ctrl-C stops watching and leaves the run alone; the last row shows the
-    keys that steer it.
+    the run of this folder, or the only one there is. Ctrl-C stops watching and leaves the run
+    alone; the last row shows the keys that steer it.
 
     Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if an error stopped it or its
     process was killed, 129, 130 and 143 if a signal or `cao stop` ended it.
@@ -193,7 +193,10 @@ def watch(run: str | None, as_json: bool) -> None:
     from cli_agent_orchestrator.events import RunEnded
 
     state = state_folder(os.environ)
-    found = find_run(state, run, Path.cwd().resolve())
+    here = Path.cwd().resolve()
+    found = find_run(state, run, here, to_look=True)
+    if not run:
+        say_if_elsewhere(found, here)
     view = choose_view(Path(found.wd), as_json, f"cao report {found.id}", state_folder=state)
     follower = Follower(run_folder(state, found.id))
     last = None
@@ -211,6 +214,12 @@ def watch(run: str | None, as_json: bool) -> None:
     for line in killed_words(summary_of(run_folder(state, found.id))):
         click.echo(line, err=True)
     sys.exit(EXIT_ERROR)
+
+
+def say_if_elsewhere(run: RunSummary, here: Path) -> None:
+    """Say which run is shown if none was named, and it is not of this folder."""
+    if not run.works_in(here):
+        click.echo(f"There is no run in this folder; this is {one_line(run.label)}.", err=True)
 
 
 def killed_words(run: RunSummary) -> Iterator[str]:

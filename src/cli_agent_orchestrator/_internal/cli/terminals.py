@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from cli_agent_orchestrator._internal.cli.steer import stop_run
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.connection import Answer
+from cli_agent_orchestrator._internal.discovery import name_server
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Feature, TerminalStatus
@@ -48,10 +50,11 @@ from cli_agent_orchestrator._internal.runs.registry import (
     choose_run,
     list_runs,
     runs_that_fit,
+    summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_id import session_name_of, short_name
 from cli_agent_orchestrator._internal.runs.run_record import forget_agents
-from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3
 FOLDED_FIRST = ("PERMISSIONS", "AGE", "AGENT")
@@ -208,8 +211,8 @@ def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--session", "sessions", multiple=True, help="End all agents of a run or session.")
-@click.option("--all", "here", is_flag=True, help="End all that work in this folder or below it.")
-@click.option("--everywhere", is_flag=True, help="End all terminals of the server; asks first.")
+@click.option("--all", "here", is_flag=True, help="End all runs and agents of this folder.")
+@click.option("--everywhere", is_flag=True, help="End all runs and agents there are; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @api
 def stop(
@@ -222,42 +225,80 @@ def stop(
     terminals, by id or role. Without any name it is the run of this folder, or the only one that is
     running.
 
+    --all, --everywhere and --session stop runs that are at work first, so that they are saved and
+    can be resumed, and then end what agents are left. To a folder belong all that work in it or
+    below it, and its runs in work trees.
+
     \b
     cao stop                  # the run of this folder, with its agents
     cao stop k3f9             # that run
     cao stop tester           # one agent of the run of this folder
-    cao stop --all            # all agents of this folder
+    cao stop --all            # all runs and agents of this folder
     """
     runs = list_runs(state_folder(os.environ))
     others = [name for name in names if not is_surely_run(runs, name)]
-    meant = [choose_run(runs, name, _here()) for name in names if name not in others]
-    left = [run for run in meant if run.has_agents and not run.is_live]
-    for run in meant:
-        if run not in left:
-            stop_run(run)
-    if not (names or sessions or any(which.values())):
+    left = _stop_or_leave([choose_run(runs, one, _here()) for one in names if one not in others])
+    swept = bool(sessions or any(which.values()))
+    if not (names or swept):
         left = _stop_the_run(runs)
-    if others or left or sessions or any(which.values()):
+    sweep = Sweep.of(runs, sessions, _here(), **which)
+    busy: Collection[str] = ()
+    if swept:
         with connected(os.environ, api) as client:
-            chosen: dict[str, Listed] = {}
-            if sessions or any(which.values()):
-                chosen |= _choose_sessions(client, sessions, **which)
-            chosen |= _choose_left(client, left) | _choose_named(client, runs, others)
-            ended = _end(client, chosen, ask=which["everywhere"] and not yes)
+            known = _known_terminals(client)
+        live = sweep.live_runs(runs, known, is_named=name_server(os.environ, api) is not None)
+        if not _agrees(sweep, known, live, yes):
+            click.echo("Nothing was ended.")
+            return
+        busy = _stop_all(live)
+    if others or left or swept:
+        # Another server than before, if that was the one of a run that is stopped now.
+        with connected(os.environ, api) as client:
+            found = [one for one in _known_terminals(client) if sweep.takes(one)] if swept else []
+            chosen = {one.id: one for one in found if one.run not in busy}
+            named, more = _choose_named(client, runs, others)
+            left += _stop_or_leave(more)
+            ended = _end(client, chosen | named | _choose_left(client, left))
         _note_ended(runs, ended, left)
+
+
+def _stop_or_leave(runs: Iterable[RunSummary]) -> list[RunSummary]:
+    """End runs; return those that have ended and may have left their agents."""
+    left = []
+    for run in runs:
+        if not run.is_live and (run.has_agents or not run.is_readable):
+            left.append(run)
+        else:
+            stop_run(run)
+    return left
+
+
+def _stop_all(runs: Iterable[RunSummary]) -> Collection[str]:
+    """End runs that are at work; return the ids of those that still are."""
+    busy = []
+    for run in runs:
+        try:
+            stop_run(run)
+        except NotSteerable as error:
+            # It has ended by itself, or cannot be asked; the others are still meant.
+            click.echo(f"{run.id}: {printable(str(error))}")
+        if summary_of(run_folder(state_folder(os.environ), run.id)).is_live:
+            busy.append(run.id)
+            click.echo(f"{run.id}: It keeps its agents until it has stopped.")
+    return busy
 
 
 def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Listed]:
     """Return the terminals, by id, that runs have left which have ended."""
     chosen: dict[str, Listed] = {}
+    known = _known_terminals(client) if runs else []
     for run in runs:
-        names = (session_name_of(run.id),)
-        try:
-            chosen |= _choose_sessions(client, names, here=False, everywhere=False)
-        except NotFound:
+        found = {one.id: one for one in known if one.session == session_name_of(run.id)}
+        if not found:
             # Nothing is left: it says how it ended.
             forget_agents(run_folder(state_folder(os.environ), run.id))
             stop_run(run)
+        chosen |= found
     return chosen
 
 
@@ -289,9 +330,9 @@ def _note_ended(
 
 def _choose_named(
     client: ApiClient, runs: Sequence[RunSummary], names: Sequence[str]
-) -> dict[str, Listed]:
-    """Return the terminals, by id, that are named; a name that is a run's after all ends that."""
-    chosen = {}
+) -> tuple[dict[str, Listed], list[RunSummary]]:
+    """Return the terminals, by id, that are named, and the runs that are named after all."""
+    chosen, meant = {}, []
     for name in names:
         fitting = runs_that_fit(runs, name)
         try:
@@ -299,22 +340,19 @@ def _choose_named(
         except NotFound:
             if not fitting:
                 raise
-            stop_run(choose_run(runs, name, _here()))
+            meant.append(choose_run(runs, name, _here()))
             continue
-        live = [run.id for run in fitting if run.is_live]
-        if live:
+        there = [run.id for run in fitting if run.is_live or run.has_agents]
+        if there:
             raise UsageError(
-                f"{name!r} could be the run {live[0]} or the terminal {found.label}; write more"
+                f"{name!r} could be the run {there[0]} or the terminal {found.label}; write more"
             )
         chosen[found.id] = found
-    return chosen
+    return chosen, meant
 
 
-def _end(client: ApiClient, chosen: Mapping[str, Listed], *, ask: bool) -> Collection[str]:
-    """End terminals and return the ids of those that are ended."""
-    if ask and chosen and not _agrees(chosen.values()):
-        click.echo("Nothing was ended.")
-        return ()
+def _end(client: ApiClient, chosen: Mapping[str, Listed]) -> Collection[str]:
+    """End terminals and return their ids."""
     for terminal in chosen.values():
         client.exit_terminal(terminal.id)
         click.echo(f"Ended {terminal.label}")
@@ -336,35 +374,75 @@ def _here() -> Path:
     return Path.cwd().resolve()
 
 
-def _choose_sessions(
-    client: ApiClient, sessions: tuple[str, ...], here: bool, everywhere: bool
-) -> dict[str, Listed]:
-    """Return the terminals, by id, of sessions, of this folder, or all."""
-    known = [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
-    named = {name for terminal in known for name in (terminal.session, terminal.run)}
-    unknown = set(sessions) - named
+def _known_terminals(client: ApiClient) -> list[Listed]:
+    """Return the terminals that can be ended."""
+    return [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What --session, --all and --everywhere mean: many at once."""
+
+    sessions: Collection[str]
+    folder: Path
+    here: bool
+    everywhere: bool
+    own: Collection[str]
+    """The ids of the folder's runs."""
+
+    @classmethod
+    def of(
+        cls,
+        runs: Iterable[RunSummary],
+        sessions: Collection[str],
+        folder: Path,
+        *,
+        here: bool,
+        everywhere: bool,
+    ) -> "Sweep":
+        own = [run.id for run in runs if run.lies_in(folder)]
+        return cls(sessions, folder, here, everywhere, own)
+
+    def takes(self, terminal: Listed) -> bool:
+        is_here = terminal.works_in(self.folder) or terminal.run in self.own
+        is_named = not {terminal.session, terminal.run}.isdisjoint(self.sessions)
+        return self.everywhere or is_named or (self.here and is_here)
+
+    def live_runs(
+        self, runs: Iterable[RunSummary], known: Iterable[Listed], *, is_named: bool
+    ) -> list[RunSummary]:
+        """Return the runs at work that are to be stopped, also those without agents yet.
+
+        A server that is named has agents of its own runs alone.
+        """
+        taken = {terminal.run for terminal in known if self.takes(terminal)}
+        if self.here:
+            taken |= set(self.own)
+        return [
+            run
+            for run in runs
+            if run.is_live and (run.id in taken or (self.everywhere and not is_named))
+        ]
+
+
+def _agrees(sweep: Sweep, known: Sequence[Listed], live: Sequence[RunSummary], yes: bool) -> bool:
+    """Say what is meant, and ask whether it is if that is everything."""
+    unknown = set(sweep.sessions) - {name for one in known for name in (one.session, one.run)}
     if unknown:
-        raise NotFound("session", unknown.pop(), sorted({t.session for t in known}))
-    folder = Path.cwd()
-    chosen = [
-        terminal
-        for terminal in known
-        if everywhere
-        or not {terminal.session, terminal.run}.isdisjoint(sessions)
-        or (here and terminal.works_in(folder))
-    ]
-    if here and not chosen:
-        click.echo(f"No terminal works in {printable(str(folder))}.")
-    if here and len(chosen) < len(known):
+        raise NotFound("session", unknown.pop(), sorted({one.session for one in known}))
+    chosen = [terminal for terminal in known if sweep.takes(terminal)]
+    if sweep.here and not (chosen or live):
+        click.echo(f"No terminal works in {printable(str(sweep.folder))}.")
+    if sweep.here and len(chosen) < len(known):
         elsewhere = len(known) - len(chosen)
         click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
-    return {terminal.id: terminal for terminal in chosen}
-
-
-def _agrees(terminals: Iterable[Listed]) -> bool:
-    """Show what would be ended, and ask whether that is meant."""
-    for line in table(terminals, time.time()):
-        click.echo(line)
+    if yes or not sweep.everywhere or not (chosen or live):
+        return True
+    if chosen:
+        for line in table(chosen, time.time()):
+            click.echo(line)
+    for run in live:
+        click.echo(f"At work, to be stopped first: {one_line(run.label)}")
     if not sys.stdin.isatty():
         raise UsageError("--everywhere would end all of these; add --yes if that is meant")
     return click.confirm("End all of these?")

@@ -11,6 +11,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.project import find_project
+from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
@@ -71,8 +72,8 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
 
     TURN is its number, a role or gate (its last turn), or `start`; A..B is from after one turn to
     after another. RUN is the ID that `cao runs` lists, the beginning of it, or its last letters;
-    leave it out for the run of this folder. What you had not committed when the run began is no
-    part of it.
+    leave it out for the run of this folder, or the only one there is. What you had not committed
+    when the run began is no part of it.
 
     Characters that would control your terminal are shown as �, unless --raw is given.
 
@@ -83,7 +84,7 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     cao diff k3f9 3..7
     cao diff --raw | git apply -R
     """
-    kept, word = _choose(words)
+    kept, word = _choose(words, to_look=True)
     old, new = _span(kept, word)
     if earlier := others_of(kept.taken, word, new):
         click.echo(_head(new, earlier, kept.record.id), err=True)
@@ -105,7 +106,8 @@ def restore(words: tuple[str, ...], yes: bool) -> None:
 
     It shows what it would do and asks first. What is there now is kept, so that this can be undone;
     HEAD, index and stash stay as they are, and so do ignored files. RUN and TURN are as in
-    `cao diff`; a run that is at work has to be stopped before.
+    `cao diff`, but a run of another folder has to be named; one that is at work has to be stopped
+    before.
 
     \b
     cao restore programmer
@@ -180,7 +182,7 @@ def moment_lines(taken: Sequence[Snapshot], changed: Mapping[int, str]) -> Itera
         yield f"{one.sequence:>3}  {one_line(one.label):<{width}}  {when}{files}".rstrip()
 
 
-def _choose(words: Sequence[str]) -> tuple[Kept, str]:
+def _choose(words: Sequence[str], *, to_look: bool = False) -> tuple[Kept, str]:
     """Return the snapshots of the run that is meant, and the word for some of them.
 
     One word alone means a run if it cannot mean a turn of the run of this folder.
@@ -193,16 +195,19 @@ def _choose(words: Sequence[str]) -> tuple[Kept, str]:
     word = words[0] if words else ""
     if word and runs_that_fit(runs, word) and not _is_turn_here(runs, word, here):
         return _kept(choose_run(runs, word, here)), ""
-    return _kept(_usual(runs, here)), word
+    found = _usual(runs, here, to_look=to_look)
+    say_if_elsewhere(found, here)
+    return _kept(found), word
 
 
-def _usual(runs: Sequence[RunSummary], here: Path) -> RunSummary:
+def _usual(runs: Sequence[RunSummary], here: Path, *, to_look: bool = False) -> RunSummary:
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
     if not any(run.works_in(here) for run in runs):
         _refuse_unlisted(find_project(here, Path.home()) or here)
     kept = [run for run in runs if run.is_live or has_snapshots(run_folder(state, run.id))]
-    return choose_run(kept if any(run.works_in(here) for run in kept) else runs, None, here)
+    chosen = kept if any(run.works_in(here) for run in kept) else runs
+    return choose_run(chosen, None, here, to_look=to_look)
 
 
 def _refuse_unlisted(folder: Path) -> None:

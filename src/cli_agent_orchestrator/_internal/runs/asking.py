@@ -47,6 +47,7 @@ NOT_BEGUN = "The run is stopped before its first turn: nothing of it is saved."
 QUEUED = "The run has not heard of it yet; it will as soon as it looks."
 NOTHING_SAVED = "it was ended before its first turn, and nothing of it is saved; start it anew"
 NOT_THERE = "what was saved of it is not there any more"
+UNREADABLE = "its run.json cannot be read"
 ENDS = {
     RunStatus.INTERRUPTED: "was interrupted: its process is gone",
     RunStatus.STOPPED: "was stopped",
@@ -89,6 +90,7 @@ def end_of(run: RunSummary) -> str:
         return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
     goes_on = NOTHING_SAVED if run.unsaved else f"`cao resume {run.id}` resumes it"
     goes_on = NOT_THERE if run.lost else goes_on
+    goes_on = goes_on if run.is_readable else f"{UNREADABLE}, so it cannot be resumed"
     return f"the run {run.id} {ENDS[run.status]}; {goes_on}"
 
 
@@ -137,7 +139,9 @@ def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
 
 
 def _why_not(run: RunSummary, record: RunRecord | None) -> str:
-    if record is not None and has_passed(record):
+    if record is None:
+        return UNREADABLE
+    if has_passed(record):
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:

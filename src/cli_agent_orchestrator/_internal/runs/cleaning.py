@@ -1,25 +1,37 @@
 """What of ended runs can be removed: agents that are still there, and old run folders.
 
+A run whose record cannot be read, or whose folder is gone, has ended too: nobody can resume it.
+
 Never touched is what belongs to a run that is at work or can be resumed, whatever another run's
 record says about it.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder, runs_folder
+from cli_agent_orchestrator._internal.layout import (
+    DRAFT_PREFIX,
+    run_folder,
+    runs_folder,
+    worktree_folder,
+)
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.delivering import (
     has_later_work,
     has_tree,
     is_unchanged,
     remove_applied,
 )
-from cli_agent_orchestrator._internal.runs.registry import actual_status, can_resume
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.registry import (
+    actual_status,
+    can_resume,
+    summary_of,
+)
+from cli_agent_orchestrator._internal.runs.run_id import began_at, is_run_id, session_name_of
 from cli_agent_orchestrator._internal.runs.run_record import (
     RunRecord,
     RunStatus,
@@ -46,11 +58,17 @@ class KnownRun:
     """A run, and whether it is of any use yet."""
 
     record: RunRecord
-    status: RunStatus
+    words: str
+    """How it stands, as the list of runs says it."""
     in_use: bool
     """Is it at work, or can it be resumed?"""
     waits: str = ""
     """Why it stays though it is old: what is in its work tree; empty if it may go."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Does its record tell anything? One that cannot be read has no folder."""
+        return bool(self.record.wd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +120,58 @@ def _server_named(record: RunRecord) -> str:
 
 
 def known_runs(state_folder: Path, environ: Mapping[str, str] = os.environ) -> list[KnownRun]:
-    """Return the runs whose records can be read."""
+    """Return the runs that have a folder, also those whose records cannot be read."""
     found = []
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
         folder = run_folder(state_folder, name)
         with suppress(OSError):
             record = read_record(folder)
-            if record is not None:
-                status = actual_status(record, folder)
-                locked = folder.is_locked()
-                in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
-                waits = ""
-                is_work = not is_unchanged(state_folder, record, environ)
-                if is_work and has_tree(state_folder, record):
-                    waits = "its work is neither applied nor discarded"
-                elif has_later_work(state_folder, record, environ):
-                    waits = f"{record.wd} was changed since its work was applied"
-                found.append(KnownRun(record, status, in_use, waits))
+            words = summary_of(folder).words
+            if record is None:
+                found += _unreadable_run(state_folder, name, words)
+                continue
+            status = actual_status(record, folder)
+            locked = folder.is_locked()
+            in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
+            waits = ""
+            is_work = not is_unchanged(state_folder, record, environ)
+            if is_work and has_tree(state_folder, record):
+                waits = "its work is neither applied nor discarded"
+            elif has_later_work(state_folder, record, environ):
+                waits = f"{record.wd} was changed since its work was applied"
+            found.append(KnownRun(record, words, in_use, waits))
     return found
+
+
+def _unreadable_run(state_folder: Path, name: str, words: str) -> list[KnownRun]:
+    """Return a run that is known by its name alone; nothing if that does not tell its age."""
+    began = began_at(name)
+    if began is None:
+        return []
+    record = RunRecord(name, "", "", "", "", "", began, status=RunStatus.INTERRUPTED)
+    in_use = run_folder(state_folder, name).is_locked()
+    waits = "its work tree is still there" if _has_folder(state_folder, name) else ""
+    return [KnownRun(record, words, in_use, waits)]
+
+
+def _has_folder(state_folder: Path, name: str) -> bool:
+    return os.path.lexists(worktree_folder(state_folder, name))
+
+
+def listed_names(state_folder: Path) -> set[str]:
+    """Return the ids of runs whose agents are theirs: all but those that nothing is known of.
+
+    A folder that is just being made counts, and so does one that cannot be looked into.
+    """
+    names = runs_folder(state_folder).names()
+    telling = {name for name in names if not _tells_nothing(run_folder(state_folder, name))}
+    return {name.removeprefix(DRAFT_PREFIX) for name in names if is_draft(name) or name in telling}
+
+
+def _tells_nothing(folder: Folder) -> bool:
+    with suppress(OSError):
+        return read_record(folder) is None and not folder.is_locked()
+    return False
 
 
 def left_drafts(state_folder: Path) -> tuple[str, ...]:
@@ -146,11 +198,17 @@ def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
             record = read_record(folder)
             if record is None or (not record.status.is_verdict and can_resume(record)):
                 return 0
-            ended = sum(_end(terminals, one, record) for one in record.terminals.values())
+            sessions = sessions_of(record)
+            ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
             write_record(folder, replace(record, terminals={}, session_name=""))
             return ended
     except BlockingIOError:
         return 0
+
+
+def end_unlisted(terminals: Terminals, run_id: str, ids: Iterable[str]) -> int:
+    """End the agents of a run that nothing is known of; how many were still there?"""
+    return sum(_end(terminals, one, (session_name_of(run_id),)) for one in ids)
 
 
 def sessions_of(record: RunRecord) -> tuple[str, ...]:
@@ -158,10 +216,10 @@ def sessions_of(record: RunRecord) -> tuple[str, ...]:
     return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
 
 
-def _end(terminals: Terminals, terminal_id: str, record: RunRecord) -> bool:
+def _end(terminals: Terminals, terminal_id: str, sessions: Collection[str]) -> bool:
     try:
         terminal = terminals.get_terminal(terminal_id)
-        if terminal.get("session_name") in sessions_of(record):
+        if terminal.get("session_name") in sessions:
             # One that is dead is still listed.
             terminals.exit_terminal(terminal_id)
             return terminal.get("alive") is not False
@@ -180,6 +238,8 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str] = os
         return False
     folder = run_folder(state_folder, name)
     record = read_record(folder)
+    if record is None and _has_folder(state_folder, name):
+        return False
     if record is not None and not remove_applied(state_folder, record, environ):
         return False
     try:

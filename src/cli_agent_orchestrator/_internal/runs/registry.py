@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     RunStatus,
     read_record,
 )
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, RunError, UsageError, listed
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError, listed
 
 MOST_NAMED = 10
 RUNNING = "RUNNING"
@@ -70,6 +70,11 @@ class RunSummary:
         return self.id if self.project else ""
 
     @property
+    def is_readable(self) -> bool:
+        """Can its record be read? Every one names a folder."""
+        return bool(self.wd)
+
+    @property
     def has_agents(self) -> bool:
         """Are its agents there? A run that is stopped by `cao stop` ends them."""
         return bool(self.terminals)
@@ -103,8 +108,15 @@ class RunSummary:
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
-        own = (Path(text) for text in (self.wd, self.project) if text)
-        return any(one.is_relative_to(folder) or folder.is_relative_to(one) for one in own)
+        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in self._folders)
+
+    def lies_in(self, folder: Path) -> bool:
+        """Is its folder, or its project's, this one or one below it?"""
+        return any(one.is_relative_to(folder) for one in self._folders)
+
+    @property
+    def _folders(self) -> list[Path]:
+        return [Path(text) for text in (self.wd, self.project) if text]
 
 
 def list_runs(state_folder: Path) -> list[RunSummary]:
@@ -126,27 +138,33 @@ def run_at_work(state_folder: Path, wd: Path) -> str:
     return ""
 
 
-def find_run(state_folder: Path, text: str | None, here: Path) -> RunSummary:
+def find_run(
+    state_folder: Path, text: str | None, here: Path, *, to_look: bool = False
+) -> RunSummary:
     """Return the run that is meant; see `choose_run`."""
     if text is not None and is_run_id(text):
         check_state_folder(state_folder)
         with suppress(OSError):
             if text in runs_folder(state_folder).names():
                 return summary_of(run_folder(state_folder, text))
-    return choose_run(list_runs(state_folder), text, here)
+    return choose_run(list_runs(state_folder), text, here, to_look=to_look)
 
 
-def choose_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
+def choose_run(
+    runs: Sequence[RunSummary], text: str | None, here: Path, *, to_look: bool = False
+) -> RunSummary:
     """Return the run whose id is, begins or ends with a text.
 
     Without a text it is the one that runs in this folder, else the last one here, else the one
-    that runs elsewhere.
+    that runs elsewhere. Who only wants to look may also mean the only one that there is.
     """
     if text:
         return _the_one(runs_that_fit(runs, text), runs, text)
     own = [run for run in runs if run.works_in(here)]
-    live = [run for run in own if run.is_live] or own[:1]
-    return _the_one(live or [run for run in runs if run.is_live], runs, "")
+    found = [run for run in own if run.is_live] or own[:1] or [run for run in runs if run.is_live]
+    if to_look and not found and len(runs) == 1:
+        found = [*runs]
+    return _the_one(found, runs, "")
 
 
 def choose_live_run(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
@@ -191,20 +209,22 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
         named = "\n  ".join(run.label for run in found[:MOST_NAMED])
         what = f"{text!r} fits several runs" if text else "there are several runs"
         raise UsageError(f"{what}; write enough of an id to tell them apart:\n  {named}")
-    if not runs:
-        raise RunError("there is no run yet; `cao run` starts one")
     labels = [run.label for run in runs[:MOST_NAMED]]
     if text:
         raise NotFound("run", text, labels)
-    raise RunError(f"there is no run in this folder; name one of: {listed(labels)}")
+    if not runs:
+        raise UsageError("there is no run yet; `cao run` starts one")
+    raise UsageError(f"there is no run in this folder; name one of: {listed(labels)}")
 
 
 def summary_of(folder: Folder) -> RunSummary:
     """Return what a list shows of the run in a folder."""
     record = read_record(folder, for_list=True)
     if record is None:
-        status = RunStatus.RUNNING if folder.is_locked() else RunStatus.INTERRUPTED
-        return RunSummary(folder.parts[-1], "", UNREADABLE, "", status, 0, "", 0.0, None)
+        is_live = folder.is_locked()
+        status = RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED
+        name = folder.parts[-1]
+        return RunSummary(name, "", UNREADABLE, "", status, 0, "", 0.0, None, lost=not is_live)
     status = actual_status(record, folder)
     needs_nothing = status.is_open or status.is_verdict or can_resume(record)
     return RunSummary(
