@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli import terminals
+from cli_agent_orchestrator._internal.cli import stop, terminals
 from cli_agent_orchestrator._internal.cli.listing import read_terminal
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Delivery, OutputMode
@@ -53,7 +53,7 @@ class Shell:
 
     def run(self, name: str, *words: str, stdin: str = "") -> Result:
         with chdir(self._folder):
-            command = getattr(terminals, name)
+            command = getattr(stop if name == "stop" else terminals, name)
             return CliRunner().invoke(command, words, env=self.env, input=stdin)
 
     def typed(self, answer: str, *words: str) -> str:
@@ -244,7 +244,7 @@ class TestStop:
         tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
         ended = replace(tree, id="ended", status=RunStatus.PASS)
         runs += [tree, ended]
-        sweep = terminals.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
+        sweep = stop.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
         stopped = sweep.live_runs(runs, [], is_named=True)
         assert [run.id for run in stopped] == ["here", "below", "tree"]
         assert sweep.takes(read_terminal({"session_name": "cao-20261115-084037-k3f9"})) is False
@@ -252,7 +252,7 @@ class TestStop:
     def test_everywhere_stops_all_runs_or_those_of_the_server_that_is_named(self) -> None:
         name = "20261115-084037-k3f9"
         runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
-        sweep = terminals.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
+        sweep = stop.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
         known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
         assert sweep.live_runs(runs, known, is_named=False) == runs
         assert sweep.live_runs(runs, known, is_named=True) == runs[:1]

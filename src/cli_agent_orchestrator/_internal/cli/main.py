@@ -57,7 +57,7 @@ COMMANDS = {
     "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
     "send": ("terminals:send", "Send a message to an agent, confirmed."),
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
-    "stop": ("terminals:stop", "End a run, terminals or a whole session."),
+    "stop": ("stop:stop", "End a run, terminals or a whole session."),
     "explain": ("terminals:explain", "Say why a terminal has the status it has."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
 }
