@@ -154,8 +154,7 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        held_back = self.worktree.held_back
-        return Snapshots(store, self.wd, self.repository, held_back=held_back)
+        return Snapshots(store, self.wd, self.repository, apart=self.worktree.held_back)
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
