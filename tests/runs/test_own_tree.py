@@ -141,14 +141,6 @@ def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Pa
         plan_tree(project.folder / "new", tmp_path, RUN, {})
 
 
-@pytest.mark.parametrize(("state", "is_open"), [("/tmp/state", True), ("/nowhere/state", False)])
-def test_a_work_tree_where_every_agent_may_write_is_warned_of(
-    project: Project, state: str, is_open: bool
-) -> None:
-    _, warnings = plan_tree(project.folder, Path(state), RUN, {})
-    assert any("where every agent may write" in text for text in warnings) is is_open
-
-
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:
     record = record_of(made(project, tmp_path))
     assert record.tree is not None

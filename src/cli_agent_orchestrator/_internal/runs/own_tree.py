@@ -47,7 +47,6 @@ FOLDER_GONE = "all of its files were gone; they are as the last snapshot has the
 AFTER_VERDICT_LABEL, PUT_BACK_LABEL = "after the verdict", "as it was judged"
 LATE_LABEL = "kept late"
 """Of a work tree whose last turn has no snapshot."""
-OPEN_TO_ALL = Path("/tmp")
 NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
 or change the history: what passes is committed for you. Files that git ignores (dependencies, what
@@ -352,9 +351,4 @@ def _warnings(repository: Repository, tree: Worktree, environ: Mapping[str, str]
     dirty = [path for path in found if not is_held(path, tree.held_back)]
     if dirty:
         said.append(f"what is not committed is not in the work tree: {first_of(dirty)}")
-    if tree.folder.is_relative_to(OPEN_TO_ALL):
-        said.append(
-            f"the work tree is below {OPEN_TO_ALL}, where every agent may write; set "
-            "CAO_STATE_DIR to a folder elsewhere"
-        )
     return said
