@@ -141,6 +141,19 @@ def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Pa
         plan_tree(project.folder / "new", tmp_path, RUN, {})
 
 
+@pytest.mark.parametrize("tracked", ["a.txt", ".local/share/x"])
+def test_our_state_folder_is_not_among_what_is_not_committed(
+    project: Project, tracked: str
+) -> None:
+    project.commit({tracked: "x\n"})
+    state = project.folder / ".local/state/cao"
+    project.write({".local/state/cao/token": "secret\n"})
+    assert plan_tree(project.folder, state, RUN, {})[1] == ()
+    project.write({"new.txt": "n\n"})
+    (said,) = plan_tree(project.folder, state, RUN, {})[1]
+    assert said == "what is not committed is not in the work tree: 'new.txt'"
+
+
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:
     record = record_of(made(project, tmp_path))
     assert record.tree is not None

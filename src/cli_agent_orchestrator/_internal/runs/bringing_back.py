@@ -22,10 +22,11 @@ from cli_agent_orchestrator._internal.runs.moments import (
     in_order,
     own_of_run,
 )
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.registry import actual_status
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.turns import turns_of
-from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, ours_in, repository_of
+from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, repository_of
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
@@ -118,7 +119,7 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
         store = kept.folder.path / SNAPSHOTS_FOLDER
         tree = kept.record.tree
         held_back = () if tree is None else tree.held_back
-        apart = (*held_back, *ours_in(wd, repository, kept.folder))
+        apart = (*held_back, *ours_in(top, kept.folder.root))
         snapshots = Snapshots(store, wd, repository, clock, apart)
         readable = snapshots.make_readable(kept.taken[0].left_out)
         yield GoingBack(kept, snapshots, apart, readable)

@@ -7,7 +7,7 @@ those of the last snapshot.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
 from cli_agent_orchestrator._internal.workspace import inclusion
 from cli_agent_orchestrator._internal.workspace.commit_message import (
@@ -30,7 +31,7 @@ from cli_agent_orchestrator._internal.workspace.commit_message import (
     commit_message,
 )
 from cli_agent_orchestrator._internal.workspace.git import Git
-from cli_agent_orchestrator._internal.workspace.held_back import find, is_held
+from cli_agent_orchestrator._internal.workspace.held_back import find
 from cli_agent_orchestrator._internal.workspace.repository import (
     Repository,
     find_repository,
@@ -245,7 +246,8 @@ def plan_tree(
         base=repository.head,
         onto=repository.branch,
     )
-    return planned, tuple(_warnings(repository, tree, environ))
+    apart = (*tree.held_back, *ours_in(repository.top, state_folder))
+    return planned, tuple(_warnings(repository, apart, environ))
 
 
 def reopen_tree(
@@ -345,10 +347,8 @@ def _repository(project: Path) -> Repository:
     return found
 
 
-def _warnings(repository: Repository, tree: Worktree, environ: Mapping[str, str]) -> list[str]:
-    said = []
-    found = uncommitted(repository, environ)
-    dirty = [path for path in found if not is_held(path, tree.held_back)]
-    if dirty:
-        said.append(f"what is not committed is not in the work tree: {first_of(dirty)}")
-    return said
+def _warnings(
+    repository: Repository, apart: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[str]:
+    if dirty := uncommitted(repository, environ, apart):
+        yield f"what is not committed is not in the work tree: {first_of([*dirty])}"

@@ -37,6 +37,15 @@ def check_place(state_folder: Path, wd: Path) -> None:
         )
 
 
+def ours_in(folder: Path, state_folder: Path) -> tuple[str, ...]:
+    """Return what is ours in a folder of the user's: the state folder, if it lies there.
+
+    It is in no snapshot, it counts as nobody's change, and nothing in it is put back.
+    """
+    inside = path_inside(folder, state_folder)
+    return (inside,) if inside else ()
+
+
 def path_inside(folder: Path, path: Path) -> str:
     """Return where in a folder a path lies, wherever links lead; nothing if it does not."""
     above, below = _resolved(folder), _resolved(path)

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.layout import (
 )
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.place import path_inside
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
@@ -365,19 +365,11 @@ def open_work_folder(
         if held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
-    apart = (*held_back, *ours_in(wd, repository, run_folder))
+    top = wd if repository is None else repository.top
+    apart = (*held_back, *ours_in(top, run_folder.root))
     snapshots = Snapshots(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, clock, apart)
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)
-
-
-def ours_in(wd: Path, repository: Repository | None, run_folder: Folder) -> tuple[str, ...]:
-    """Return what is ours in a work folder or its repository: the state folder, if it lies there.
-
-    It is in no snapshot, and nothing in it is ever put back.
-    """
-    inside = path_inside(wd if repository is None else repository.top, run_folder.root)
-    return (inside,) if inside else ()
 
 
 def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
