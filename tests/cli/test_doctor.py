@@ -27,6 +27,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.programs = folder / "bin"
         self.programs.mkdir()
+        self.wd = folder / "project"
         self.environ = {
             "PATH": str(self.programs),
             "HOME": str(folder),
@@ -47,7 +48,8 @@ class Desk:
 
     def findings(self) -> dict[str, Finding]:
         config = ServerConfig.from_env(self.environ)
-        return {finding.subject: finding for finding in examine(config, self.environ)}
+        found = examine(config, self.environ, self.wd)
+        return {finding.subject: finding for finding in found}
 
     def conclusion(self) -> str:
         return conclude(list(self.findings().values()), "cao")
@@ -217,7 +219,9 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
     del desk.environ["CAO_PORT"]
     with third_party() as theirs:
         port = int(theirs.url.rpartition(":")[2])
-        findings = examine(ServerConfig.from_env(desk.environ), desk.environ, default_port=port)
+        findings = examine(
+            ServerConfig.from_env(desk.environ), desk.environ, desk.wd, default_port=port
+        )
         (server,) = [finding for finding in findings if finding.subject == "server"]
     assert server.state is State.NOTE
     assert f"CAO_API={theirs.url}" in server.advice
@@ -246,12 +250,21 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
 
 def test_a_state_folder_that_is_not_there_yet_is_said(desk: Desk, tmp_path: Path) -> None:
     folder = desk.findings()["state folder"]
-    assert (folder.state, folder.detail) == (
-        State.OK,
-        f"{tmp_path / 'state'} (not there yet: the first start makes it)",
-    )
+    assert folder.state is not State.MISSING
+    assert folder.detail == f"{tmp_path / 'state'} (not there yet: the first start makes it)"
     (tmp_path / "state").mkdir(mode=0o700)
     assert desk.findings()["state folder"].detail == str(tmp_path / "state")
+
+
+def test_a_state_folder_where_agents_may_write_is_noted(desk: Desk, tmp_path: Path) -> None:
+    desk.wd = tmp_path
+    inside = desk.findings()["state folder"]
+    assert inside.state is State.NOTE
+    assert "is inside the work folder" in inside.advice
+    desk.environ["CAO_STATE_DIR"] = "/tmp/cao-tests-nowhere/state"
+    below = desk.findings()["state folder"]
+    assert below.state is State.NOTE
+    assert "is below /tmp, where every agent may write" in below.advice
 
 
 def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:

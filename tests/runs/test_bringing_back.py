@@ -76,6 +76,24 @@ def test_pipes_and_sockets_that_were_made_since_are_named(
     assert (wd / "deep/pipe").is_fifo()
 
 
+def test_our_state_folder_in_the_work_folder_is_left_alone(tmp_path: Path) -> None:
+    wd = tmp_path / "project"
+    state = wd / ".local/state/cao"
+    folder = worked_run(state, wd)
+    write(state, {"token": "secret\n", "worktrees/k3f9/a.txt": "work\n"})
+    (state / "worktrees/shut").mkdir(mode=0)
+    os.mkfifo(state / "worktrees/k3f9/pipe")
+    before = (folder.path / "run.json").read_bytes()
+    way, done = go_back(folder, "start")
+    assert (way.restored, way.removed) == (("a.txt", "gone.txt"), ("new.txt",))
+    assert done.paths == ("a.txt", "gone.txt", "new.txt")
+    assert done.left_alone == ()
+    assert (state / "token").read_text() == "secret\n"
+    assert (folder.path / "run.json").read_bytes() == before
+    assert (state / "worktrees/shut").stat().st_mode & 0o777 == 0
+    (state / "worktrees/shut").chmod(0o700)
+
+
 def test_a_pipe_that_was_there_before_the_run_is_not_named(tmp_path: Path) -> None:
     wd = tmp_path / "project"
     folder = worked_run(tmp_path / "state", wd)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,9 @@ import pytest
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs import place
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
+from cli_agent_orchestrator._internal.runs.place import said_of_place
 from cli_agent_orchestrator._internal.runs.request import build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator.errors import (
@@ -190,12 +193,56 @@ def test_what_is_under_way_in_the_repository_is_said_before_any_agent_is_started
     stage.down = True
     with stage.conductor() as conductor, pytest.raises(ApiUnreachable):
         conductor.run()
-    kinds = [type(event) for event in stage.view.events]
-    assert kinds == [RunOpened, Warned, AgentsStarting]
+    first, *warned, last = (type(event) for event in stage.view.events)
+    assert (first, {*warned}, last) == (RunOpened, {Warned}, AgentsStarting)
     assert stage.view.warnings == [
         f"a merge is under way in {stage.project}: agents see what it has left in the files; "
-        "Ctrl-C, and end it first, if that is not meant"
+        "Ctrl-C, and end it first, if that is not meant",
+        *said_of_place(stage.state, stage.project),
     ]
+
+
+@pytest.mark.parametrize("workspace", ["folder", "worktree"])
+def test_a_state_folder_where_every_agent_may_write_is_warned_of_once(workspace: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        stage = Stage(Path(folder))
+        make_repository_here(stage)
+        with stage.conductor(WORKSPACE=workspace) as conductor:
+            conductor.run()
+        (said,) = (text for text in stage.view.warnings if "every agent may write" in text)
+        assert said == (
+            f"cao's state folder {stage.state} is below /tmp, where every agent may write; set "
+            "CAO_STATE_DIR to a folder elsewhere"
+        )
+
+
+def test_a_state_folder_in_the_work_folder_is_warned_of_also_when_a_run_is_resumed(
+    stage: Stage,
+) -> None:
+    stage.state = stage.project / ".local/state/cao"
+    leave_at(stage, "tester")
+    leave_at(stage, "tester")
+    said = [text for text in stage.view.warnings if "inside the work folder" in text]
+    assert said == [place.IN_WORK_FOLDER.format(stage.state)] * 2
+    assert not [text for text in stage.view.warnings if "changed" in text]
+
+
+def test_a_state_folder_that_is_gone_with_its_run_is_not_warned_of(stage: Stage) -> None:
+    stage.state = stage.project / "state"
+    given = replace(stage.given(), state_stays=False)
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT}
+    with Conductor(build_request(asked, {}), given) as conductor:
+        conductor.run()
+    assert not [text for text in stage.view.warnings if "state folder" in text]
+
+
+@pytest.mark.parametrize("below", ["", "runs"])
+def test_nobody_works_in_the_state_folder_itself(stage: Stage, below: str) -> None:
+    stage.project = stage.state / below
+    stage.project.mkdir(parents=True)
+    with stage.conductor() as conductor, pytest.raises(UsageError, match="its own files"):
+        conductor.run()
+    assert not (stage.project / ".tmp").exists()
 
 
 class TestRepositoryGone:

@@ -141,12 +141,17 @@ def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Pa
         plan_tree(project.folder / "new", tmp_path, RUN, {})
 
 
-@pytest.mark.parametrize(("state", "is_open"), [("/tmp/state", True), ("/nowhere/state", False)])
-def test_a_work_tree_where_every_agent_may_write_is_warned_of(
-    project: Project, state: str, is_open: bool
+@pytest.mark.parametrize("tracked", ["a.txt", ".local/share/x"])
+def test_our_state_folder_is_not_among_what_is_not_committed(
+    project: Project, tracked: str
 ) -> None:
-    _, warnings = plan_tree(project.folder, Path(state), RUN, {})
-    assert any("where every agent may write" in text for text in warnings) is is_open
+    project.commit({tracked: "x\n"})
+    state = project.folder / ".local/state/cao"
+    project.write({".local/state/cao/token": "secret\n"})
+    assert plan_tree(project.folder, state, RUN, {})[1] == ()
+    project.write({"new.txt": "n\n"})
+    (said,) = plan_tree(project.folder, state, RUN, {})[1]
+    assert said == "what is not committed is not in the work tree: 'new.txt'"
 
 
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:

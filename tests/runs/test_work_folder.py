@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,67 @@ def test_who_changed_what_is_known(project: Path) -> None:
     (project / "a.py").write_text("three\n", encoding="utf-8")
     assert work.look(3, "tester", approved).work.since_review == ("a.py",)
     assert git(project, "status", "--porcelain") == " M a.py\n?? b.py\n"
+
+
+STATE = ".local/state/cao"
+
+
+def plain_home(home: Path) -> Path:
+    write(home, {"notes.txt": "a\n"})
+    return home
+
+
+def home_in_git(home: Path) -> Path:
+    return make_repository(home, {"notes.txt": "a\n"})
+
+
+def home_with_the_state_folder_in_git(home: Path) -> Path:
+    return make_repository(home, {"notes.txt": "a\n", f"{STATE}/old.json": "{}\n"})
+
+
+def home_that_wants_all_in_git(home: Path) -> Path:
+    return make_repository(home, {"notes.txt": "a\n", ".gitignore": "!.local\n!**\n"})
+
+
+def home_with_links(home: Path) -> Path:
+    plain_home(home)
+    (home / "dotfiles").mkdir()
+    (home / ".local").symlink_to("dotfiles")
+    return home
+
+
+HOMES = [
+    plain_home,
+    home_in_git,
+    home_with_the_state_folder_in_git,
+    home_that_wants_all_in_git,
+    home_with_links,
+]
+
+
+@pytest.mark.parametrize("make", HOMES)
+def test_our_state_folder_is_in_no_snapshot_wherever_it_lies(
+    tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    home = make(tmp_path / "home")
+    state = home / STATE
+    work = open_work_folder(home, run_folder(state, "20261115-084037-k3f9"), SystemClock())
+    write(state, {"events/1": "{}\n", "old.json": "new\n"})
+    (state / "shut").mkdir(mode=0)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    write(state, {"events/1": "{}\n{}\n", "token": "secret\n"})
+    assert work.look(1, "analyst_review").changes == ()
+    start = work.now
+    assert start is not None
+    assert not [path for path in work.files(start.commit) if "state/cao" in path]
+    write(home, {"notes.txt": "b\n"})
+    seen = work.look(2, "analyst_review")
+    assert seen.work.changed == ("notes.txt",)
+    assert work.put_back(3, "analyst_review", seen).changes == ()
+    assert (home / "notes.txt").read_text() == "a\n"
+    assert (state / "token").read_text() == "secret\n"
+    assert (state / "old.json").read_text() == "new\n"
+    (state / "shut").chmod(0o700)
 
 
 def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:

@@ -49,7 +49,7 @@ def files_of(folder: Path) -> set[str]:
 
 def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
     repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.link.entry.path)
-    return Snapshots(tmp_path / "store", worktree.folder, repository, held_back=HELD)
+    return Snapshots(tmp_path / "store", worktree.folder, repository, apart=HELD)
 
 
 def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:

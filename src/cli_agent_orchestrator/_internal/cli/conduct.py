@@ -26,7 +26,13 @@ STOPPED = "stopped by a signal"
 CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 
 
-def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.environ) -> int:
+def conduct(
+    request: RunRequest,
+    view: View,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    state_stays: bool = True,
+) -> int:
     """Carry out a run and return its exit code; raise what keeps it from going on."""
 
     def connect(
@@ -46,6 +52,7 @@ def conduct(request: RunRequest, view: View, environ: Mapping[str, str] = os.env
             state_folder(environ),
             find_flow,
             environ,
+            state_stays,
         )
         with Conductor(request, given) as conductor:
             return _take_to_its_end(conductor, interrupts)

@@ -131,7 +131,7 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
     }
     request = RunRequest(RunConfig.from_env(settings))
     view = choose_view(project, as_json=False, report="", unfinished=STOPPED)
-    return conduct(request, view, environ)
+    return conduct(request, view, environ, state_stays=False)
 
 
 @contextmanager

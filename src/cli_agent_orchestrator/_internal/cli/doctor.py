@@ -16,6 +16,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.command import own_command
 from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
     Program,
     login_question,
@@ -30,6 +31,7 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator._internal.runs.place import said_of_place
 from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
@@ -74,7 +76,8 @@ def doctor(as_json: bool) -> None:
     Ends with 0 if a run with a real agent is possible, else with 1.
     """
     config = read_server_config(os.environ)
-    findings = list(examine(config, os.environ))
+    wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
+    findings = list(examine(config, os.environ, wd))
     possible = is_run_possible(findings)
     if as_json:
         found = [asdict(finding) for finding in findings]
@@ -88,16 +91,20 @@ def doctor(as_json: bool) -> None:
 
 
 def examine(
-    config: ServerConfig, environ: Mapping[str, str], *, default_port: int = DEFAULT_PORT
+    config: ServerConfig,
+    environ: Mapping[str, str],
+    wd: Path,
+    *,
+    default_port: int = DEFAULT_PORT,
 ) -> Iterator[Finding]:
-    """Look at everything a run needs."""
+    """Look at everything a run in a folder needs."""
     yield _python()
     yield _tmux(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
     yield _sandbox()
     yield _server(environ, default_port)
-    yield from _folders(config)
+    yield from _folders(config, wd)
     yield _distributions()
 
 
@@ -216,8 +223,8 @@ def _version(url: str) -> str:
             return "version unknown"
 
 
-def _folders(config: ServerConfig) -> Iterator[Finding]:
-    yield _state_folder(config.state_dir)
+def _folders(config: ServerConfig, wd: Path) -> Iterator[Finding]:
+    yield _state_folder(config.state_dir, wd)
     token = config.state_dir / "token"
     if token.exists():
         loose = token.stat().st_mode & 0o077
@@ -233,7 +240,7 @@ def _folders(config: ServerConfig) -> Iterator[Finding]:
     yield Finding("configuration", State.OK, f"{file} ({there})")
 
 
-def _state_folder(folder: Path) -> Finding:
+def _state_folder(folder: Path, wd: Path) -> Finding:
     try:
         check_state_folder(folder)
     except UsageError as error:
@@ -241,7 +248,9 @@ def _state_folder(folder: Path) -> Finding:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         there = "" if nearest == folder else " (not there yet: the first start makes it)"
-        return Finding("state folder", State.OK, f"{folder}{there}", needed=True)
+        advice = "\n".join(said_of_place(folder, wd))
+        state = State.NOTE if advice else State.OK
+        return Finding("state folder", state, f"{folder}{there}", advice, needed=True)
     advice = "give yourself access, or name another folder in CAO_STATE_DIR"
     return Finding(
         "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True

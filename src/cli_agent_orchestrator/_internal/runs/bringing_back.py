@@ -22,6 +22,7 @@ from cli_agent_orchestrator._internal.runs.moments import (
     in_order,
     own_of_run,
 )
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.registry import actual_status
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.turns import turns_of
@@ -118,8 +119,10 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
         store = kept.folder.path / SNAPSHOTS_FOLDER
         tree = kept.record.tree
         held_back = () if tree is None else tree.held_back
-        snapshots = Snapshots(store, wd, repository, clock, held_back)
-        yield GoingBack(kept, snapshots, snapshots.make_readable(kept.taken[0].left_out))
+        apart = (*held_back, *ours_in(top, kept.folder.root))
+        snapshots = Snapshots(store, wd, repository, clock, apart)
+        readable = snapshots.make_readable(kept.taken[0].left_out)
+        yield GoingBack(kept, snapshots, apart, readable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class GoingBack:
 
     kept: Kept
     snapshots: Snapshots
+    apart: tuple[str, ...] = ()
+    """What is in no snapshot and is not looked at."""
     made_readable: tuple[str, ...] = ()
     """What could not be read before, so that it can be kept."""
 
@@ -168,7 +173,7 @@ class GoingBack:
     def odd_files(self) -> tuple[LeftOut, ...]:
         """Return the pipes and sockets that were made since the run began; they stay."""
         record = self.kept.record
-        return tuple(odd_files(Path(record.top or record.wd), record.started))
+        return tuple(odd_files(Path(record.top or record.wd), record.started, self.apart))
 
     def _not_by_run(self, last: Snapshot) -> set[str]:
         """Return the files that a snapshot has as none has them that the run itself took.

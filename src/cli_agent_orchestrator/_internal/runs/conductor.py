@@ -45,6 +45,7 @@ from cli_agent_orchestrator._internal.runs.own_tree import (
     reopen_tree,
 )
 from cli_agent_orchestrator._internal.runs.patience import patiently
+from cli_agent_orchestrator._internal.runs.place import check_place, said_of_place
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.refusals import (
@@ -159,6 +160,7 @@ class Conductor:
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
+        check_place(self._given.state_folder, self._config.wd)
         if self._request.run:
             return self._resume_in_tree(self._request.run)
         if self._config.in_worktree:
@@ -577,6 +579,9 @@ class Conductor:
     def _open(self, prepared: Prepared, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         config, task = self._config, prepared.task
+        if self._given.state_stays:
+            for warning in said_of_place(self._given.state_folder, config.wd):
+                self._warn(warning)
         tree = self._in_tree.tree if self._in_tree is not None else None
         if tree is None:
             base, branch, top = began_at(config.wd)

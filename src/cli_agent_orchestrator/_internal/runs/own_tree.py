@@ -7,7 +7,7 @@ those of the last snapshot.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
 from cli_agent_orchestrator._internal.workspace import inclusion
 from cli_agent_orchestrator._internal.workspace.commit_message import (
@@ -30,7 +31,7 @@ from cli_agent_orchestrator._internal.workspace.commit_message import (
     commit_message,
 )
 from cli_agent_orchestrator._internal.workspace.git import Git
-from cli_agent_orchestrator._internal.workspace.held_back import find, is_held
+from cli_agent_orchestrator._internal.workspace.held_back import find
 from cli_agent_orchestrator._internal.workspace.repository import (
     Repository,
     find_repository,
@@ -47,7 +48,6 @@ FOLDER_GONE = "all of its files were gone; they are as the last snapshot has the
 AFTER_VERDICT_LABEL, PUT_BACK_LABEL = "after the verdict", "as it was judged"
 LATE_LABEL = "kept late"
 """Of a work tree whose last turn has no snapshot."""
-OPEN_TO_ALL = Path("/tmp")
 NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
 or change the history: what passes is committed for you. Files that git ignores (dependencies, what
@@ -154,8 +154,7 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        held_back = self.worktree.held_back
-        return Snapshots(store, self.wd, self.repository, held_back=held_back)
+        return Snapshots(store, self.wd, self.repository, apart=self.worktree.held_back)
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
@@ -247,7 +246,8 @@ def plan_tree(
         base=repository.head,
         onto=repository.branch,
     )
-    return planned, tuple(_warnings(repository, tree, environ))
+    apart = (*tree.held_back, *ours_in(repository.top, state_folder))
+    return planned, tuple(_warnings(repository, apart, environ))
 
 
 def reopen_tree(
@@ -347,15 +347,8 @@ def _repository(project: Path) -> Repository:
     return found
 
 
-def _warnings(repository: Repository, tree: Worktree, environ: Mapping[str, str]) -> list[str]:
-    said = []
-    found = uncommitted(repository, environ)
-    dirty = [path for path in found if not is_held(path, tree.held_back)]
-    if dirty:
-        said.append(f"what is not committed is not in the work tree: {first_of(dirty)}")
-    if tree.folder.is_relative_to(OPEN_TO_ALL):
-        said.append(
-            f"the work tree is below {OPEN_TO_ALL}, where every agent may write; set "
-            "CAO_STATE_DIR to a folder elsewhere"
-        )
-    return said
+def _warnings(
+    repository: Repository, apart: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[str]:
+    if dirty := uncommitted(repository, environ, apart):
+        yield f"what is not committed is not in the work tree: {first_of([*dirty])}"

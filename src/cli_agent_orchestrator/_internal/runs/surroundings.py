@@ -55,3 +55,5 @@ class Surroundings:
     """Returns the flow that a setting names, for a run in a folder."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the command of a gate inherits."""
+    state_stays: bool = True
+    """Is the state folder there for more than this run, so that it matters who can write there?"""

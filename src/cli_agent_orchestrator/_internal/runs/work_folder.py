@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.layout import (
 )
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
@@ -364,8 +365,9 @@ def open_work_folder(
         if held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
-    store = run_folder.path / SNAPSHOTS_FOLDER
-    snapshots = Snapshots(store, wd, repository, clock, held_back)
+    top = wd if repository is None else repository.top
+    apart = (*held_back, *ours_in(top, run_folder.root))
+    snapshots = Snapshots(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, clock, apart)
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)
 

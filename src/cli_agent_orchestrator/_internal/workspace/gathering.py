@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import (
     NO_COMMIT,
     OWN_REPOSITORY,
@@ -56,7 +57,7 @@ class Gathering:
     store: Store
     top: Path
     prefix: str
-    held_back: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     """What is never looked at, and in no snapshot, whoever has it."""
     _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths of repositories of their own, by tree."""
@@ -147,7 +148,7 @@ class Gathering:
 
     def _update(self, found: Sorted) -> None:
         """Bring the index up to date; what cannot be read is noted in `found`."""
-        self._forget_held_back()
+        self._forget_what_is_apart()
         if found.to_forget:
             words = ("update-index", "-z", "--force-remove", "--stdin")
             self.store.git.run(*words, given=listed(found.to_forget))
@@ -169,10 +170,10 @@ class Gathering:
             found.left_out.append(LeftOut(path, NO_COMMIT if is_repository else UNREADABLE))
         raise GitError("the files of the work folder change too quickly to be kept")
 
-    def _forget_held_back(self) -> None:
+    def _forget_what_is_apart(self) -> None:
         """Take out of the index what came into it with a commit, or from the user's own."""
-        if self.held_back:
-            words = ("ls-files", "-z", "--", *map(_literally, self.held_back))
+        if self.apart:
+            words = ("ls-files", "-z", "--", *map(_literally, self.apart))
             known = self.store.git.names(*words)
             words = ("update-index", "-z", "--force-remove", "--stdin")
             self.store.git.run(*words, given=listed(known))
@@ -197,13 +198,15 @@ class Gathering:
     def within(self, paths: Iterable[str] = ()) -> list[str]:
         """Return the words that limit a command to paths, or to the work folder."""
         chosen = list(paths) or [self.prefix] * bool(self.prefix)
-        if not self.held_back:
+        if not self.apart:
             return [_literally(path) for path in chosen]
-        without = (f":(top,exclude,literal){path}" for path in self.held_back)
+        without = (f":(top,exclude,literal){path}" for path in self.apart)
         return [*(map(_literally, chosen) if chosen else [":(top)"]), *without]
 
     def is_ours(self, path: str, is_known: bool = True) -> bool:
         """Is a path never looked at? Some only if no snapshot has them."""
+        if is_held(path, self.apart):
+            return True
         inner = path.removeprefix(f"{self.prefix}/") if self.prefix else path
         if inner == EMPTY_FILE_OF_CODEX and not is_known:
             return self._is_empty(path)
@@ -228,8 +231,13 @@ class Gathering:
 
     def ignored(self) -> tuple[str, ...]:
         """Return patterns of what git need not look at."""
-        folder = re.sub(r"([\\*?\[\]#! ])", r"\\\1", f"{self.prefix}/" if self.prefix else "")
-        return () if "\n" in folder else tuple(f"/{folder}{name}/" for name in OURS)
+        folder = f"{self.prefix}/" if self.prefix else ""
+        names = (*(f"{folder}{name}/" for name in OURS), *self.apart)
+        return tuple(f"/{_as_pattern(name)}" for name in names if "\n" not in name)
+
+
+def _as_pattern(path: str) -> str:
+    return re.sub(r"([\\*?\[\]#! ])", r"\\\1", path)
 
 
 def _literally(path: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,10 +108,11 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
     return found
 
 
-def odd_files(top: Path, since: float) -> Iterator[LeftOut]:
+def odd_files(top: Path, since: float, apart: Sequence[str] = ()) -> Iterator[LeftOut]:
     """Yield pipes and sockets that were made after a time: git does not list them."""
+    left = {top / path for path in apart}
     for place, folders, names in walk(top):
-        folders[:] = [name for name in folders if name != ".git"]
+        folders[:] = [one for one in folders if one != ".git" and place / one not in left]
         for name in names:
             with suppress(OSError):
                 status = (place / name).lstat()

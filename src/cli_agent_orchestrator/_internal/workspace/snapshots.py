@@ -10,7 +10,7 @@ written: its index, HEAD, branches, stash and configuration stay as they are. Wh
 named in the snapshot; where an earlier one had it, its tree goes on having that.
 
 Paths are relative to the top of the repository, or to the work folder where there is none; only
-what lies in the work folder counts, and nothing that is held back.
+what lies in the work folder counts, and nothing that is kept apart.
 """
 
 import json
@@ -74,7 +74,7 @@ class Snapshots:
         folder: Path,
         repository: Repository | None,
         clock: Clock | None = None,
-        held_back: tuple[str, ...] = (),
+        apart: tuple[str, ...] = (),
     ) -> None:
         self._top = folder if repository is None else repository.top
         prefix = "" if repository is None else repository.prefix
@@ -82,7 +82,7 @@ class Snapshots:
         self._store = Store(store, self._top, repository)
         self._git = self._store.git
         self._clock = clock or SystemClock()
-        self._gathering = Gathering(self._store, self._top, prefix, held_back)
+        self._gathering = Gathering(self._store, self._top, prefix, apart)
         self._newest: float | None = None
 
     def take(self, sequence: int, label: str) -> Snapshot:
