@@ -87,9 +87,17 @@ class Prover:
         hearing = Hearing()
         if on_result.passed:
             hearing = self._run_with_canaries(gate, name, known, trees, canaries)
-        heard = (hearing.is_deaf, hearing.betrayed)
         return GateProof(
-            gate.name, on_result, on_base, turned, faded, emptied, *heard, known.failed_before
+            gate.name,
+            on_result,
+            on_base,
+            turned,
+            faded,
+            emptied,
+            hearing.is_deaf,
+            hearing.betrayed,
+            known.failed_before,
+            known.passed.run,
         )
 
     def _run_new_tests(
