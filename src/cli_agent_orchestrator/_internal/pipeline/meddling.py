@@ -55,7 +55,7 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         # "__import__(name)", "import_module('unit' + 'test')"
         rf"\b__import__\b(?!\({LITERAL})",
         rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
-        r"\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
+        r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
         r"(?<![\w.])setattr\b(?!\( ?(?:self|cls)\b)",
         r"(?<![\w.])(?<!def )(?:exec|eval)\(|\bglobals\(\)",
         r"\b__(?:subclasses|globals|builtins|code)__\b|(?<!self)\.__dict__\b",
@@ -71,7 +71,7 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         rf"(?<![\w.$])import ?\((?!{LITERAL})",
         r"\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.(?:binding|mainModule)\b",
         r"\bmodule\.(?:constructor|parent|children|require)\b|\b(?:process|module|globalThis)\[",
-        r"\bObject\.(?:assign|definePropert(?:y|ies)|setPrototypeOf)"
+        r"\bObject\.(?:definePropert(?:y|ies)|setPrototypeOf)"
         r"\((?! ?(?:\{|this\b|new\b|exports\b|module\.exports\b))",
         r"\bReflect\.(?:set|defineProperty)\b|\b__(?:proto|defineGetter|defineSetter)__\b",
         # "Object.is = ", "Number.prototype.toString = "
@@ -98,20 +98,22 @@ IMPORTS: Mapping[Language, tuple[str, ...]] = {
         r"^[ \t]*(?:from [\w.]{1,200} )?import[ \t]{1,9}(\([^)]{1,400}\)|[^\n]{1,400})",
     ),
     suites.JAVASCRIPT: (
-        r"^[ \t]*import\s{1,9}([\w$\s{},*]{1,400}?)\s{0,9}from\b",
-        r"\b(?:const|let|var)\s{1,9}([\w$\s{},:]{1,400}?)\s{0,9}= ?(?:await )?(?:require|import)\b",
+        r"^[ \t]*import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
+        r"\b(?:const|let|var)\s{1,9}([\w$]{1,80}|\{[^{}]{1,400}\})\s{0,9}= ?"
+        r"(?:await )?(?:require|import)\b",
     ),
 }
 """What binds names to something from elsewhere."""
 ON_IMPORTED: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
-        # "decimal.getcontext = …", but not "os.environ['A'] = …"
-        r"(?<![\w.])([A-Za-z_]\w{0,80})(?:\.\w{1,80}){1,4} ?=(?!=)",
+        # "decimal.Decimal = …", but not "os.environ['A'] = …" and not "amount: decimal.Decimal = …"
+        r"(?<![\w.])(?<!: )([A-Za-z_]\w{0,80})(?:\.\w{1,80}){1,4} ?=(?!=)",
         rf"(?<![\w.])getattr\( ?([A-Za-z_]\w{{0,80}})[\w.]{{0,80}},(?!{LITERAL})",
         r"(?<![\w.])vars\( ?([A-Za-z_]\w{0,80})",
     ),
     suites.JAVASCRIPT: (
         r"(?<![\w.$])([A-Za-z_$][\w$]{0,80})(?:\.[\w$]{1,80}|\[[^\]\n]{1,80}\]){1,4} ?=(?![=>])",
+        r"\bObject\.assign\( ?([A-Za-z_$][\w$]{0,80})",
     ),
 }
 """What is a doubt only if the name in it is imported."""
