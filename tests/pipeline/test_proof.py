@@ -31,6 +31,7 @@ from tests.pipeline.test_flows_in_machine import begin, with_gates
 
 GREEN = CheckResult("make test", 0, "ok\n", counts=TestCounts("pytest", 5, 0, 0))
 RED = CheckResult("make test", 1, "no\n", counts=TestCounts("pytest", 4, 1, 0, ("t",)))
+PACKAGES = replace(GREEN, counts=TestCounts("go", 2, 0, untold=2))
 NOT_RUN = CheckResult("make test", 127, "make: not found\n")
 NEW = ("tests/test_new.py",)
 BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
@@ -99,6 +100,11 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
             Proof((GateProof("tests", GREEN, None, ("a",), passed_with=1),)),
             False,
             "the gate tests: it ran 1 test, and 5 with the tests from before",
+        ),
+        (
+            Proof((GateProof("tests", PACKAGES, None, ("a",), passed_with=1),)),
+            False,
+            "the gate tests: it ran 1 package, and 2 with the tests from before",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",), passed_with=5),)),

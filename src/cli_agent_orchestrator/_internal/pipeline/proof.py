@@ -206,8 +206,8 @@ def _fault(gate: GateProof) -> str:
             "something in the project looks for these"
         )
     if result.passed:
-        known = _number(gate.passed_with, "test")
-        return f"it ran {known}, and {result.counts.run} with the tests from before"
+        ran = _number(gate.passed_with, result.counts.unit)
+        return f"it ran {ran}, and {result.counts.run} with the tests from before"
     return f"the tests from before do not pass ({result})"
 
 
