@@ -23,6 +23,9 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         # "import sys, unittest", "from _pytest import runner"
         rf"^[ \t]*import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         rf"^[ \t]*from {FRAMEWORKS}\b",
+        # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
+        rf"^[ \t]*from [\w.]{{1,200}} import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        r"(?<=\w)\.unittest\b|\bassert(?:[A-Z][a-z]{1,20}){1,4}\b",
         rf"\b(?:__import__|import_module)\(['\"]{FRAMEWORKS}\b",
         r"\b_testMethodName\b|\bPYTEST_CURRENT_TEST\b",
         # "sys.modules['unittest']", but not "sys.modules[__name__]"
@@ -46,18 +49,23 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
 }
 # "'json')" in "__import__('json')"
 LITERAL = r" ?['\"][^'\"\n]{0,200}['\"] ?[,)]"
+# "'unit' + 'test'": a name that is not to be found
+MADE_UP = r"['\"]\w{1,40}['\"] ?\+ ?['\"]\w{1,40}['\"]"
 DOUBTS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "def __eq__(self, other)", "__bool__ = ..."
         r"\b__(?:eq|ne|lt|le|gt|ge|bool|contains|instancecheck|subclasscheck|getattribute)__\b",
-        # "type('Amount', (int,), members)"
-        r"(?<![\w.])type\([^()\n]{1,200},",
+        # "type('Amount', (int,), members)", but not "metaclass=ABCMeta"
+        r"(?<![\w.])type\([^()\n]{1,200},|\bnew_class\(|\bmake_dataclass\(",
+        r"\bmetaclass ?=(?! ?(?:abc\.)?ABCMeta\b)",
+        MADE_UP,
+        r"(?:''|\"\")\.join\( ?[\[(]{1,2} ?['\"]",
         # "__import__(name)", "import_module('unit' + 'test')"
         rf"\b__import__\b(?!\({LITERAL})",
         rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
         r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
         r"(?<![\w.])setattr\b(?!\( ?(?:self|cls)\b)",
-        r"(?<![\w.])(?<!def )(?:exec|eval)\(|\bglobals\(\)",
+        r"(?<![\w.])(?<!def )(?:exec|eval)\(|\b(?:globals|locals)\(\)",
         r"\b__(?:subclasses|globals|builtins|code)__\b|(?<!self)\.__dict__\b",
         r"\b_getframe\b|\bcurrentframe\b|\binspect\.stack\b|\btb_frame\b",
         r"\bf_(?:back|locals|globals)\b|\bgc\.get_\w{1,40}",
@@ -66,6 +74,8 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
     suites.JAVASCRIPT: (
         # "valueOf() {", "[Symbol.toPrimitive]", what jest takes for a matcher
         r"(?<![\w.$])valueOf\b|\.valueOf ?=(?![=>])|\btoPrimitive\b|\basymmetricMatch",
+        MADE_UP,
+        r"['\"] ?\]\.join\( ?(?:''|\"\")",
         # "require(name)", "const load = require;"
         rf"(?<![\w.$])require(?= ?[(;,)\[]|$)(?!\({LITERAL})",
         rf"(?<![\w.$])import ?\((?!{LITERAL})",
