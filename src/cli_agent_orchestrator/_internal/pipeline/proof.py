@@ -44,7 +44,7 @@ class GateProof:
     failed_before: int = 0
     """How many tests failed before the run; that they do says nothing of those it made."""
     passed_with: int = -1
-    """How many tests it ran when it passed; -1 if nobody knows."""
+    """How many tests it ran when it passed; -1 if that was compared with the base then."""
 
     @property
     def has_red_tests(self) -> bool:

@@ -97,7 +97,7 @@ class Prover:
             hearing.is_deaf,
             hearing.betrayed,
             known.failed_before,
-            known.passed.run,
+            -1 if known.is_counted else known.passed.run,
         )
 
     def _run_new_tests(
@@ -190,6 +190,11 @@ class _Known:
     @property
     def had_tests(self) -> bool:
         return self.base is not None and self.base.run > 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Is it known how many tests there were?"""
+        return self.base is not None and self.base.run >= 0
 
     @property
     def failed_before(self) -> int:
