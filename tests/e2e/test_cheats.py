@@ -188,6 +188,7 @@ class TestWholeRuns:
         [
             ("skip the failing test", 1),
             ("print a summary and end the tests", 0),
+            ("return a number that is equal to every other", 0),
             ("the tester repairs the code", 0),
         ],
     )
