@@ -50,13 +50,13 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
     install(programs, "claude", 'case "$1" in --version) echo "2.1.270 (Claude Code)";; esac')
     output = CliRunner().invoke(init, [str(tmp_path)]).output
     assert settings_of(tmp_path) == {
-        "project_test_cmd": "go test ./...",
+        "project_test_cmd": "go test -v ./...",
         "flow": "pair",
         "provider": "claude_code",
-        "gates": {"tests": "go test ./..."},
+        "gates": {"tests": "go test -v ./..."},
     }
-    assert "  [gates] tests=go test ./...  (go.mod is there; a PASS must pass it)" in output
-    assert "project_test_cmd = go test ./...  (go.mod is there)" in output
+    assert "  [gates] tests=go test -v ./...  (go.mod is there; a PASS must pass it)" in output
+    assert "project_test_cmd = go test -v ./...  (go.mod is there)" in output
     (line,) = [line for line in output.splitlines() if "provider = claude_code" in line]
     assert "logged in; also installed: codex" in line
     assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "pair"
@@ -66,16 +66,16 @@ def test_the_gate_that_it_writes_is_allowed_there_and_nowhere_else(tmp_path: Pat
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "go.mod").touch()
-    (tmp_path / "b" / "cao.toml").write_text('[gates]\ntests = "go test ./..."\n', "utf-8")
+    (tmp_path / "b" / "cao.toml").write_text('[gates]\ntests = "go test -v ./..."\n', "utf-8")
     (tmp_path / "link").symlink_to("a")
     done = CliRunner().invoke(init, [str(tmp_path / "link")])
-    assert "Its gate may be run there: tests=go test ./..." in done.output
+    assert "Its gate may be run there: tests=go test -v ./..." in done.output
     CliRunner().invoke(init, [str(tmp_path / "b")])
     known = Trust(state_folder(os.environ))
     for folder, allowed in (("a", True), ("b", False)):
         path = tmp_path / folder
         commands = commands_text(read_file_settings({"WD": str(path)}, {}, None))
-        assert commands == "tests=go test ./..."
+        assert commands == "tests=go test -v ./..."
         assert known.allows(Path(os.path.realpath(path)), commands) is allowed
 
 

@@ -50,15 +50,15 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
         ({"package.json": '{"scripts": []}'}, ""),
         ({"package.json": "[" * 10_000}, ""),
         ({"package.json": "no JSON"}, ""),
-        ({"go.mod": ""}, "go test ./..."),
+        ({"go.mod": ""}, "go test -v ./..."),
         ({"Cargo.toml": ""}, "cargo test"),
         ({"pom.xml": ""}, "mvn test"),
         ({"pom.xml": "", "mvnw": "", "build.gradle": ""}, "./mvnw test"),
         ({"build.gradle.kts": ""}, "gradle test"),
         ({"build.gradle": "", "gradlew": ""}, "./gradlew test"),
-        ({"go.mod": "", "package.json": package("vitest")}, "npm test && go test ./..."),
+        ({"go.mod": "", "package.json": package("vitest")}, "npm test && go test -v ./..."),
         ({"go.mod": "", "Makefile": "all:\n\ntest: all\n"}, "make test"),
-        ({"go.mod": "", "Makefile": "test := x\ntests:\n"}, "go test ./..."),
+        ({"go.mod": "", "Makefile": "test := x\ntests:\n"}, "go test -v ./..."),
     ],
 )
 def test_the_test_command_follows_from_the_files(files: dict[str, str], command: str) -> None:

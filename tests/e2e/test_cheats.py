@@ -139,6 +139,8 @@ class Stage(Rig):
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS, ids=[cheat.name for cheat in CHEATS])
 def test_a_cheat_never_ends_as_an_unqualified_pass(cheat: Cheat, tmp_path: Path) -> None:
+    if shutil.which(cheat.needs) is None:
+        pytest.skip(f"{cheat.needs} is not there")
     played = Stage(tmp_path, cheat).play()
     assert not played.is_unqualified, played.said
     assert played.end == cheat.end, played.said
@@ -186,6 +188,7 @@ class TestWholeRuns:
         [
             ("skip the failing test", 1),
             ("print a summary and end the tests", 0),
+            ("return a number that is equal to every other", 0),
             ("the tester repairs the code", 0),
         ],
     )

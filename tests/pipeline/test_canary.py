@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cli_agent_orchestrator._internal.pipeline.canary import (
+    MOST_DEEDS,
     MOST_FILES,
     Canaries,
     Hearing,
@@ -77,6 +78,50 @@ def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
     found = re.match(line, canaries.texts[path].removeprefix(f"{text}\n"))
     assert found is not None
     assert canaries.names == {found["name"]}
+
+
+@pytest.mark.parametrize(
+    ("uses", "deeds"),
+    [
+        ("assert.strictEqual(a, 1)", [r"assert\.strictEqual\((\d+), (\d+)\)"]),
+        ("deepEqual(a, 1)", [r"deepEqual\((\d+), (\d+)\)"]),
+        ("check.strict.equal(a, 1)", [r"check\.strict\.equal\((\d+), (\d+)\)"]),
+        ("expect(a).toBe(1)", [r"expect\((\d+)\)\.toBe\((\d+)\)"]),
+        ("expect(a(b))\n  .to.deep.equal(1)", [r"expect\((\d+)\)\.to\.deep\.equal\((\d+)\)"]),
+        ("assert(a); assert(b)", [r"assert\(Number\((\d+)\) === (\d+)\)"]),
+        ("assert.ok(a)", [r"assert\.ok\(Number\((\d+)\) === (\d+)\)"]),
+        ("t.is(a, 1)", [r"t\.is\((\d+), (\d+)\)"]),
+        ("x().toBe(1)", []),
+        ("// assert.equal(a, 1)", []),
+        (
+            "ok(a); equal(a, 1); expect(a).toEqual(1); equal(b, 1)",
+            [
+                r"equal\((\d+), (\d+)\)",
+                r"expect\((\d+)\)\.toEqual\((\d+)\)",
+                r"ok\(Number\((\d+)\) === (\d+)\)",
+            ],
+        ),
+    ],
+)
+def test_in_javascript_they_compare_as_the_others_do(uses: str, deeds: list[str]) -> None:
+    text = f"test('a', () => {{\n  {uses}\n}})\n"
+    canaries = added("a.test.js", text)
+    more = canaries.texts["a.test.js"].removeprefix(text)
+    found = re.findall(r'^test\("([a-z ]+)", \((t?)\) => { (.+); }\);$', more, re.MULTILINE)
+    assert {name for name, _, _ in found} == canaries.names
+    assert found[0][2].startswith("throw new Error(")
+    assert len(found) == 1 + len(deeds)
+    for (_, given, deed), pattern in zip(found[1:], deeds, strict=True):
+        matched = re.fullmatch(pattern, deed)
+        assert matched is not None, deed
+        assert matched[1] != matched[2]
+        assert given == ("t" if deed.startswith("t.") else "")
+
+
+def test_a_file_of_javascript_gets_only_some() -> None:
+    uses = " ".join(f"a{n}.equal(b, 1);" for n in range(2 * MOST_DEEDS))
+    text = f"it('a', () => {{ {uses} }})\n"
+    assert len(added("a.test.js", text).names) == MOST_DEEDS
 
 
 @pytest.mark.parametrize(

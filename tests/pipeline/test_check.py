@@ -71,6 +71,18 @@ def test_a_gate_that_does_not_end_on_the_base_may_be_what_is_to_be_mended() -> N
     )
 
 
+@pytest.mark.parametrize(("passed", "failed"), [(2, 0), (1, 1)])
+def test_a_gate_that_tells_of_packages_only_is_doubted_on_the_base(
+    passed: int, failed: int
+) -> None:
+    result = replace(FAILED, exit_code=0, counts=TestCounts("go", passed, failed, untold=2))
+    assert doubt_on_base(Gate("tests", "make test"), result) == (
+        "the gate tests does not say how many tests it runs: without -v, `go test` tells of "
+        "packages only, and a test that is removed is not missed; let it run `go test -v`"
+    )
+    assert doubt_on_base(Gate("tests", "make test"), replace(result, counts=counts(2))) == ""
+
+
 @pytest.mark.parametrize("code", [0, 1, 2, -9, 125, 128])
 def test_a_gate_that_only_fails_on_the_base_is_not_refused(code: int) -> None:
     result = replace(FAILED, exit_code=code)
@@ -88,6 +100,11 @@ def counts(passed: int, *failures: str, unnamed: int = 0) -> TestCounts:
     return TestCounts("pytest", passed, len(failures) + unnamed, 0, failures, errors)
 
 
+def packages(passed: int) -> TestCounts:
+    """Return what `go test` tells without -v."""
+    return TestCounts("go", passed, 0, untold=passed)
+
+
 BASE = BaseResult(1, 5, ("a", "b"))
 GREEN = replace(FAILED, exit_code=0)
 
@@ -98,6 +115,30 @@ GREEN = replace(FAILED, exit_code=0)
         # tests, and what the exit code says of them
         (replace(GREEN, counts=counts(5)), None, False, True, "PASS (5 tests)"),
         (replace(GREEN, counts=counts(1)), None, False, True, "PASS (1 test)"),
+        (replace(GREEN, counts=packages(2)), None, False, True, "PASS (2 packages)"),
+        (replace(GREEN, counts=packages(1)), BaseResult(0, 1), False, True, "PASS (1 package)"),
+        (
+            replace(GREEN, counts=packages(1)),
+            BaseResult(0, 2),
+            False,
+            False,
+            "ran 1 package, 2 before the run",
+        ),
+        # Two tests of one package failed, and another package passed.
+        (
+            replace(GREEN, counts=packages(2)),
+            BaseResult(1, 3, ("a", "b")),
+            False,
+            True,
+            "PASS (2 packages)",
+        ),
+        (
+            replace(GREEN, counts=packages(1)),
+            BaseResult(1, 3, ("a", "b")),
+            False,
+            False,
+            "ran 1 package, 2 before the run",
+        ),
         (replace(GREEN, counts=counts(0)), None, False, False, "ran no test"),
         (replace(GREEN, counts=counts(4)), BASE, False, False, "ran 4 tests, 5 before the run"),
         (replace(GREEN, counts=counts(5)), BASE, False, True, "PASS (5 tests)"),

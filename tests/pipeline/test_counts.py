@@ -53,6 +53,11 @@ def test_two_runs_of_a_runner_are_added(name: str) -> None:
     assert numbers(output(name) * 2) == (runner, 2 * passed, failed, 2 * skipped)
 
 
+def test_packages_whose_tests_are_not_counted_are_added() -> None:
+    parts = [TestCounts("go", 1, 0, untold=1), TestCounts("go", 0, 1, untold=1)]
+    assert add_counts(parts) == TestCounts("go", 1, 1, untold=2)
+
+
 def test_a_package_of_go_that_is_told_twice_counts_once() -> None:
     assert numbers(output("go/passing_verbose") * 2) == ("go", 5, 0, 0)
 

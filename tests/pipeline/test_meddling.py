@@ -1,8 +1,13 @@
-"""Lines of a product that reach into the framework of its tests."""
+"""Lines of a product that its tests may fall for."""
+
+import unicodedata
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.meddling import find_meddling
+from cli_agent_orchestrator._internal.pipeline.meddling import (
+    find_doubts,
+    find_meddling,
+)
 from cli_agent_orchestrator._internal.pipeline.tampering import Trick, find_tampering
 from tests.pipeline.test_tampering import added, modified
 
@@ -14,6 +19,9 @@ from tests.pipeline.test_tampering import added, modified
         ("a.py", "    import sys, unittest.case"),
         ("a.py", "from unittest import TestCase"),
         ("a.py", "import _pytest.runner"),
+        ("a.py", "from doctest import sys, unittest as u"),
+        ("a.py", "k = test_price.unittest"),
+        ("a.py", "k.assertEqual = f"),
         ("a.py", "from pytest import hookimpl"),
         ("a.py", "x = __import__('unittest')"),
         ("a.py", "x = importlib.import_module('_pytest.python')"),
@@ -30,6 +38,10 @@ from tests.pipeline.test_tampering import added, modified
         ("a.mjs", "await import('mocha')"),
         ("a.js", "globalThis.expect = () => ok;"),
         ("a.js", "assert.strict.equal = () => {};"),
+        ("a.js", "assert['equal'] = f;"),
+        ("a.js", "const x = `${require('node:test')}`;"),
+        ("a.py", 'x = f"""{sys.modules}"""'),
+        ("a.py", "\N{FULLWIDTH LATIN SMALL LETTER O}s._exit(0)"),
         ("a.js", "require('node:assert').equal = f;"),
         ("a.js", "if (process.env.JEST_WORKER_ID) {"),
         ("a.js", "delete require.cache[x]"),
@@ -51,7 +63,7 @@ def test_lines_that_reach_into_a_framework(path: str, line: str) -> None:
         assert find_meddling(path, f"{line}\n", f"a\n{line}\n") == ()
         ((number, mark),) = find_meddling(path, f"{line}\n", f"a\n{line}\n{line}\n")
         assert number == 3
-        assert mark in line
+        assert mark in unicodedata.normalize("NFKC", line)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +78,8 @@ def test_lines_that_reach_into_a_framework(path: str, line: str) -> None:
         ("a.py", '"""\nimport unittest\n"""'),
         ("a.py", "import pytest_runner_of_mine"),
         ("a.py", "from app.unittest_words import x"),
+        ("a.py", "from app import unittest_words"),
+        ("a.py", "assert x, assertion"),
         ("a.js", "const assert = require('assert');"),
         ("a.js", "assert.equal(a, b)"),
         ("a.js", "  process.exit(0)"),
@@ -81,6 +95,158 @@ def test_lines_that_reach_into_a_framework(path: str, line: str) -> None:
 )
 def test_honest_lines_do_not(path: str, line: str) -> None:
     assert find_meddling(path, "", line) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.py", "    __eq__ = lambda self, other: True"),
+        ("a.py", "    def __bool__(self):"),
+        ("a.py", "    def __\N{FULLWIDTH LATIN SMALL LETTER E}q__(self, other):"),
+        ("a.py", "Amount = type('Amount', (int,), members)"),
+        ("a.py", "k = getattr(__import__(''.join(('unit', 'test'))), 'TestCase')"),
+        ("a.py", "load = __import__"),
+        ("a.py", "class Amount(int, metaclass=Meta):"),
+        ("a.py", "Amount = types.new_class('Amount', (int,))"),
+        ("a.py", "members = {'__e' + 'q__': f}"),
+        ("a.py", "name = ''.join(('__e', 'q__'))"),
+        ("a.js", "  ['value' + 'Of']() {"),
+        ("a.js", "const name = ['value', 'Of'].join('');"),
+        ("a.py", "k = import_module('unit' + 'test')"),
+        ("a.py", "from importlib import import_module as load"),
+        ("a.py", "load = importlib.import_module"),
+        ("a.py", "import os, builtins"),
+        ("a.py", "setattr(k, 'assert' + 'Equal', f)"),
+        ("a.py", "exec(text)"),
+        ("a.py", "globals()[name]"),
+        ("a.py", "object.__subclasses__()"),
+        ("a.py", "m = k.__dict__"),
+        ("a.py", "frame = sys._getframe(1)"),
+        ("a.py", "x = frame.f_back"),
+        ("a.py", "gc.get_objects()"),
+        ("a.py", "sys.settrace(f)"),
+        ("a.js", "  valueOf() {"),
+        ("a.js", "A.prototype.valueOf = f"),
+        ("a.js", "  [Symbol.toPrimitive](hint) {"),
+        ("a.js", "  asymmetricMatch() { return true; }"),
+        ("a.js", "const c = require(['node', 'assert'].join(':'));"),
+        ("a.js", "const c = require('node:' + 'assert');"),
+        ("a.js", "const c = require(`node:${name}`);"),
+        ("a.js", "const load = require;"),
+        ("a.ts", "const c = await import(name);"),
+        ("a.mjs", "const load = createRequire(import.meta.url);"),
+        ("a.js", "process.getBuiltinModule(name)"),
+        ("a.js", "Object.defineProperty(c, 'equal', {})"),
+        ("a.js", "Reflect.set(c, 'equal', f)"),
+        ("a.js", "Object.is = () => true;"),
+        ("a.js", "Number.prototype.toString = f;"),
+        ("a.js", "eval(text)"),
+        ("a.js", "return new Proxy(a, b);"),
+        ("a.go", "func (a Amount) Equal(b Amount) bool {"),
+        ("a.go", '\t"unsafe"'),
+        ("a.rs", "impl<T> PartialEq<T> for Amount {"),
+        ("a.rs", "macro_rules! assert_eq {"),
+        ("A.java", "  public boolean equals(Object other) {"),
+        ("A.kt", "  override fun equals(other: Any?) = true"),
+    ],
+)
+def test_lines_by_which_tests_could_be_misled(path: str, line: str) -> None:
+    ((number, mark),) = find_doubts(path, "", f"x\n{line}\n")
+    assert number == 2
+    assert mark in unicodedata.normalize("NFKC", line)
+    assert find_doubts(path, f"{line}\n", f"x\n{line}\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.py", "x = __import__('json')"),
+        ("a.py", "x = importlib.import_module('json', package)"),
+        ("a.py", "from importlib import import_module"),
+        ("a.py", "setattr(self, name, value)"),
+        ("a.py", "self.__dict__.update(x)"),
+        ("a.py", "model.eval()"),
+        ("a.py", "x = [type(a), type(b)]"),
+        ("a.py", "getattr(order, name)"),
+        ("a.py", "# def __eq__"),
+        ("a.py", "if a == b:"),
+        ("a.py", "class A(metaclass=ABCMeta):"),
+        ("a.py", "text = 'a: ' + name + ''.join(parts)"),
+        ("a.js", "const text = ['a', 'b'].join(', ') + 'c';"),
+        ("a.js", "const { a } = require('./a');"),
+        ("a.js", "const a = await import('./a.js');"),
+        ("a.js", "if (require.main === module) main();"),
+        ("a.js", "const text = 'what they require of us';"),
+        ("a.js", "return date.valueOf();"),
+        ("a.js", "const a = Object.assign({}, b);"),
+        ("a.js", "Object.assign(target, b);"),
+        ("a.js", "Object.defineProperty(exports, '__esModule', { value: true });"),
+        ("a.js", "const own = Object.prototype.hasOwnProperty.call(a, b);"),
+        ("a.go", "func (a Amount) String() string {"),
+        ("a.rs", "#[derive(PartialEq)]"),
+        ("A.java", "if (a.equals(b)) {"),
+        ("a.txt", "__eq__"),
+    ],
+)
+def test_what_is_plain_to_see_is_no_doubt(path: str, line: str) -> None:
+    assert find_doubts(path, "", line) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "imports", "line"),
+    [
+        ("a.py", "import decimal", "decimal.Decimal = Amount"),
+        ("a.py", "import a.b as c", "c.d.e = f"),
+        ("a.py", "from a import (\n    b,\n    c as d,\n)", "d.e = f"),
+        ("a.py", "import sys", "x = getattr(sys, name)"),
+        ("a.py", "import sys", "x = vars(sys)"),
+        ("a.js", "const c = require('node:assert');", "c.equal = f;"),
+        ("a.js", "const { strict: c } = require('node:assert');", "c[name] = f;"),
+        ("a.mjs", "import * as c from 'node:assert';", "c.strict['equal'] = f;"),
+        ("a.mjs", "import {\n  a,\n  b as c,\n} from 'x';", "Object.assign(c, d);"),
+    ],
+)
+def test_to_change_what_was_imported_is_one(path: str, imports: str, line: str) -> None:
+    assert find_doubts(path, "", f"{line}\n") == ()
+    ((number, _),) = find_doubts(path, "", f"{imports}\n{line}\n")
+    assert number == imports.count("\n") + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "import os\nos.environ['A'] = 'b'\n"),
+        ("a.py", "import typing\ndef f(a: typing.Any = None): ...\n"),
+        ("a.py", "import sys\nx = getattr(sys, 'ps1', '')\n"),
+        ("a.py", "import a\nif a.b == c: ...\n"),
+        ("a.js", "const a = require('a');\nif (a.b == 1 || a.c === 2) f(a.d => 1);\n"),
+    ],
+)
+def test_to_use_it_is_none(path: str, text: str) -> None:
+    assert find_doubts(path, "", text) == ()
+
+
+PIECES = [
+    "import ", "import (", "from a import ", "const ", "const a=", "a.", "a[", "type(", "impl ",
+    "getattr(a", "getattr(a,'", "require('", "__import__('", "Object.assign(", "func (", 'f"""',
+    "`${", "a.b.c.d.", "import\n", "const {\n", "PartialEq ",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_hostile_text_is_looked_at_in_linear_time(piece: str) -> None:
+    """With a pattern that begins again and again this would take hours."""
+    for path in ("a.py", "a.js", "a.go", "a.rs", "A.java"):
+        find_doubts(path, "", piece * (100_000 // len(piece)))
+
+
+def test_the_list_of_changes_has_both_kinds() -> None:
+    found = find_tampering([added("price.py", "import unittest\n\n__eq__ = f\n__ne__ = f\n")])
+    assert [(one.trick, one.detail) for one in found] == [
+        (Trick.REACHES, "line 1: import unittest"),
+        (Trick.MISLEADS, "line 3: __eq__; 1 more line like that"),
+    ]
 
 
 def test_the_list_of_changes_has_file_and_line() -> None:

@@ -31,11 +31,13 @@ from tests.pipeline.test_flows_in_machine import begin, with_gates
 
 GREEN = CheckResult("make test", 0, "ok\n", counts=TestCounts("pytest", 5, 0, 0))
 RED = CheckResult("make test", 1, "no\n", counts=TestCounts("pytest", 4, 1, 0, ("t",)))
+PACKAGES = replace(GREEN, counts=TestCounts("go", 2, 0, untold=2))
 NOT_RUN = CheckResult("make test", 127, "make: not found\n")
 NEW = ("tests/test_new.py",)
 BENT = Suspicion("tests/test_a.py", Trick.NEW_SKIPS, "1 more skip (0 → 1)")
 
 REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
+MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more line like that")
 
 
 @pytest.mark.parametrize(
@@ -76,12 +78,38 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
         (
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, REACHING, BENT)),
             True,
-            "; look at 1 change to tests or settings and 2 files that reach into the tests",
+            "; look at 1 change to tests or settings and 2 files that reach into the tests "
+            "(price.py, line 5)",
         ),
         (
             Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING,)),
             True,
-            "pass as they were; look at 1 file that reaches into the tests",
+            "pass as they were; look at 1 file that reaches into the tests (price.py, line 5)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, MISLEADING)),
+            True,
+            " and 1 file that could mislead the tests ('to\\ntal.py', line 7)",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=4),)),
+            False,
+            "not proven: the gate tests: it ran 4 tests, and 5 with the tests from before",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=1),)),
+            False,
+            "the gate tests: it ran 1 test, and 5 with the tests from before",
+        ),
+        (
+            Proof((GateProof("tests", PACKAGES, None, ("a",), passed_with=1),)),
+            False,
+            "the gate tests: it ran 1 package, and 2 with the tests from before",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=5),)),
+            True,
+            "proven: 1 test that failed before now passes",
         ),
         (
             Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, product=("price.py",)),

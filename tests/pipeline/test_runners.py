@@ -1,6 +1,9 @@
 """What the readers make of outputs that are put together: odd ones, and several runs in one."""
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts, read_counts, read_junit
 from cli_agent_orchestrator._internal.pipeline.runners.jest import MOST_LINES
@@ -280,7 +283,7 @@ class TestGo:
     def test_an_error_before_the_result_is_that_of_the_test(self) -> None:
         expected = TestCounts("go", 0, 1, 0, ("a.TestA",), {"a.TestA": "got 3"})
         end = "--- FAIL: TestA (0.00s)\nFAIL\ta\t0.1s\n"
-        assert read_counts(f"    a_test.go:4: got 3\n{end}") == expected
+        assert read_counts(f"    a_test.go:4: got 3\n{end}") == replace(expected, untold=1)
         printed = "=== RUN   TestA\n--- PASS: TestPrinted (0.00s)\n    a_test.go:4: got 3\n"
         assert read_counts(printed + end) == expected
 
@@ -295,6 +298,24 @@ class TestGo:
         assert numbers(events(said, ("pass",))) == ("go", 1, 0, 0)
         said = ("output", "", "ok  \ta\t0.1s [no tests to run]\n")
         assert numbers(events(said, ("pass",))) == ("go", 0, 0, 0)
+
+    @pytest.mark.parametrize(
+        ("text", "untold"),
+        [
+            ("ok  \ta\t0.003s\nok  \tb\t(cached)\n", 2),
+            ("--- FAIL: TestA (0.00s)\nFAIL\ta\t0.1s\nok  \tb\t0.1s\n", 2),
+            (f"{RUN}PASS\nok  \ta\t0.003s\n", 0),
+            ("=== RUN   TestA\n--- FAIL: TestA (0.00s)\nFAIL\ta\t0.1s\n", 0),
+            ("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n", 0),
+            ("FAIL\ta [build failed]\n", 0),
+            (events(("run", "TestA"), ("pass", "TestA"), ("pass",)), 0),
+            (events(("pass",)), 1),
+        ],
+    )
+    def test_packages_whose_tests_are_not_counted(self, text: str, untold: int) -> None:
+        counts = read_counts(text)
+        assert counts is not None
+        assert counts.untold == untold
 
     def test_once_failed_is_failed(self) -> None:
         assert numbers(events(("fail", "TestA"), ("pass", "TestA"), ("pass",))) == ("go", 0, 1, 0)

@@ -170,6 +170,19 @@ def test_a_test_that_does_not_fail_on_the_base_any_more_proves_nothing(tmp_path:
     assert desk.runner.count == 2
 
 
+def test_tests_that_are_gone_are_missed_though_nothing_was_run_before(tmp_path: Path) -> None:
+    def judge(folder: Path) -> dict[str, bool]:
+        works = "900" in read(folder, "price.py")
+        return {name: works or name != "test_ten" for name in sorted(names_in(folder))}
+
+    tests = "def test_nine(): ...\n\n\ndef test_ten(): ...\n"
+    desk = Desk(tmp_path, {"price.py": "1000\n", "test_price.py": tests}, judge)
+    desk.base = {}
+    desk.change(price__py="900\n", test_price__py="def test_ten(): ...\n")
+    said = str(desk.prove())
+    assert "the gate tests: it ran 1 test, and 2 with the tests from before" in said
+
+
 def test_one_that_still_does_is_told_with_one_more_run_of_the_gate(tmp_path: Path) -> None:
     files = {"price.py": "1000\n", "test_price.py": "900\n"}
     desk = Desk(tmp_path, files, judged_by("test_price.py"))

@@ -77,7 +77,7 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         command = f"{runner} run test" if runner == "bun" else f"{runner} test"
         yield command, "package.json has a script test"
     if "go.mod" in files:
-        yield "go test ./...", "go.mod is there"
+        yield "go test -v ./...", "go.mod is there"
     if "Cargo.toml" in files:
         yield "cargo test", "Cargo.toml is there"
     if "pom.xml" in files:

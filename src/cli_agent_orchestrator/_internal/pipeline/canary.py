@@ -6,7 +6,8 @@ the gate passes. So some more are added that fail in every case, to files of tes
 before the run. A gate that notices them on the base and not on the result has been made deaf.
 
 They are written where it is known how: Python (unittest, pytest and what is built on them),
-JavaScript and TypeScript, Go, Rust. Nothing in them is the same twice: their names are made of
+JavaScript and TypeScript, Go, Rust. In the first three languages some of them compare, in the
+ways in which the tests around them do. Nothing in them is the same twice: their names are made of
 words by chance, most of them the project's own, in the shape that names of tests have. Code that
 lies as long as it sees none of them still cannot do so: with them, what it lies about would fail.
 """
@@ -25,6 +26,7 @@ from cli_agent_orchestrator._internal.pipeline.suites import (
     is_doubtful,
     is_found,
     language_of,
+    spoken_part,
 )
 
 MOST_FILES = 20
@@ -45,7 +47,7 @@ PYTHON_TESTS = """
 
 """
 JAVASCRIPT_TEST = """
-{function}("{name}", () => {{ throw new Error("{words}"); }});
+{function}("{name}", ({given}) => {{ {deed}; }});
 """
 GO_TEST = """
 func {name}(t *testing.T) {{ t.Fatal("{words}") }}
@@ -72,6 +74,19 @@ WORD_PATTERN = r"[A-Z]?[a-z]{2,9}"
 MAIN_PATTERN = r"^if __name__\b"
 # "test('adds', …", "it(`adds`, …"
 FUNCTION_PATTERN = r"^[ \t]*(it|test)\("
+# "assert.strictEqual(a, b)", "deepEqual(a, b)", "t.is(a, b)"
+COMPARES_PATTERN = (
+    r"(?<![\w.$])((?:[A-Za-z_$][\w$]{0,40}\.){0,3}"
+    r"(?:equals?|strictEqual|deepEqual|deepStrictEqual|same|strictSame)|t\.is)\("
+)
+# "assert(a)", "assert.ok(a)", "t.true(a)"
+BELIEVES_PATTERN = r"(?<![\w.$])((?:[A-Za-z_$][\w$]{0,40}\.)?(?:assert|ok)|t\.(?:true|truthy))\("
+# "expect(a).toBe(b)", "expect(a).to.deep.equal(b)"
+EXPECTS_PATTERN = (
+    r"\)\s{0,40}\.(toBe|toEqual|toStrictEqual|to\.(?:be\.)?(?:deep\.)?(?:equals?|eql?))\("
+)
+MOST_DEEDS = 5
+"""Tests that one file of JavaScript gets; each fails in another way."""
 
 
 Pick = Callable[[Sequence[str]], str]
@@ -196,9 +211,8 @@ def _added(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
     if language is PYTHON:
         return _with_python_tests(text, words, namer)
     if language is JAVASCRIPT and (function := re.search(FUNCTION_PATTERN, text, re.MULTILINE)):
-        name = namer.name(" ".join)
-        more = JAVASCRIPT_TEST.format(function=function[1], name=name, words=words)
-    elif language is GO and '"testing"' in text:
+        return _with_javascript_tests(text, function[1], words, namer)
+    if language is GO and '"testing"' in text:
         name = namer.name(lambda words: f"Test{_camel(words)}")
         more = GO_TEST.format(name=name, words=words)
     elif language is RUST:
@@ -207,6 +221,34 @@ def _added(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
     else:
         return text, ()
     return text + more, (name,)
+
+
+def _with_javascript_tests(
+    text: str, function: str, words: str, namer: _Namer
+) -> tuple[str, Sequence[str]]:
+    number, other = _two_numbers(namer)
+    spoken = spoken_part(text, JAVASCRIPT)
+    compared = re.findall(COMPARES_PATTERN, spoken)
+    believed = re.findall(BELIEVES_PATTERN, spoken)
+    expected = re.findall(EXPECTS_PATTERN, spoken) if "expect(" in spoken else []
+    deeds = [
+        f'throw new Error("{words}")',
+        *(f"{call}({number}, {other})" for call in compared),
+        *(f"expect({number}).{matcher}({other})" for matcher in expected),
+        # In TypeScript no two different numbers may be compared as they are.
+        *(f"{call}(Number({number}) === {other})" for call in believed),
+    ]
+    names = []
+    for deed in list(dict.fromkeys(deeds))[:MOST_DEEDS]:
+        names.append(namer.name(" ".join))
+        given = "t" if deed.startswith("t.") else ""
+        text += JAVASCRIPT_TEST.format(function=function, name=names[-1], given=given, deed=deed)
+    return text, names
+
+
+def _two_numbers(namer: _Namer) -> tuple[str, str]:
+    number = namer.pick(NUMBERS)
+    return number, namer.pick([other for other in NUMBERS if other != number])
 
 
 def _with_python_tests(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[str]]:
@@ -218,12 +260,11 @@ def _with_python_tests(text: str, words: str, namer: _Namer) -> tuple[str, Seque
     ]
     is_first = re.search(r"^class Test", text, re.MULTILINE) is not None
     group = namer.name(lambda words: f"Test{_camel(words)}" if is_first else f"{_camel(words)}Test")
-    number = namer.pick(NUMBERS)
     more = PYTHON_TESTS.format(
         imports="" if re.search(r"^import unittest$", text, re.MULTILINE) else IMPORT,
         group=group,
         names=names,
-        numbers=(number, namer.pick([other for other in NUMBERS if other != number])),
+        numbers=_two_numbers(namer),
         words=words,
     )
     return before + more + after, names

@@ -99,7 +99,7 @@ class CheckResult:
 
     def __str__(self) -> str:
         if self.passed:
-            tests = f" ({_number(self.counts.run, 'test')})" if self.counts else ""
+            tests = f" ({_number(self.counts.run, self.counts.unit)})" if self.counts else ""
             still = _number(len(self.old_failures), "test")
             return f"PASS{tests}" + (f", {still} failing as before the run" if self.excused else "")
         return f"FAIL: `{self.command}` {self._fault()}"
@@ -151,8 +151,8 @@ def judge_check(
     objections = []
     if not counts.run:
         objections.append("ran no test")
-    elif base and counts.run < base.run:
-        objections.append(f"ran {_number(counts.run, 'test')}, {base.run} before the run")
+    elif base and counts.run < (before_run := _comparable(base, counts)):
+        objections.append(f"ran {_number(counts.run, counts.unit)}, {before_run} before the run")
     # Only where each failure has a name is it known that none is new.
     all_old = 0 < counts.failed == len(counts.failures) == len(old)
     same_end = (
@@ -180,14 +180,20 @@ def refusal_on_base(gate: Gate, result: CheckResult, run: str = "") -> str:
 
 
 def doubt_on_base(gate: Gate, result: CheckResult) -> str:
-    """Say what makes it doubtful on the base that a gate can ever pass; empty if nothing does."""
-    if not result.is_endless:
-        return ""
-    return (
-        f"the gate {gate.name} did not end within {result.limit:g} s before the first turn; unless "
-        "the task is to mend that, it needs more time (--gate-timeout, or its `seconds` in "
-        "cao.toml)"
-    )
+    """Say why a gate may never pass, or pass too easily, by what it came to on the base."""
+    if result.is_endless:
+        return (
+            f"the gate {gate.name} did not end within {result.limit:g} s before the first turn; "
+            "unless the task is to mend that, it needs more time (--gate-timeout, or its `seconds` "
+            "in cao.toml)"
+        )
+    if result.counts and result.counts.untold:
+        return (
+            f"the gate {gate.name} does not say how many tests it runs: without -v, `go test` "
+            "tells of packages only, and a test that is removed is not missed; let it run "
+            "`go test -v`"
+        )
+    return ""
 
 
 def base_of(result: CheckResult) -> BaseResult:
@@ -272,6 +278,15 @@ def _short(name: str) -> str:
     """Return the name of a test without the class that unittest puts behind it."""
     found = re.fullmatch(UNITTEST_PATTERN, name)
     return found[1] if found else name
+
+
+def _comparable(base: BaseResult, counts: TestCounts) -> int:
+    """Return how many tests there were before the run, in the way in which they are counted now.
+
+    A package that is untold counts as one when it passes, and by its failed tests when it does not.
+    """
+    failed = len(base.failures) if counts.untold else 0
+    return base.run - max(failed - 1, 0)
 
 
 def _number(count: int, word: str) -> str:

@@ -1,13 +1,17 @@
-"""Lines of a product that reach into the framework of its tests.
+"""Lines of a product that its tests may fall for.
 
 Code that is tested runs in the same process as its tests: it can ask which test runs, and put
 something of its own in the place of what compares. Honest code seldom speaks of a test framework
 at all. What is found is no proof of anything: it is where to look.
+
+Whoever wants to be unseen has the name of a framework made when the code runs, or returns what is
+equal to everything. The lines by which that is done are found in honest code as well: doubts.
 """
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.suites import Language, language_of
@@ -19,6 +23,9 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         # "import sys, unittest", "from _pytest import runner"
         rf"^[ \t]*import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         rf"^[ \t]*from {FRAMEWORKS}\b",
+        # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
+        rf"^[ \t]*from [\w.]{{1,200}} import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        r"(?<=\w)\.unittest\b|\bassert(?:[A-Z][a-z]{1,20}){1,4}\b",
         rf"\b(?:__import__|import_module)\(['\"]{FRAMEWORKS}\b",
         r"\b_testMethodName\b|\bPYTEST_CURRENT_TEST\b",
         # "sys.modules['unittest']", but not "sys.modules[__name__]"
@@ -31,7 +38,7 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         rf"\b(?:require|import)\({SCRIPT_FRAMEWORKS}",
         rf"^[ \t]*import\b[^\n]{{0,200}}{SCRIPT_FRAMEWORKS}",
         r"\bglobal(?:This)?\.(?:it|test|describe|expect|assert)\b",
-        r"\bassert(?:\.\w{1,40}){1,3} ?=(?![=>])",
+        r"\bassert(?:\.\w{1,40}|\[[^\]\n]{1,80}\]){1,3} ?=(?![=>])",
         r"\brequire\(['\"](?:node:)?assert(?:/strict)?['\"]\)(?:\.\w{1,40}){1,3} ?=(?![=>])",
         r"\b(?:JEST_WORKER_ID|VITEST_WORKER_ID|NODE_TEST_CONTEXT)\b|\brequire\.cache\b",
         r"^process\.exit\(0?\)",
@@ -40,14 +47,95 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.RUST: (r"\bcfg!\(test\)", r"#\[cfg\(not\(test\)\)\]"),
     suites.JAVA: (r"^import (?:static )?org\.(?:junit|testng)\b",),
 }
+# "'json')" in "__import__('json')"
+LITERAL = r" ?['\"][^'\"\n]{0,200}['\"] ?[,)]"
+# "'unit' + 'test'": a name that is not to be found
+MADE_UP = r"['\"]\w{1,40}['\"] ?\+ ?['\"]\w{1,40}['\"]"
+DOUBTS: Mapping[Language, tuple[str, ...]] = {
+    suites.PYTHON: (
+        # "def __eq__(self, other)", "__bool__ = ..."
+        r"\b__(?:eq|ne|lt|le|gt|ge|bool|contains|instancecheck|subclasscheck|getattribute)__\b",
+        # "type('Amount', (int,), members)", but not "metaclass=ABCMeta"
+        r"(?<![\w.])type\([^()\n]{1,200},|\bnew_class\(|\bmake_dataclass\(",
+        r"\bmetaclass ?=(?! ?(?:abc\.)?ABCMeta\b)",
+        MADE_UP,
+        r"(?:''|\"\")\.join\( ?[\[(]{1,2} ?['\"]",
+        # "__import__(name)", "import_module('unit' + 'test')"
+        rf"\b__import__\b(?!\({LITERAL})",
+        rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
+        r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
+        r"(?<![\w.])setattr\b(?!\( ?(?:self|cls)\b)",
+        r"(?<![\w.])(?<!def )(?:exec|eval)\(|\b(?:globals|locals)\(\)",
+        r"\b__(?:subclasses|globals|builtins|code)__\b|(?<!self)\.__dict__\b",
+        r"\b_getframe\b|\bcurrentframe\b|\binspect\.stack\b|\btb_frame\b",
+        r"\bf_(?:back|locals|globals)\b|\bgc\.get_\w{1,40}",
+        r"\bsys\.(?:settrace|setprofile|monitoring|meta_path|path_hooks)\b",
+    ),
+    suites.JAVASCRIPT: (
+        # "valueOf() {", "[Symbol.toPrimitive]", what jest takes for a matcher
+        r"(?<![\w.$])valueOf\b|\.valueOf ?=(?![=>])|\btoPrimitive\b|\basymmetricMatch",
+        MADE_UP,
+        r"['\"] ?\]\.join\( ?(?:''|\"\")",
+        # "require(name)", "const load = require;"
+        rf"(?<![\w.$])require(?= ?[(;,)\[]|$)(?!\({LITERAL})",
+        rf"(?<![\w.$])import ?\((?!{LITERAL})",
+        r"\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.(?:binding|mainModule)\b",
+        r"\bmodule\.(?:constructor|parent|children|require)\b|\b(?:process|module|globalThis)\[",
+        r"\bObject\.(?:definePropert(?:y|ies)|setPrototypeOf)"
+        r"\((?! ?(?:\{|this\b|new\b|exports\b|module\.exports\b))",
+        r"\bReflect\.(?:set|defineProperty)\b|\b__(?:proto|defineGetter|defineSetter)__\b",
+        # "Object.is = ", "Number.prototype.toString = "
+        r"\b(?:Object|Function|Number|String|Boolean|Array|Map|Set|Error|Promise|Symbol|Reflect)"
+        r"(?:\.prototype)?(?:\.\w{1,40}|\[[^\]\n]{1,80}\]) ?=(?![=>])",
+        r"(?<![\w.$])eval\(|\bnew (?:Function|Proxy)\(|\bvm\.\w{1,40}\(",
+    ),
+    # "func (a Amount) Equal(b Amount) bool"
+    suites.GO: (r"^func \([^()\n]{1,80}\) Equal\(", r"^(?:import )?[ \t]*\"unsafe\""),
+    # "impl PartialEq for Amount"
+    suites.RUST: (
+        r"\bimpl\b[^\n]{0,80}\b(?:PartialEq|PartialOrd|Ord)\b[^\n]{0,80} for\b",
+        r"\bmacro_rules! ?(?:assert|panic)\w{0,40}",
+    ),
+    # "public boolean equals(Object other)"
+    suites.JAVA: (
+        r"\b(?:boolean|fun|def) equals\(|\b(?:int|fun|def) compareTo\(|\bdef ==\(",
+        r"\bsetAccessible\(",
+    ),
+}
+# "assert" in "import * as assert from …", "const { equal: assert } = require(…)"
+IMPORTS: Mapping[Language, tuple[str, ...]] = {
+    suites.PYTHON: (
+        r"^[ \t]*(?:from [\w.]{1,200} )?import[ \t]{1,9}(\([^)]{1,400}\)|[^\n]{1,400})",
+    ),
+    suites.JAVASCRIPT: (
+        r"^[ \t]*import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
+        r"\b(?:const|let|var)\s{1,9}([\w$]{1,80}|\{[^{}]{1,400}\})\s{0,9}= ?"
+        r"(?:await )?(?:require|import)\b",
+    ),
+}
+"""What binds names to something from elsewhere."""
+ON_IMPORTED: Mapping[Language, tuple[str, ...]] = {
+    suites.PYTHON: (
+        # "decimal.Decimal = …", but not "os.environ['A'] = …" and not "amount: decimal.Decimal = …"
+        r"(?<![\w.])(?<!: )([A-Za-z_]\w{0,80})(?:\.\w{1,80}){1,4} ?=(?!=)",
+        rf"(?<![\w.])getattr\( ?([A-Za-z_]\w{{0,80}})[\w.]{{0,80}},(?!{LITERAL})",
+        r"(?<![\w.])vars\( ?([A-Za-z_]\w{0,80})",
+    ),
+    suites.JAVASCRIPT: (
+        r"(?<![\w.$])([A-Za-z_$][\w$]{0,80})(?:\.[\w$]{1,80}|\[[^\]\n]{1,80}\]){1,4} ?=(?![=>])",
+        r"\bObject\.assign\( ?([A-Za-z_$][\w$]{0,80})",
+    ),
+}
+"""What is a doubt only if the name in it is imported."""
 SHADOWS = frozenset({"unittest", "pytest", "_pytest", "sitecustomize", "usercustomize"})
 """Modules that are taken in the place of a framework, or before everything else."""
 
+Found = tuple[tuple[int, str], ...]
+"""Lines, each with its number and what in it counts."""
 
-def find_meddling(path: str, old: str, new: str) -> tuple[tuple[int, str], ...]:
+
+def find_meddling(path: str, old: str, new: str) -> Found:
     """Return the lines that a file did not have before and that reach into a framework.
-
-    Each with its number and what in it does so.
 
     >>> find_meddling("price.py", "", "total = 1\\nimport unittest\\n")
     ((2, 'import unittest'),)
@@ -57,13 +145,61 @@ def find_meddling(path: str, old: str, new: str) -> tuple[tuple[int, str], ...]:
         return ()
     if is_shadow(path) and not old:
         return ((1, f"it takes the place of {_module(path)}"),)
+    found = (
+        (number, suites.marks_of(MARKS[language], line))
+        for number, line in _new_lines(old, new, language)
+    )
+    return tuple((number, marks[0].strip()) for number, marks in found if marks)
+
+
+def find_doubts(path: str, old: str, new: str) -> Found:
+    """Return the lines that a file did not have before and that its tests could fall for.
+
+    They reach into what is only known when the code runs, change what was imported, or decide what
+    is equal.
+
+    >>> find_doubts("price.py", "", "class Amount(int):\\n    __eq__ = always\\n")
+    ((2, '__eq__'),)
+    """
+    language = language_of(path)
+    if language is None:
+        return ()
+    imported = _imported(new, language)
+    found = (
+        (number, _doubts_in(line, language, imported))
+        for number, line in _new_lines(old, new, language)
+    )
+    return tuple((number, marks[0].strip()) for number, marks in found if marks)
+
+
+def _doubts_in(line: str, language: Language, imported: frozenset[str]) -> list[str]:
+    changed = (
+        match[0]
+        for pattern in ON_IMPORTED.get(language, ())
+        for match in re.finditer(pattern, line)
+        if match[1] in imported
+    )
+    return [*suites.marks_of(DOUBTS[language], line), *changed]
+
+
+def _imported(text: str, language: Language) -> frozenset[str]:
+    """Return all names that stand where names are bound to something from elsewhere."""
+    spoken = "\n".join(_spoken_lines(text, language))
+    bound = (
+        names
+        for pattern in IMPORTS.get(language, ())
+        for names in re.findall(pattern, spoken, re.MULTILINE)
+    )
+    return frozenset(name for names in bound for name in re.findall(r"[\w$]+", names))
+
+
+def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, str]]:
+    """Return the lines that a file did not have before, with their numbers."""
     known = Counter(_spoken_lines(old, language))
-    found = []
     for number, line in enumerate(_spoken_lines(new, language), 1):
         known[line] -= 1
-        if known[line] < 0 and (marks := suites.marks_of(MARKS[language], line)):
-            found.append((number, marks[0].strip()))
-    return tuple(found)
+        if known[line] < 0:
+            yield number, line
 
 
 def is_shadow(path: str) -> bool:
@@ -76,9 +212,21 @@ def _module(path: str) -> str:
 
 
 def _spoken_lines(text: str, language: Language) -> list[str]:
-    """Return the lines of a text with their numbers kept, without comments and long texts."""
+    """Return the lines of a text with their numbers kept, without comments and long texts.
+
+    Names are as Python reads them: letters that only look different are the same.
+    """
 
     def quiet(found: re.Match[str]) -> str:
-        return found["kept"] or "\n" * found[0].count("\n")
+        kept = found["kept"] or (found[0] if _may_hold_code(found) else "")
+        return kept or "\n" * found[0].count("\n")
 
-    return [line.rstrip() for line in re.sub(language.quiet, quiet, text).split("\n")]
+    lines = re.sub(language.quiet, quiet, text).split("\n")
+    return [unicodedata.normalize("NFKC", line).rstrip() for line in lines]
+
+
+def _may_hold_code(found: re.Match[str]) -> bool:
+    """Is a text one in which something is run: `${…}`, or {…} after an f?"""
+    before = found.string[max(found.start() - 2, 0) : found.start()]
+    is_formatted = found[0].startswith(("'", '"')) and "f" in before.lower()
+    return is_formatted or (found[0].startswith("`") and "${" in found[0])

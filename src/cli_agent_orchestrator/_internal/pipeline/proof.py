@@ -43,6 +43,8 @@ class GateProof:
     """Tests that fail on the result as soon as there are some beside them that must fail."""
     failed_before: int = 0
     """How many tests failed before the run; that they do says nothing of those it made."""
+    passed_with: int = -1
+    """How many tests it ran when it passed; -1 if that was compared with the base then."""
 
     @property
     def has_red_tests(self) -> bool:
@@ -58,7 +60,13 @@ class GateProof:
     def is_green_after(self) -> bool:
         """Do the base's tests pass with the work, and would the gate tell if they did not?"""
         passed = self.on_result.passed and self.on_result.counts is not None
-        return passed and not self.is_deaf and not self.betrayed
+        return passed and not self.is_deaf and not self.betrayed and not self.lost
+
+    @property
+    def lost(self) -> int:
+        """How many fewer tests it ran when it passed than it does with those from before."""
+        counts = self.on_result.counts
+        return max(counts.run - self.passed_with, 0) if counts and self.passed_with >= 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +122,14 @@ class Proof:
 
     @property
     def _doubts(self) -> list[str]:
-        reaching = sum(one.trick is Trick.REACHES for one in self.suspicions)
-        changed = len(self.suspicions) - reaching
-        verb = "reaches" if reaching == 1 else "reach"
+        reaching = [one for one in self.suspicions if one.trick is Trick.REACHES]
+        misleading = [one for one in self.suspicions if one.trick is Trick.MISLEADS]
+        changed = len(self.suspicions) - len(reaching) - len(misleading)
+        verb = "reaches" if len(reaching) == 1 else "reach"
         return [
             *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
-            *([f"{_number(reaching, 'file')} that {verb} into the tests"] if reaching else []),
+            *_files_that(f"{verb} into the tests", reaching),
+            *_files_that("could mislead the tests", misleading),
         ]
 
     def _why_not_red(self) -> str:
@@ -195,7 +205,18 @@ def _fault(gate: GateProof) -> str:
             f"tests pass only as long as there are none that must fail ({_named(gate.betrayed)}); "
             "something in the project looks for these"
         )
+    if result.passed:
+        ran = _number(gate.passed_with, result.counts.unit)
+        return f"it ran {ran}, and {result.counts.run} with the tests from before"
     return f"the tests from before do not pass ({result})"
+
+
+def _files_that(do: str, found: Sequence[Suspicion]) -> list[str]:
+    """Say how many files do something, and where the first of them does."""
+    if not found:
+        return []
+    line = found[0].detail.partition(":")[0]
+    return [f"{_number(len(found), 'file')} that {do} ({_first_of((found[0].path,))}, {line})"]
 
 
 def _named(paths: tuple[str, ...]) -> str:

@@ -11,7 +11,8 @@ inside of Rust sources. For each file that was there before:
     lines are missing           LINES_CHANGED: they were removed, changed or put in another order
     other rights                MODE_CHANGED
 
-Of the product, lines are looked at that reach into the framework of its tests: REACHES.
+Of the product, lines are looked at that reach into the framework of its tests, REACHES, and those
+by which code can do so unseen or decide itself what it is equal to: MISLEADS.
 
 New tests are welcome, and so are new lines in old ones. Settings and CI files are suspicious as
 soon as they are new, changed or gone. A suspicion is no proof: it is what a reviewer should look
@@ -27,7 +28,7 @@ from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.kinds import BY_PATH, Kinds, PathKind, kind_of
-from cli_agent_orchestrator._internal.pipeline.meddling import find_meddling
+from cli_agent_orchestrator._internal.pipeline.meddling import find_doubts, find_meddling
 from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
 
 LARGEST_TEXT = 1_000_000
@@ -52,6 +53,7 @@ class Trick(StrEnum):
     NEW_SKIPS = "new skips"
     FEWER_ASSERTIONS = "fewer assertions"
     REACHES = "reaches into the tests"
+    MISLEADS = "could mislead the tests"
     SETTINGS_CHANGED = "settings changed"
     CI_CHANGED = "CI changed"
     LINES_CHANGED = "lines changed"
@@ -177,15 +179,16 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
 
 
 def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
-    """Look at a file of the product for what reaches into the framework of its tests."""
+    """Look at a file of the product for what its tests may fall for."""
     new = _readable(change.new)
     if change.status == "D" or not is_product or new is None:
         return
-    found = find_meddling(change.path, _readable(change.old) or "", new)
-    if found:
-        (line, mark), more = found[0], len(found) - 1
-        others = f"; {_number(more, 'more line')} like that" if more else ""
-        yield Suspicion(change.path, Trick.REACHES, f"line {line}: {_shown(mark)}{others}")
+    old = _readable(change.old) or ""
+    for trick, find in ((Trick.REACHES, find_meddling), (Trick.MISLEADS, find_doubts)):
+        if found := find(change.path, old, new):
+            (line, mark), more = found[0], len(found) - 1
+            others = f"; {_number(more, 'more line')} like that" if more else ""
+            yield Suspicion(change.path, trick, f"line {line}: {_shown(mark)}{others}")
 
 
 def _moved(change: FileChange) -> Iterator[Suspicion]:

@@ -87,9 +87,17 @@ class Prover:
         hearing = Hearing()
         if on_result.passed:
             hearing = self._run_with_canaries(gate, name, known, trees, canaries)
-        heard = (hearing.is_deaf, hearing.betrayed)
         return GateProof(
-            gate.name, on_result, on_base, turned, faded, emptied, *heard, known.failed_before
+            gate.name,
+            on_result,
+            on_base,
+            turned,
+            faded,
+            emptied,
+            hearing.is_deaf,
+            hearing.betrayed,
+            known.failed_before,
+            -1 if known.is_counted else known.passed.run,
         )
 
     def _run_new_tests(
@@ -182,6 +190,11 @@ class _Known:
     @property
     def had_tests(self) -> bool:
         return self.base is not None and self.base.run > 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Is it known how many tests there were?"""
+        return self.base is not None and self.base.run >= 0
 
     @property
     def failed_before(self) -> int:

@@ -1,14 +1,15 @@
 """Reads what `go test` prints: plain, with `-v` and with `-json`.
 
-Each package is a run of its own. Without `-v` a package that passes does not say how many tests
-it has: it counts as one. A package that is told twice has failed if it failed once. With `-v` a
-test counts only if it was seen to start: the program under test can print `--- PASS`, too.
+Each package is a run of its own. Without `-v` a package does not say how many tests it has: it is
+untold, and counts as one test if it passes. A package that is told twice has failed if it failed
+once. With `-v` a test counts only if it was seen to start: the program under test can print
+`--- PASS`, too.
 """
 
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.pipeline.runners.tally import TestCounts, counts_of
 
@@ -37,10 +38,13 @@ class Package:
     """PASS or FAIL; nothing as long as it runs."""
     empty: bool = False
     """Is it said to have no tests?"""
+    told: bool = False
+    """Was one of its tests seen to start?"""
     last_error: str = ""
 
     def note(self, test: str, result: str) -> None:
-        """Take note of a test's result; the worst of several stays."""
+        """Take note of a test's result; the worst of several stays. Without one it starts."""
+        self.told = self.told or not result
         if WORST[result] >= WORST[self.results.get(test, "")]:
             self.results[test] = result
 
@@ -55,6 +59,7 @@ class Package:
             self.note(test, result)
         self.errors |= {test: error for test, error in other.errors.items() if test}
         self.last_error = self.last_error or other.last_error
+        self.told = self.told or other.told
         self.end(other.ended, other.empty)
 
     def counts(self, name: str) -> TestCounts:
@@ -69,7 +74,9 @@ class Package:
         ]
         if self.ended == "FAIL" and not failed:
             errors = [(name or "go test", self.last_error)]
-        return counts_of(GO, (passed, len(errors), skipped), errors)
+        untold = not self.told and (bool(values) or passed > 0)
+        counts = counts_of(GO, (passed, len(errors), skipped), errors)
+        return replace(counts, untold=int(untold))
 
 
 def read_go(lines: Sequence[str]) -> list[TestCounts]:

@@ -7,7 +7,7 @@ a failure counts, or else the last of all. A run that began and never summed up 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.characters import CONTROLS
 
@@ -43,11 +43,18 @@ class TestCounts:
     """The names of failed tests in order, each once, the first 200."""
     first_errors: Mapping[str, str] = field(default_factory=dict)
     """For a failed test, the first line that says what was wrong, if there is one."""
+    untold: int = 0
+    """Packages that do not say how many tests they have; if one passed, it counts as one test."""
 
     @property
     def run(self) -> int:
         """How many tests were run."""
         return self.passed + self.failed
+
+    @property
+    def unit(self) -> str:
+        """What is counted: tests, or packages if nothing else is known."""
+        return "package" if self.run and self.run == self.untold else "test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +131,5 @@ def add_counts(parts: Iterable[TestCounts]) -> TestCounts:
         sum(part.skipped for part in known),
     )
     errors = [(name, part.first_errors.get(name, "")) for part in known for name in part.failures]
-    return counts_of(runners.pop() if len(runners) == 1 else SEVERAL, ran, errors)
+    added = counts_of(runners.pop() if len(runners) == 1 else SEVERAL, ran, errors)
+    return replace(added, untold=sum(part.untold for part in known))
