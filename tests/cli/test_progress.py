@@ -294,6 +294,27 @@ class TestWords:
                 "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
+                RunEnded(
+                    NOON,
+                    FinalStatus.PASS,
+                    2,
+                    0,
+                    proof="proven: it is; look at 1 change; before the run and not committed: 2",
+                ),
+                "PASS, proven, after 2 rounds\nLook at 1 change\n"
+                "Before the run and not committed: 2",
+            ),
+            (
+                RunEnded(
+                    NOON,
+                    FinalStatus.PASS,
+                    2,
+                    0,
+                    proof="not proven: no; before the run and not committed: 2 changes",
+                ),
+                "PASS, not proven: no; after 2 rounds\nBefore the run and not committed: 2 changes",
+            ),
+            (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, repository=("x was changed", "y")),
                 "PASS after 1 round\nLook first: x was changed\nLook first: y",
             ),

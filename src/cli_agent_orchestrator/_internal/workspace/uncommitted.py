@@ -60,9 +60,7 @@ def compare_with_commit(
         names = look.differing("--untracked-files=no")
         found = {name: letters for name, letters in names.items() if name in frozenset(paths)}
         filtered = look.filtered(found)
-        return Comparison(
-            frozenset(found) - filtered, filtered - look.same_by_notes(filtered)
-        )
+        return Comparison(frozenset(found) - filtered, filtered - look.same_by_notes(filtered))
 
 
 @dataclass(frozen=True, slots=True)
