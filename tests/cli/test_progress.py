@@ -377,11 +377,13 @@ class TestWords:
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
         proof = "proven: 2 tests that failed before now pass with the change to total.py; the tests"
+        proof += "; look at 2 changes to tests or settings"
         event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
         line = narration.tell(event)
         assert line is not None
         assert line.text.split("\n") == [
             f"PASS, proven, after 8 rounds, on branch cao/{run}",
+            "Look at 2 changes to tests or settings: cao report k3f9",
             "  See it on one page:        cao report k3f9",
             "  Bring it into your branch: cao apply k3f9",
             "  Open a pull request:       cao pr k3f9",

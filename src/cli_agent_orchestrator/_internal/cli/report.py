@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -442,12 +442,16 @@ def markdown(found: Report, home: Path, state: Path) -> str:
             parts += [f"## Last notes of {escape(role)}", fenced(notes)]
     for where, notes in _grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
+    return "\n\n".join([*parts, *_folds(found)])
+
+
+def _folds(found: Report) -> Iterator[str]:
+    """Yield what is long, each to be opened when it is wanted."""
     if found.diff:
-        parts.append(folded("What the run changed, line by line", block_of(found.diff)))
+        yield folded("What the run changed, line by line", block_of(found.diff))
     if found.turns:
         title = "The only turn" if len(found.turns) == 1 else f"All {len(found.turns)} turns"
-        parts.append(folded(title, _table(found.turns)))
-    return "\n\n".join(parts)
+        yield folded(title, _table(found.turns))
 
 
 def _proof_parts(deeds: Deeds) -> list[str]:

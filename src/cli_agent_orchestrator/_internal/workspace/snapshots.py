@@ -132,7 +132,7 @@ class Snapshots:
         Files that are the same but for how git lays them out are as they are in the snapshot.
         """
         with self._store.opened(self._gathering.ignored()):
-            tree = self._store.overlaid(*_ids(head, start.commit), same)
+            tree = self._store.overlaid(_ids(head)[0], start.commit, same)
             commit = self._git.text("commit-tree", tree, given=b"base")
             self._git.run("update-ref", BASE_REF, commit)
         return commit
