@@ -19,7 +19,9 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.events import Warned
 from tests.runs.fakes import Rig
@@ -416,6 +418,18 @@ def test_a_clean_checkout_is_clean_with_autocrlf(tmp_path: Path) -> None:
     assert (project / "tests/a.txt").read_bytes() == b"one\r\ntwo\r\n"
     (project / "tests/a.txt").touch()
     assert open_here(project).begin(0, is_in_flight=False) == (0, [])
+
+
+@pytest.mark.parametrize("name", ["eol=crlf", "autocrlf", "filter"])
+def test_a_fresh_work_tree_is_clean(tmp_path: Path, name: str) -> None:
+    attributes = {"eol=crlf": "*.txt text eol=crlf\n", "filter": "*.txt filter=up\n"}
+    settings = ("core.autocrlf=true",) if name == "autocrlf" else filters_of(tmp_path)
+    project = checked_out(tmp_path, attributes.get(name, ""), *settings)
+    repository = find_repository(project)
+    assert repository is not None
+    tree = tmp_path / "tree"
+    Worktree.make(repository, tree, "cao/r1", repository.head)
+    assert open_here(tree).begin(0, is_in_flight=False) == (0, [])
 
 
 def filters_of(folder: Path) -> tuple[str, ...]:
