@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import LONGEST_LOOK, Repository
 from cli_agent_orchestrator._internal.workspace.store import LARGEST_INDEX, listed
+from cli_agent_orchestrator.errors import GitFailed
 
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 # "?? new.txt", " M changed.txt"
@@ -54,13 +55,22 @@ def uncommitted(repository: Repository, environ: Mapping[str, str] = os.environ)
 def compare_with_commit(
     repository: Repository, paths: Collection[str], environ: Mapping[str, str] = os.environ
 ) -> Comparison:
-    """Return which of some committed files have changes, whatever git was told not to look at."""
-    with _looking(repository, environ) as look:
-        look.heed(frozenset(paths))
-        names = look.differing("--untracked-files=no")
-        found = {name: letters for name, letters in names.items() if name in frozenset(paths)}
-        filtered = look.filtered(found)
-        return Comparison(frozenset(found) - filtered, filtered - look.same_by_notes(filtered))
+    """Return which of some committed files have changes, whatever git was told not to look at.
+
+    The bytes of all of them are others. If the index cannot be read, that is all that is known.
+    """
+    asked = frozenset(paths)
+    if not asked:
+        return Comparison(asked, asked)
+    try:
+        with _looking(repository, environ) as look:
+            look.heed(asked)
+            names = look.differing("--untracked-files=no")
+            found = {name: letters for name, letters in names.items() if name in asked}
+            filtered = look.filtered(found)
+            return Comparison(frozenset(found) - filtered, filtered - look.same_by_notes(filtered))
+    except GitFailed:
+        return Comparison(asked, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
