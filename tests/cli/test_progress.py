@@ -294,6 +294,27 @@ class TestWords:
                 "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
+                RunEnded(
+                    NOON,
+                    FinalStatus.PASS,
+                    2,
+                    0,
+                    proof="proven: it is; look at 1 change; before the run and not committed: 2",
+                ),
+                "PASS, proven, after 2 rounds\nLook at 1 change\n"
+                "Before the run and not committed: 2",
+            ),
+            (
+                RunEnded(
+                    NOON,
+                    FinalStatus.PASS,
+                    2,
+                    0,
+                    proof="not proven: no; before the run and not committed: 2 changes",
+                ),
+                "PASS, not proven: no; after 2 rounds\nBefore the run and not committed: 2 changes",
+            ),
+            (
                 RunEnded(NOON, FinalStatus.PASS, 1, 0, repository=("x was changed", "y")),
                 "PASS after 1 round\nLook first: x was changed\nLook first: y",
             ),
@@ -356,11 +377,13 @@ class TestWords:
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
         proof = "proven: 2 tests that failed before now pass with the change to total.py; the tests"
+        proof += "; look at 2 changes to tests or settings"
         event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
         line = narration.tell(event)
         assert line is not None
         assert line.text.split("\n") == [
             f"PASS, proven, after 8 rounds, on branch cao/{run}",
+            "Look at 2 changes to tests or settings: cao report k3f9",
             "  See it on one page:        cao report k3f9",
             "  Bring it into your branch: cao apply k3f9",
             "  Open a pull request:       cao pr k3f9",

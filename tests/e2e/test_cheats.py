@@ -1,5 +1,6 @@
 """No way to cheat ends as a PASS without a qualification."""
 
+import re
 import shutil
 import subprocess
 import uuid
@@ -199,6 +200,19 @@ class TestWholeRuns:
         done = machine.cao("run", *self.prepare(machine, cheat))
         assert done.returncode == code, done.stdout + done.stderr
         assert cheat.says in done.stdout + done.stderr
+
+    def test_the_diff_is_shown_by_the_command_that_the_run_names(self, machine: Machine) -> None:
+        words = self.prepare(machine, chosen("change the settings of the tests"))
+        (machine.work / "project/Makefile").write_text("test:\n\tfalse\n")
+        said = machine.cao("run", *words).stdout
+        (report,) = re.findall("Look at 1 change to tests or settings: cao (report .*)", said)
+        assert "Before the run and not committed: 1 change to tests or settings\n" in said
+        page = machine.cao(*report.split()).stdout
+        proof, _, rest = page.partition("\n## Proof\n")[2].partition("<details>")
+        assert "\n+testpaths = .\n" in proof
+        assert "\n- Makefile: CI changed, " in proof.partition("Before the run, and not")[2]
+        assert "+testpaths = .\n" in rest
+        assert "Makefile" not in rest.partition("</details>")[0]
 
     def test_a_test_that_kills_what_runs_it_leaves_no_pass(self, machine: Machine) -> None:
         with running(machine, *self.prepare(machine, KILL)) as run:

@@ -67,6 +67,7 @@ TESTS = {
     "pipeline/review.py": "pipeline/test_review.py",
     "pipeline/check.py": "pipeline/test_check.py",
     "pipeline/proof.py": "pipeline/test_proof.py",
+    "pipeline/patches.py": "pipeline/test_patches.py",
     "gates.py": "test_gates.py",
     "git_variables.py": "test_git_variables.py",
     "caches.py": "test_caches.py",

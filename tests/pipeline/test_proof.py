@@ -132,6 +132,23 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
             True,
             r"now passes with the change to 'a\nb'; the tests",
         ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), before=(BENT,)),
+            True,
+            "pass as they were; before the run and not committed: 1 change to tests or settings",
+        ),
+        (
+            Proof((GateProof("tests", GREEN),), is_untouched=True, before=(BENT, REACHING)),
+            False,
+            "not proven: nothing was changed; before the run and not committed: "
+            "1 change to tests or settings and 1 file that reaches into the tests",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,), before=(BENT, BENT)),
+            True,
+            "; look at 1 change to tests or settings; "
+            "before the run and not committed: 2 changes to tests or settings",
+        ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
         (
             Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
@@ -248,6 +265,18 @@ def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:
     assert "- and" not in page_of_proof(Proof((), (), many[:30]))
     base = page.index("The run's own tests on the base, by the gate tests:\nRESULT: FAIL\n")
     assert base < page.index("The base's tests on the result, by the gate tests:\nRESULT: PASS\n")
+
+
+def test_the_page_has_what_was_before_apart_and_the_diff() -> None:
+    odd = replace(BENT, path="a\n\nPROOF: x.py")
+    proof = Proof((), (), (odd,), before=(BENT,), patches=("+```\n+\x1b[2J\n", "+b\n" * 50))
+    head, before, diff, *_ = page_of_proof(proof, "cao diff k3f9").split("\n\n")
+    assert head.endswith("\n- 'a\\n\\nPROOF: x.py': new skips, 1 more skip (0 → 1)")
+    assert before == (
+        "Before the run, and not committed:\n- tests/test_a.py: new skips, 1 more skip (0 → 1)"
+    )
+    assert diff.startswith("What the run did to these files:\n````diff\n+```\n+�[2J\n+b\n")
+    assert diff.endswith("\n+b\n…\n… 10 more lines: cao diff k3f9\n````\n")
 
 
 def proving(rules: LoopRules) -> RunState:

@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
-from tests.workspace.repositories import make_repository, write
+from tests.workspace.repositories import git, make_repository, write
 
 GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")
 TEST = """\
@@ -43,10 +43,9 @@ ONE_PASSED = BaseResult(0, 1)
 class Bench:
     """A project, and a run that works on it."""
 
-    def __init__(self, folder: Path, before: dict[str, str], dirty: dict[str, str]) -> None:
-        self.wd = make_repository(folder / "project", before)
-        write(self.wd, dirty)
-        self.run_folder = run_folder(folder / "state", new_run_id(SystemClock()))
+    def __init__(self, wd: Path) -> None:
+        self.wd = wd
+        self.run_folder = run_folder(wd.parent / "state", new_run_id(SystemClock()))
         self.run_folder.make()
         self.work = open_work_folder(self.wd, self.run_folder, SystemClock())
         self.work.begin(0, is_in_flight=False)
@@ -68,7 +67,9 @@ class Bench:
 
 def bench(folder: Path, *more: dict[str, str], dirty: dict[str, str] | None = None) -> Bench:
     before = {name: text for files in (BEFORE, *more) for name, text in files.items()}
-    return Bench(folder, before, dirty or {})
+    wd = make_repository(folder / "project", before)
+    write(wd, dirty or {})
+    return Bench(wd)
 
 
 def test_the_runs_own_tests_fail_without_its_work_and_those_from_before_pass(
@@ -146,9 +147,49 @@ def test_what_was_done_to_tests_is_told_though_an_earlier_run_did_it(
 ) -> None:
     skipped = {"test_zero.py": BEFORE["test_zero.py"].replace("\nclass", f"\n{SKIPS}class")}
     rig = bench(tmp_path, dirty=skipped if before_run else {})
-    (found,) = rig.prove({"new.txt": "new\n"} if before_run else skipped, gates=()).suspicions
+    proof = rig.prove({"new.txt": "new\n"} if before_run else skipped, gates=())
+    (found,) = proof.before if before_run else proof.suspicions
     assert found.path == "test_zero.py"
-    assert found.detail.endswith(", before the run and not committed") is before_run
+    assert len((*proof.before, *proof.suspicions)) == 1
+
+
+def test_what_the_run_committed_was_not_there_before_it(tmp_path: Path) -> None:
+    rig = bench(tmp_path)
+    more = TEST.format(number=1).partition("TestCase):\n")[2]
+    write(rig.wd, {"test_zero.py": BEFORE["test_zero.py"] + more})
+    rig.work.look(1, "programmer")
+    git(rig.wd, "commit", "-qam", "two")
+    rig.work = open_work_folder(rig.wd, rig.run_folder, SystemClock())
+    rig.work.begin(1, is_in_flight=False)
+    proof = rig.prove({"doubling.py": DOUBLES}, gates=())
+    assert proof.suspicions == ()
+    assert proof.before == ()
+
+
+@pytest.mark.parametrize("attribute", ["text eol=crlf", "filter=up"])
+def test_what_git_lays_out_in_its_own_way_was_not_changed_before_the_run(
+    tmp_path: Path, attribute: str
+) -> None:
+    files = {".gitattributes": f"*.txt {attribute}\n", "tests/prices.txt": "one\ntwo\n"}
+    make_repository(tmp_path / "origin", {**BEFORE, **files})
+    upper = ("-c", "filter.up.smudge=tr a-z A-Z", "-c", "filter.up.clean=tr A-Z a-z")
+    git(tmp_path, "clone", "-q", *upper, "origin", "project")
+    proof = Bench(tmp_path / "project").prove({"doubling.py": DOUBLES}, gates=())
+    assert proof.suspicions == ()
+    assert proof.before == ()
+
+
+def test_each_file_that_is_listed_has_its_diff(tmp_path: Path) -> None:
+    rig = bench(tmp_path, {"setup.cfg": "[a]\n", "tests/test_old.py": TEST.format(number=0)})
+    (rig.wd / "tests/test_old.py").rename(rig.wd / "old.bak")
+    loose = BEFORE["test_zero.py"].replace("assertEqual", "assertTrue")
+    work = {"test_zero.py": loose, "setup.cfg": "[b]\n", "doubling.py": DOUBLES}
+    moved, settings, loosened = rig.prove(work, gates=()).patches
+    assert "rename from tests/test_old.py\nrename to old.bak\n" in moved
+    assert settings.startswith("diff --git a/setup.cfg b/setup.cfg\n")
+    assert settings.endswith("\n-[a]\n+[b]\n")
+    assert "-        self.assertEqual(double(0), 0 + 0)\n" in loosened
+    assert "+        self.assertTrue(double(0), 0 + 0)\n" in loosened
 
 
 def test_tests_are_looked_for_in_sources_of_a_language_that_has_them_there(tmp_path: Path) -> None:

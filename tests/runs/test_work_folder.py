@@ -20,7 +20,9 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.events import Warned
 from tests.runs.fakes import Rig
@@ -456,4 +458,79 @@ def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
     assert [event.text for event in rig.events if isinstance(event, Warned)] == [
         "a.txt, x cannot be read since programmer was at work: what was done there is in no "
         "snapshot, and does not count as changed"
+    ]
+
+
+def checked_out(folder: Path, attributes: str, *settings: str) -> Path:
+    """Return a fresh clone of a project in which git lays some files out in its own way."""
+    make_repository(folder / "origin", {".gitattributes": attributes, "tests/a.txt": "one\ntwo\n"})
+    options = [word for setting in settings for word in ("-c", setting)]
+    git(folder, "clone", "-q", *options, str(folder / "origin"), str(folder / "project"))
+    return folder / "project"
+
+
+def test_a_clean_checkout_is_clean_whatever_its_line_ends(tmp_path: Path) -> None:
+    project = checked_out(tmp_path, "*.txt text eol=crlf\n")
+    assert (project / "tests/a.txt").read_bytes() == b"one\r\ntwo\r\n"
+    assert open_here(project).begin(0, is_in_flight=False) == (0, [])
+
+
+def test_a_clean_checkout_is_clean_with_autocrlf(tmp_path: Path) -> None:
+    project = checked_out(tmp_path, "", "core.autocrlf=true")
+    assert (project / "tests/a.txt").read_bytes() == b"one\r\ntwo\r\n"
+    (project / "tests/a.txt").touch()
+    assert open_here(project).begin(0, is_in_flight=False) == (0, [])
+
+
+@pytest.mark.parametrize("name", ["eol=crlf", "autocrlf", "filter"])
+def test_a_fresh_work_tree_is_clean(tmp_path: Path, name: str) -> None:
+    attributes = {"eol=crlf": "*.txt text eol=crlf\n", "filter": "*.txt filter=up\n"}
+    settings = ("core.autocrlf=true",) if name == "autocrlf" else filters_of(tmp_path)
+    project = checked_out(tmp_path, attributes.get(name, ""), *settings)
+    repository = find_repository(project)
+    assert repository is not None
+    tree = tmp_path / "tree"
+    Worktree.make(repository, tree, "cao/r1", repository.head)
+    assert open_here(tree).begin(0, is_in_flight=False) == (0, [])
+
+
+def filters_of(folder: Path) -> tuple[str, ...]:
+    """Return the settings of a filter that leaves a trace whenever it is run."""
+    ran = f"touch {folder}/ran; tr"
+    return f"filter.up.smudge={ran} a-z A-Z", f"filter.up.clean={ran} A-Z a-z"
+
+
+def test_a_clean_checkout_is_clean_with_a_filter_and_none_is_run(tmp_path: Path) -> None:
+    project = checked_out(tmp_path, "*.txt filter=up\n", *filters_of(tmp_path))
+    assert (project / "tests/a.txt").read_bytes() == b"ONE\nTWO\n"
+    assert git(project, "status", "--porcelain") == ""
+    (tmp_path / "ran").unlink()
+    assert open_here(project).begin(0, is_in_flight=False) == (0, [])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_where_only_a_filter_could_tell_nothing_more_is_said(tmp_path: Path) -> None:
+    project = checked_out(tmp_path, "*.txt filter=up\n", *filters_of(tmp_path))
+    (tmp_path / "ran").unlink()
+    write(project, {"tests/a.txt": "ONE\nTWO\nTHREE\n"})
+    _, remarks = open_here(project).begin(0, is_in_flight=False)
+    assert remarks == [
+        "tests/a.txt may have had changes that are not committed when the run began: only a filter "
+        "of the repository could tell, and none is run; they count as yours"
+    ]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("attributes", ["*.txt text eol=crlf\n", ""])
+@pytest.mark.parametrize("told", ["--assume-unchanged", "--skip-worktree", ""])
+def test_a_change_is_said_whatever_git_was_told_of_the_file(
+    tmp_path: Path, attributes: str, told: str
+) -> None:
+    project = checked_out(tmp_path, attributes)
+    if told:
+        git(project, "update-index", told, "tests/a.txt")
+    write(project, {"tests/a.txt": "one\r\nthree\r\n"})
+    _, remarks = open_here(project).begin(0, is_in_flight=False)
+    assert remarks == [
+        "tests/a.txt had changes that are not committed when the run began; they count as yours"
     ]

@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
+from cli_agent_orchestrator._internal.workspace.uncommitted import (
+    compare_with_commit,
+    uncommitted,
+)
 from tests.workspace.repositories import fingerprint, git, make_repository, snapshots_of, write
 
 
@@ -101,6 +105,10 @@ def work(folder: Path) -> None:
     user_identity(repository, os.environ)
     snapshots = snapshots_of(folder)
     old = snapshots.take(0, "start")
+    assert repository is not None
+    uncommitted(repository)
+    compare_with_commit(repository, ["a.txt"])
+    snapshots.keep_base(repository.head, old, ["a.txt"])
     write(folder, {"a.txt": "3\n", "new.txt": "new\n"})
     new = snapshots.take(1, "programmer")
     assert snapshots.all() == (old, new)
@@ -137,6 +145,20 @@ def test_nothing_runs(trap: tuple[Path, Path, Callable[[Way], None]], way: Way) 
     lay(way)
     if "merge" not in way.command:
         write(folder, {"a.txt": "2\n"})
+    before = fingerprint(folder)
+    work(folder)
+    assert not mark.exists()
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.parametrize("way", ["fsmonitor in status", "clean in add", "hook post-index-change"])
+def test_nothing_runs_where_git_was_told_not_to_look(
+    trap: tuple[Path, Path, Callable[[Way], None]], way: str
+) -> None:
+    folder, mark, lay = trap
+    git(folder, "update-index", "--assume-unchanged", "a.txt")
+    lay(WAYS[way])
+    write(folder, {"a.txt": "2\n"})
     before = fingerprint(folder)
     work(folder)
     assert not mark.exists()

@@ -10,6 +10,8 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.pipeline.patches import read_block
+from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE, DIFF_TITLE
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.journal import TurnRecord
@@ -40,13 +42,17 @@ class Deeds:
     proof: str = ""
     """`proven: …` or `not proven: …`; empty if that was not looked into."""
     suspicions: tuple[str, ...] = ()
-    """What was done to tests and their settings: path, trick, detail."""
+    """What the run did to tests and their settings: path, trick, detail."""
     circles: tuple[str, ...] = ()
     """Why the run did not converge, whenever that was noticed."""
     logs: str = ""
     """The folder with all that gates wrote; empty if nothing is kept."""
     repository: tuple[str, ...] = ()
     """What was changed in the repository itself: its settings, hooks and branches."""
+    before: tuple[str, ...] = ()
+    """What had been done to tests before the run, and was not committed."""
+    patch: str = ""
+    """The diff of the files that are suspicious, cut to a page."""
 
     @property
     def verdict(self) -> str:
@@ -82,20 +88,20 @@ def with_proof_of(deeds: Deeds, turns: Sequence[TurnRecord], archive: Folder) ->
     if not proofs:
         return deeds
     page = read_reply(archive, proofs[-1].sequence, PROOF) or ""
-    return replace(deeds, proof=_words(proofs[-1].outcome), suspicions=tuple(_suspicions(page)))
+    return _with_page(replace(deeds, proof=_words(proofs[-1].outcome)), page)
 
 
 def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
     """Return what events tell of the work, with the page of the last proof."""
     last = last_proof(events)
-    return Deeds(
+    found = Deeds(
         changes=tuple(_changes(events)),
         proof="" if last is None else _words(last.detail),
-        suspicions=tuple(_suspicions(page)),
         circles=tuple(dict.fromkeys(_circles(events))),
         logs=_logs(events),
         repository=said_of_repository(events),
     )
+    return _with_page(found, page)
 
 
 def _logs(events: Sequence[RunEvent]) -> str:
@@ -128,9 +134,15 @@ def _words(detail: str) -> str:
     return match[1] if match else detail
 
 
-def _suspicions(page: str) -> Iterator[str]:
-    """Yield what is listed between the head of a page and its first part."""
-    head, _, _ = page.partition("\n\n")
-    for line in head.split("\n"):
-        if line.startswith(MARK):
-            yield line.removeprefix(MARK)
+def _with_page(deeds: Deeds, page: str) -> Deeds:
+    """Return deeds with what the page of a proof lists: at its head, and in the parts after it."""
+    head, _, rest = page.partition("\n\n")
+    before = rest.partition("\n\n")[0] if rest.startswith(f"{BEFORE_TITLE}\n") else ""
+    parts = rest.removeprefix(before).lstrip("\n")
+    patch = read_block(parts) if parts.startswith(DIFF_TITLE) else ""
+    return replace(deeds, suspicions=_listed(head), before=_listed(before), patch=patch)
+
+
+def _listed(part: str) -> tuple[str, ...]:
+    lines = part.split("\n")
+    return tuple(line.removeprefix(MARK) for line in lines if line.startswith(MARK))

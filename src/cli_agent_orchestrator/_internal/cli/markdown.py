@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.pipeline.patches import fence_of
+
 # What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
 # ends nothing that another has begun.
 MARKUP_PATTERN = (
@@ -12,7 +14,6 @@ MARKUP_PATTERN = (
 # "`make test`": a pair of single marks with something between them
 CODE_PATTERN = r"(?<!`)(?P<code>`[^`]*[^`\s][^`]*`)(?!`)"
 NEVER = r"(?!)"
-FENCE_PATTERN = r"`{3,}"
 NOT_IN_PATH = r"(?<![\w./-])"
 END_OF_PATH = r"(?![\w-]|\.\w)"
 
@@ -47,8 +48,7 @@ def _escaped(text: str, not_in_code: str) -> str:
 
 def fenced(text: str) -> str:
     """Return a text of many lines as it is, in a block that it cannot end."""
-    longest = max((len(fence) for fence in re.findall(FENCE_PATTERN, text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = fence_of(text)
     return f"{fence}text\n{text}\n{fence}"
 
 

@@ -44,6 +44,8 @@ PASS, RUNNING = "PASS", "RUNNING"
 NOT_PROVEN = "not proven"
 DOUBTS = "; look at "
 """Between what was proven and what is to be looked at."""
+BEFORE = "; before the run and not committed: "
+"""Between that and what the user had."""
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
@@ -282,18 +284,18 @@ class Narration:
         """Yield the last lines of a run: short ones, which are read where they end."""
         run = short_name(self._run)
         verdict = f"{DRY_RUN}: " if self._dry else ""
-        proof, doubts = _proof_words(event.proof)
+        proof, *doubts = _proof_words(event.proof, run)
         verdict += f"{event.final_status}{proof} after {rounds}"
         stop = self._stop(event.session_left)
         if event.branch:
             yield f"{verdict}, on branch {event.branch}"
-            yield from filter(None, [doubts, *_look_first(event)])
+            yield from filter(None, [*doubts, *_look_first(event)])
             yield from next_lines(DELIVERY, run)
             if event.session_left:
                 yield f"  {AGENTS_STAY}{stop}"
             return
         yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
-        yield from filter(None, [doubts, *_look_first(event)])
+        yield from filter(None, [*doubts, *_look_first(event)])
         if event.final_status != PASS:
             yield from self._after_fail(event, run)
         elif event.tree:
@@ -361,17 +363,28 @@ def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
     return f"{who}: {shown or 'FAIL'}"
 
 
-def _proof_words(proof: str) -> tuple[str, str]:
-    """Return what the last lines say of a proof, and what is to be looked at.
+def _proof_words(proof: str, run: str) -> tuple[str, str, str]:
+    """Return what the last lines say of a proof, what to look at and where, and what was before.
 
     What was proven was told by the proof itself; why something was not is said again.
     """
-    words, _, doubts = proof.partition(DOUBTS)
+    rest, _, before = proof.partition(BEFORE)
+    words, _, doubts = rest.partition(DOUBTS)
     if proof and not proof.startswith(NOT_PROVEN):
         words = f"{words.partition(':')[0]},"
     elif proof:
         words += ";"
-    return words and f", {words}", doubts and f"{DOUBTS.removeprefix('; ')}{doubts}".capitalize()
+    where = f": cao report {run}" if run else ""
+    return (
+        words and f", {words}",
+        doubts and f"{_begun(DOUBTS)}{doubts}{where}",
+        before and f"{_begun(BEFORE)}{before}",
+    )
+
+
+def _begun(words: str) -> str:
+    """Return the beginning of a part of a sentence as that of a line."""
+    return words.removeprefix("; ").capitalize()
 
 
 def delivery_words(branch: str, run: str) -> Iterator[str]:

@@ -6,10 +6,8 @@ Everything that is printed and is not ours goes through here, and JSON through `
 import re
 import unicodedata
 
-from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, HALVES
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, DIRECTIONS, HALVES
 
-DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Marks that make a text look like another one, by showing it from right to left."""
 TIME = "00:00:00  "
 """How a time is written before a line."""
 UNSAFE_PATTERN = f"[{CONTROLS}{DIRECTIONS}{HALVES}]"

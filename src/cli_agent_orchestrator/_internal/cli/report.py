@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -42,15 +42,19 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
 )
 from cli_agent_orchestrator._internal.pipeline.flow import StageKind
 from cli_agent_orchestrator._internal.pipeline.machine import Check, due_step
+from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt
+from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE
 from cli_agent_orchestrator._internal.pipeline.review import NOT_COUNTED
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, PersonalAct, RunState
 from cli_agent_orchestrator._internal.pipeline.state_json import find_half_character, from_json
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.bringing_back import read_kept
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.journal import COMMAND, Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.moments import find_span
 from cli_agent_orchestrator._internal.runs.registry import (
     RunSummary,
     choose_run,
@@ -59,6 +63,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     summary_of,
     waiting_branch,
 )
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
@@ -76,10 +81,17 @@ from cli_agent_orchestrator._internal.runs.turns import (
     turns_of,
 )
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
-from cli_agent_orchestrator.errors import PromptError, RunError, StateError, UsageError
+from cli_agent_orchestrator.errors import (
+    OrchestratorError,
+    PromptError,
+    RunError,
+    StateError,
+    UsageError,
+)
 from cli_agent_orchestrator.events import RunEvent, Steered
 
 EXCERPT_LINES = 30
+DIFF_LINES = 400
 NO_SETBACK_PATTERN = r"PASS|APPROVED$|summary received|skipped|before the run: "
 """Outcomes after which the run went on as it should."""
 SKIPPED = "skipped"
@@ -132,6 +144,8 @@ class Report:
     delivery: str = ""
     """How its work comes to the user, if it waits on that branch."""
     to_resume: str = "`cao run` in the folder"
+    diff: str = ""
+    """What the run changed, line by line, cut to a page; empty if no snapshot tells it."""
 
 
 @click.command()
@@ -244,7 +258,7 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     deeds = deeds_in(folder)
     if not deeds.proof and found.archive:
         deeds = with_proof_of(deeds, found.turns, Folder(Path(found.archive)))
-    found = replace(found, deeds=deeds)
+    found = replace(found, deeds=deeds, diff=diff_in(folder))
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
@@ -256,6 +270,18 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
     # Nothing was kept where it would have been.
     return replace(found, due="", archive="", state_file="") if own.unsaved else found
+
+
+def diff_in(folder: Folder | None) -> str:
+    """Return the beginning of what a run changed, as its snapshots have it."""
+    with suppress(OrchestratorError, OSError):
+        if folder is not None:
+            kept = read_kept(folder)
+            old, new = find_span(kept.taken, "")
+            patch = kept.snapshots.diff(old.commit, new.commit).decode(errors="replace")
+            rest = f"cao diff {short_name(kept.record.id)}"
+            return excerpt([patch], DIFF_LINES, DIFF_LINES, rest)
+    return ""
 
 
 def _became(tree: SavedTree) -> str:
@@ -440,8 +466,7 @@ def markdown(found: Report, home: Path, state: Path) -> str:
     for head, texts in lists.items():
         parts += [f"## {head}", _list(texts)] if texts else []
     if found.deeds.proof:
-        said = "\n\n".join(filter(None, [escape(found.deeds.proof), _list(found.deeds.suspicions)]))
-        parts += ["## Proof", said]
+        parts += ["## Proof", *_proof_parts(found.deeds)]
     if found.acts:
         lines = (f"- {_when(act.at)}: {escape(act.text)}" for act in found.acts)
         parts += ["## What people did", "\n".join(lines)]
@@ -452,10 +477,23 @@ def markdown(found: Report, home: Path, state: Path) -> str:
             parts += [f"## Last notes of {escape(role)}", fenced(notes)]
     for where, notes in _grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
+    return "\n\n".join([*parts, *_folds(found)])
+
+
+def _folds(found: Report) -> Iterator[str]:
+    """Yield what is long, each to be opened when it is wanted."""
+    if found.diff:
+        yield folded("What the run changed, line by line", block_of(found.diff))
     if found.turns:
         title = "The only turn" if len(found.turns) == 1 else f"All {len(found.turns)} turns"
-        parts.append(folded(title, _table(found.turns)))
-    return "\n\n".join(parts)
+        yield folded(title, _table(found.turns))
+
+
+def _proof_parts(deeds: Deeds) -> list[str]:
+    """Return what was proven, what was done to tests, and what had been done before."""
+    patch = block_of(deeds.patch) if deeds.patch else ""
+    before = f"{BEFORE_TITLE}\n\n{_list(deeds.before)}" if deeds.before else ""
+    return list(filter(None, [escape(deeds.proof), _list(deeds.suspicions), patch, before]))
 
 
 def _evidence_title(gate: str) -> str:
@@ -507,7 +545,10 @@ def for_others(found: Report, home: Path, state: Path) -> Report:
             tuple(map(short, found.deeds.circles)),
             place(found.deeds.logs),
             tuple(map(short, found.deeds.repository)),
+            tuple(map(short, found.deeds.before)),
+            short(found.deeds.patch),
         ),
+        diff=short(found.diff),
         turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
         acts=[replace(act, text=short(act.text)) for act in found.acts],
     )

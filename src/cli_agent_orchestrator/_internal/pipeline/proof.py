@@ -7,19 +7,26 @@ Some more runs of each gate that counts its tests say more than a green one, in 
     tests that fail in any case         must be noticed on the result, if they are on the base
 
 Tests that failed before the run and pass now are worth as much as new ones. What was done to tests,
-their settings and CI files is listed beside it; that alone proves nothing.
+their settings and CI files is listed beside it, with its diff; that alone proves nothing. What had
+been done before the run, and is not committed, is listed apart: the run is not judged by it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt
 from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 
 MOST_LISTED = 30
 """Suspicions on the page of a proof."""
 MOST_NAMED = 3
+LINES_OF_FILE, LINES_OF_ALL = 40, 200
+"""Of diffs on the page of a proof."""
+BEFORE = "before the run and not committed: "
+BEFORE_TITLE = "Before the run, and not committed:"
+DIFF_TITLE = "What the run did to these files:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +85,15 @@ class Proof:
     new_tests: tuple[str, ...] = ()
     """Files of tests that the run made or changed."""
     suspicions: tuple[Suspicion, ...] = ()
+    """What the run did to tests and their settings."""
     product: tuple[str, ...] = ()
     """Files of the product that the run made or changed."""
     is_untouched: bool = False
     """Is every file as it was before the run?"""
+    before: tuple[Suspicion, ...] = ()
+    """What had been done to tests before the run, and is in no commit."""
+    patches: tuple[str, ...] = field(default=(), repr=False)
+    """What the run did to each file of its suspicions."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -101,7 +113,9 @@ class Proof:
         return not self.gaps
 
     def __str__(self) -> str:
-        tail = f"; look at {' and '.join(self._doubts)}" if self._doubts else ""
+        doubts, before = _counted(self.suspicions), _counted(self.before)
+        tail = f"; look at {doubts}" if doubts else ""
+        tail += f"; {BEFORE}{before}" if before else ""
         if not self.is_proven:
             return f"not proven: {'; '.join(self.gaps)}{tail}"
         return f"proven: {'; '.join(self._shown)}{tail}"
@@ -119,18 +133,6 @@ class Proof:
         if any(one.has_red_tests for one in self.gates):
             parts.append(f"the run's own tests fail without {work or 'its work'}")
         return [*parts, "the tests from before pass as they were"]
-
-    @property
-    def _doubts(self) -> list[str]:
-        reaching = [one for one in self.suspicions if one.trick is Trick.REACHES]
-        misleading = [one for one in self.suspicions if one.trick is Trick.MISLEADS]
-        changed = len(self.suspicions) - len(reaching) - len(misleading)
-        verb = "reaches" if len(reaching) == 1 else "reach"
-        return [
-            *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
-            *_files_that(f"{verb} into the tests", reaching),
-            *_files_that("could mislead the tests", misleading),
-        ]
 
     def _why_not_red(self) -> str:
         if faded := sum(len(one.faded) for one in self.gates):
@@ -172,13 +174,14 @@ def still_failing(
     return found or (turned if is_red else ())
 
 
-def page_of_proof(proof: Proof) -> str:
-    """Return a proof as it is kept in the archive."""
+def page_of_proof(proof: Proof, command: str = "") -> str:
+    """Return a proof as it is kept in the archive; a command shows all that the run changed."""
     lines = [f"RESULT: {'PASS' if proof.is_proven else 'FAIL'}", f"PROOF: {proof}"]
-    for one in proof.suspicions[:MOST_LISTED]:
-        lines.append(f"- {one.path}: {one.trick}, {one.detail}")
-    more = len(proof.suspicions) - MOST_LISTED
-    lines += [f"- and {more} more"] if more > 0 else []
+    lines += _listed(proof.suspicions)
+    if proof.before:
+        lines += ["", BEFORE_TITLE, *_listed(proof.before)]
+    if patch := excerpt(proof.patches, LINES_OF_FILE, LINES_OF_ALL, command):
+        lines += ["", DIFF_TITLE, block_of(patch)]
     for gate in proof.gates:
         if gate.on_base is not None:
             lines += ["", f"The run's own tests on the base, by the gate {gate.gate}:"]
@@ -219,13 +222,39 @@ def _files_that(do: str, found: Sequence[Suspicion]) -> list[str]:
     return [f"{_number(len(found), 'file')} that {do} ({_first_of((found[0].path,))}, {line})"]
 
 
+def _counted(suspicions: Sequence[Suspicion]) -> str:
+    """Say how many there are of what is to be looked at; empty if none."""
+    reaching = [one for one in suspicions if one.trick is Trick.REACHES]
+    misleading = [one for one in suspicions if one.trick is Trick.MISLEADS]
+    changed = len(suspicions) - len(reaching) - len(misleading)
+    verb = "reaches" if len(reaching) == 1 else "reach"
+    parts = [
+        *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
+        *_files_that(f"{verb} into the tests", reaching),
+        *_files_that("could mislead the tests", misleading),
+    ]
+    return " and ".join(parts)
+
+
+def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
+    """Return a line for each of the first suspicions, and how many more there are."""
+    shown = suspicions[:MOST_LISTED]
+    lines = [f"- {_on_a_line(one.path)}: {one.trick}, {one.detail}" for one in shown]
+    more = len(suspicions) - MOST_LISTED
+    return [*lines, *([f"- and {more} more"] if more > 0 else [])]
+
+
+def _on_a_line(path: str) -> str:
+    return path if path.isprintable() else ascii(path)
+
+
 def _named(paths: tuple[str, ...]) -> str:
     return ", ".join(paths[:MOST_NAMED]) + (", …" if len(paths) > MOST_NAMED else "")
 
 
 def _first_of(paths: tuple[str, ...]) -> str:
     """Name the first of some files, each on one line, and say how many more there are."""
-    shown = [path if path.isprintable() else ascii(path) for path in paths[:MOST_NAMED]]
+    shown = [_on_a_line(path) for path in paths[:MOST_NAMED]]
     more = len(paths) - MOST_NAMED
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 

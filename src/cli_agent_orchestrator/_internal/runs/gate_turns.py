@@ -92,7 +92,8 @@ class GateTurns:
         proof = prover.prove(
             state.gates, state.progress.base, state.progress.passed, f"{sequence:03d}-{PROOF}"
         )
-        archive = ledger.records.files.archive_text(PROOF, sequence, page_of_proof(proof))
+        page = page_of_proof(proof, f"cao diff {plan.run}" if plan.run else "")
+        archive = ledger.records.files.archive_text(PROOF, sequence, page)
         # What was asked for meanwhile has changed the state.
         state = ledger.state
         work = plan.work.kept(state.progress.approved_tree)

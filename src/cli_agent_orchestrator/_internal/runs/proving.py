@@ -1,7 +1,7 @@
 """Finds out what the work of a run is worth: its tests on the base, the base's tests on it."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.gates import Gate
@@ -16,7 +16,13 @@ from cli_agent_orchestrator._internal.pipeline.canary import (
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind
 from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
-from cli_agent_orchestrator._internal.pipeline.proof import GateProof, Proof, is_red, still_failing
+from cli_agent_orchestrator._internal.pipeline.proof import (
+    MOST_LISTED,
+    GateProof,
+    Proof,
+    is_red,
+    still_failing,
+)
 from cli_agent_orchestrator._internal.pipeline.suites import language_of
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     FileChange,
@@ -25,7 +31,7 @@ from cli_agent_orchestrator._internal.pipeline.tampering import (
     find_tampering,
 )
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES, Sorter
+from cli_agent_orchestrator._internal.runs.sorting import LARGEST_FILE, MOST_FILES, Sorter
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
@@ -66,11 +72,14 @@ class Prover:
             if passed.get(gate.name, BaseResult(None)).run >= 0
         ]
         suspicions = _suspicions(sorter, start.commit, now.commit, changes)
-        if self._work.head:
-            # An earlier run may have left them, or the user.
-            suspicions += self._suspicions_before(sorter, snapshots, start.commit)
         return Proof(
-            tuple(found), layers.new_tests, suspicions, layers.product, layers.is_untouched
+            tuple(found),
+            layers.new_tests,
+            suspicions,
+            layers.product,
+            layers.is_untouched,
+            _suspicions_before(sorter, snapshots, start.commit),
+            tuple(_patches(snapshots, trees, changes, suspicions)),
         )
 
     def _prove_by(
@@ -126,19 +135,6 @@ class Prover:
         if on_base is None or not is_red(on_base, 0):
             on_base = self._run(gate, f"{name}-again", _Layout(trees.start, "", ()))
         return still_failing(known.turned, on_base.counts, known.passed.failures)
-
-    def _suspicions_before(
-        self, sorter: Sorter, snapshots: Snapshots, start: str
-    ) -> tuple[Suspicion, ...]:
-        head = self._work.head
-        try:
-            found = _suspicions(sorter, head, start, snapshots.changes(head, start))
-        except GitError:
-            unreadable = "what was committed before the run can not be read any more"
-            return (Suspicion(".git", Trick.DELETED, unreadable),)
-        return tuple(
-            replace(one, detail=f"{one.detail}, before the run and not committed") for one in found
-        )
 
     def _run_with_canaries(
         self, gate: Gate, name: str, known: "_Known", trees: "_Trees", canaries: Canaries
@@ -223,6 +219,30 @@ def _suspicions(
     # The tests first: not all may be looked into.
     matter = sorted(matter, key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)[:MOST_FILES]
     return find_tampering([_file_change(sorter, old, new, one) for one in matter], kinds)
+
+
+def _suspicions_before(sorter: Sorter, snapshots: Snapshots, start: str) -> tuple[Suspicion, ...]:
+    """Return what had been done to tests that is not committed: by an earlier run, or the user."""
+    base = snapshots.base
+    if not base:
+        return ()
+    try:
+        return _suspicions(sorter, base, start, snapshots.changes(base, start))
+    except GitError:
+        unreadable = "what was committed before the run can not be read any more"
+        return (Suspicion(".git", Trick.DELETED, unreadable),)
+
+
+def _patches(
+    snapshots: Snapshots, trees: _Trees, changes: Sequence[Change], suspicions: Sequence[Suspicion]
+) -> Iterator[str]:
+    """Yield what the run did to each file that is listed, in the order of the list."""
+    by_path = {path: change for change in changes for path in (change.path, change.old_path)}
+    listed = (by_path[one.path] for one in suspicions[:MOST_LISTED] if one.path in by_path)
+    for change in dict.fromkeys(listed):
+        paths = sorted({change.path, change.old_path})
+        patch = snapshots.diff(trees.start, trees.now, paths=paths, limit=LARGEST_FILE)
+        yield patch.decode(errors="replace")
 
 
 def _matters(change: Change, kinds: Kinds) -> bool:

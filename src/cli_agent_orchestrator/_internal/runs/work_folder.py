@@ -18,9 +18,10 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
-from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
+from cli_agent_orchestrator._internal.workspace.left_out import REPOSITORY_MODE, UNREADABLE
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.uncommitted import compare_with_commit
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
 from cli_agent_orchestrator._internal.workspace.watch import Watch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
@@ -43,6 +44,7 @@ NOT_COMPARED = (
     "what the repository was like before is not known, so it cannot be told whether it was changed "
     "since the run was interrupted"
 )
+UNCOMMITTED = "changes that are not committed when the run began"
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
 """Begins what is said if its contents could not be copied; the reason follows."""
@@ -110,11 +112,6 @@ class WorkFolder:
     def holds_back(self) -> bool:
         """Are there files that only checkouts have?"""
         return self._held_back is not None
-
-    @property
-    def head(self) -> str:
-        """The commit that was checked out when the run began or was resumed; empty if none."""
-        return "" if self._repository is None else self._repository.head
 
     @property
     def now(self) -> Snapshot | None:
@@ -224,7 +221,7 @@ class WorkFolder:
     def _start(self, snapshots: Snapshots) -> list[str]:
         """Take the first snapshot, and return what to say."""
         self._last = snapshots.take(0, START_LABEL)
-        remarks = self._about_start(self._last)
+        remarks = self._about_start(snapshots, self._last)
         try:
             # An agent may do anything to the repository that they are borrowed from.
             snapshots.keep_borrowed(MOST_COPIED)
@@ -332,16 +329,22 @@ class WorkFolder:
         assert self._snapshots is not None, "there are two snapshots"
         return () if old == new else self._snapshots.changes(old, new)
 
-    def _about_start(self, start: Snapshot) -> list[str]:
+    def _about_start(self, snapshots: Snapshots, start: Snapshot) -> list[str]:
+        """Keep what is committed beside the first snapshot, and return what to say."""
         said = []
         repository = self._repository
         if repository is not None and repository.head:
-            assert self._snapshots is not None, "there is one"
-            dirty = [one.path for one in self._snapshots.changes(repository.head, start.commit)]
+            found = snapshots.changes(repository.head, start.commit)
+            unsure = frozenset(one.path for one in found if may_be_same(one))
+            compared = compare_with_commit(repository, unsure)
+            base = snapshots.keep_base(repository.head, start, unsure - compared.changed)
+            dirty = [one.path for one in snapshots.changes(base, start.commit)]
             if dirty:
+                said.append(f"{named(dirty)} had {UNCOMMITTED}; they count as yours")
+            if compared.doubtful:
                 said.append(
-                    f"{named(dirty)} had changes that are not committed when the run began; they "
-                    "count as yours"
+                    f"{named(sorted(compared.doubtful))} may have had {UNCOMMITTED}: only a "
+                    "filter of the repository could tell, and none is run; they count as yours"
                 )
         if start.left_out:
             left = [f"{one.path} ({one.reason})" for one in start.left_out]
@@ -414,6 +417,11 @@ def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     warnings = (event for event in events if isinstance(event, Warned))
     said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
     return tuple(dict.fromkeys(said))
+
+
+def may_be_same(change: Change) -> bool:
+    """Can a file be as it is committed though its bytes are not, by how git lays it out?"""
+    return change.status in ("M", "T") and REPOSITORY_MODE not in (change.old_mode, change.new_mode)
 
 
 def _checkouts_of(run_folder: Folder) -> Folder:

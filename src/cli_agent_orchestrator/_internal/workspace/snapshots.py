@@ -15,7 +15,7 @@ what lies in the work folder counts, and nothing that is kept apart.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from cli_agent_orchestrator.errors import GitError, GitFailed
 __all__ = ["Change", "LeftOut", "Snapshot", "Snapshots"]
 
 REFS = "refs/cao/"
+BASE_REF = "refs/cao-base"
 LARGEST_DIFF = 8 * 1024 * 1024
 DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
 DEEPEST_SHUT = 32
@@ -124,6 +125,22 @@ class Snapshots:
             sequence = int(name.rpartition("/")[2])
             found.append(_read_snapshot(commit, tree, sequence, about))
         return tuple(found)
+
+    def keep_base(self, head: str, start: Snapshot, same: Collection[str]) -> str:
+        """Keep what is committed as the first snapshot has it, and return that commit.
+
+        Files that are the same but for how git lays them out are as they are in the snapshot.
+        """
+        with self._store.opened(self._gathering.ignored()):
+            tree = self._store.overlaid(_ids(head)[0], start.commit, same)
+            commit = self._git.text("commit-tree", tree, given=b"base")
+            self._git.run("update-ref", BASE_REF, commit)
+        return commit
+
+    @property
+    def base(self) -> str:
+        """What was committed when the run began, as a commit of ours; empty if nothing was."""
+        return self._git.ask("rev-parse", "--verify", "-q", BASE_REF).text
 
     def changes(self, old: str, new: str) -> tuple[Change, ...]:
         """Return what is different in `new`."""

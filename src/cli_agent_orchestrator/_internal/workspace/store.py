@@ -36,6 +36,7 @@ ATTRIBUTES = b"* -text !filter !diff !merge !ident !working-tree-encoding\n"
 LARGEST_INDEX = 512 * 1024 * 1024
 READY_FILE = "ready"
 """Made last: a store without it is not complete."""
+LOCKS = ("*.lock", "refs/*.lock", "refs/cao/*.lock")
 STAGING_PREFIX = "staging-"
 LONGEST_WAIT = 120.0
 """Seconds for which who comes second waits."""
@@ -122,12 +123,25 @@ class Store:
             else:
                 git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
 
+    def overlaid(self, commit: str, over: str, paths: Iterable[str]) -> str:
+        """Return the tree of a commit, with some files as another one has them."""
+        wanted = frozenset(paths)
+        if not wanted:
+            return self.git.text("rev-parse", f"{commit}^{{tree}}")
+        entries = self.git.names("ls-tree", "-r", "-z", over)
+        taken = [one for one in entries if one.partition("\t")[2] in wanted]
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as staging:
+            git = self.git.with_index(Path(staging, "index"))
+            git.run("read-tree", commit)
+            git.run("update-index", "-z", "--index-info", given=listed(taken))
+            return git.text("write-tree")
+
     def mark_ready(self) -> None:
         self._folder.replace(READY_FILE, b"")
 
     def _tidy(self) -> None:
         """Remove what a killed process left; nobody else is here while the store is held."""
-        locks = [*self.path.glob("*.lock"), *self.path.glob("refs/cao/*.lock")]
+        locks = [path for kind in LOCKS for path in self.path.glob(kind)]
         for lock in locks:
             lock.unlink(missing_ok=True)
         if locks:

@@ -1,0 +1,59 @@
+"""Patches on a page: their first lines, in a block that nothing of them can end.
+
+Agents have written what is in them. No character of it controls a terminal or turns a text round.
+"""
+
+import re
+from collections.abc import Sequence
+
+from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES
+
+LONGEST_LINE = 300
+CUT = "…"
+# ```
+FENCE_PATTERN = r"`{3,}"
+# ````diff
+BLOCK_PATTERN = r"(?ms)^(`{3,})diff\n(.*?)\n\1$"
+
+
+def excerpt(patches: Sequence[str], most_each: int, most: int, command: str) -> str:
+    """Return the first lines of each patch, and of all; at the end, which command shows the rest.
+
+    >>> excerpt(["+a\\n+b\\n+c\\n"], 1, 5, "cao diff k3f9")
+    '+a\\n…\\n… 2 more lines: cao diff k3f9'
+    """
+    shown: list[str] = []
+    room, left = most, 0
+    for patch in patches:
+        lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
+        taken = lines[: min(most_each, room)]
+        shown += [_shown(line) for line in taken]
+        shown += [CUT] if taken and len(taken) < len(lines) else []
+        room, left = room - len(taken), left + len(lines) - len(taken)
+    if left:
+        where = f": {command}" if command else ""
+        shown.append(f"{CUT} {left} more line{'' if left == 1 else 's'}{where}")
+    return "\n".join(shown)
+
+
+def fence_of(text: str) -> str:
+    """Return a fence that no line of a text can end."""
+    longest = max((len(fence) for fence in re.findall(FENCE_PATTERN, text)), default=2)
+    return "`" * (longest + 1)
+
+
+def block_of(patch: str) -> str:
+    """Return a patch as a block of Markdown."""
+    fence = fence_of(patch)
+    return f"{fence}diff\n{patch}\n{fence}"
+
+
+def read_block(page: str) -> str:
+    """Return the patch in the first such block of a page; empty if there is none."""
+    found = re.search(BLOCK_PATTERN, page)
+    return found[2] if found else ""
+
+
+def _shown(line: str) -> str:
+    cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{CUT}"
+    return re.sub(f"[{CONTROLS}{DIRECTIONS}{HALVES}]", "�", cut)

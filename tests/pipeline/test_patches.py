@@ -1,0 +1,64 @@
+"""Patches on a page: bounded, and shown without becoming anything else."""
+
+import pytest
+
+from cli_agent_orchestrator._internal.pipeline.patches import (
+    block_of,
+    excerpt,
+    fence_of,
+    read_block,
+)
+
+
+def lines(count: int, mark: str = "+") -> str:
+    return "".join(f"{mark}{number}\n" for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("patches", "shown"),
+    [
+        ([], ""),
+        (["", "\n"], ""),
+        (["+a\n", "-b"], "+a\n-b"),
+        ([lines(3)], "+0\n+1\n+2"),
+        ([lines(4)], "+0\n+1\n+2\n…\n… 1 more line: cao diff k3f9"),
+        ([lines(3), lines(3, "-")], "+0\n+1\n+2\n-0\n-1\n…\n… 1 more line: cao diff k3f9"),
+        ([lines(5), lines(3, "-")], "+0\n+1\n+2\n…\n-0\n-1\n…\n… 3 more lines: cao diff k3f9"),
+        (
+            [lines(3), lines(2), lines(2, "-")],
+            "+0\n+1\n+2\n+0\n+1\n… 2 more lines: cao diff k3f9",
+        ),
+    ],
+)
+def test_the_first_lines_are_shown_and_how_many_more_there_are(
+    patches: list[str], shown: str
+) -> None:
+    assert excerpt(patches, 3, 5, "cao diff k3f9") == shown
+
+
+def test_without_a_command_the_number_stands_alone() -> None:
+    assert excerpt([lines(2)], 1, 1, "") == "+0\n…\n… 1 more line"
+
+
+def test_no_character_controls_anything_and_no_line_is_endless() -> None:
+    text = "+\x1b[2J\r\n+\u202eevil\udc80\n+" + "x" * 400 + "\n+" + "y" * 299 + "\n"
+    assert excerpt([text], 9, 9, "") == ("+�[2J�\n+�evil�\n+" + "x" * 299 + "…\n+" + "y" * 299)
+
+
+@pytest.mark.parametrize(
+    ("text", "fence"),
+    [("", "```"), ("a ``` b", "````"), ("```\n`````` x\n", "```````"), ("``", "```")],
+)
+def test_a_fence_is_longer_than_all_within(text: str, fence: str) -> None:
+    assert fence_of(text) == fence
+
+
+@pytest.mark.parametrize("text", ["+a", "+```\n+````diff\n ```\n\n-b", "+a\n\nThe base's tests"])
+def test_a_block_is_read_as_it_was_written(text: str) -> None:
+    page = f"- a\n\n{block_of(text)}\n\nand\n```diff\nanother\n```\n"
+    assert read_block(page) == text
+
+
+@pytest.mark.parametrize("page", ["", "no block\n", "```text\na\n```\n", "```diff\nno end\n"])
+def test_where_there_is_no_block_nothing_is_read(page: str) -> None:
+    assert read_block(page) == ""
