@@ -154,11 +154,13 @@ class MessageTooLarge(UsageError):
 class NotAllowed(UsageError):
     """A project's own file wants commands to be run that the user has not allowed."""
 
-    def __init__(self, folder: object, commands: str) -> None:
+    def __init__(self, folder: object, commands: str, file: str = "") -> None:
+        """Take the folder of the project, and the file if it is not the `cao.toml` there."""
         listed = "\n".join(f"  {line}" for line in commands.split("\n"))
+        how = "--trust" if file else "`cao trust` in that folder or with --trust"
         super().__init__(
-            f"cao.toml in {folder} wants these commands to be run:\n{listed}\nLook at them, and "
-            "allow them with `cao trust` in that folder or with --trust; nothing was run"
+            f"{file or f'cao.toml in {folder}'} wants these commands to be run:\n{listed}\n"
+            f"Look at them, and allow them with {how}; nothing was run"
         )
         self.commands = commands
 

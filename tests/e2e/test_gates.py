@@ -214,6 +214,19 @@ class TestConsent:
         assert done.returncode == 0, done.stderr
         assert (ready.work / "ran").exists()
 
+    def test_a_file_of_the_project_needs_it_however_it_is_named(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        assert "`cao trust` in that folder" in self.refused(ready, "--config", "cao.toml")
+        (ready.work / "ci.toml").write_text(self.GATES, encoding="utf-8")
+        said = self.refused(ready, "--config", "ci.toml")
+        assert f"{ready.work / 'ci.toml'} wants these commands to be run:\n" in said
+        assert "allow them with --trust; nothing was run" in said
+        mine = ready.home / "mine.toml"
+        mine.write_text(self.GATES, encoding="utf-8")
+        done = ready.cao("run", "task.md", "--flow", "solo", "--config", str(mine))
+        assert done.returncode == 0, done.stderr
+        assert (ready.work / "ran").exists()
+
     def test_it_is_given_and_taken_back_for_another_folder(self, ready: Machine) -> None:
         other = ready.home / "an other project"
         other.mkdir()
