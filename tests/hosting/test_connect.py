@@ -3,18 +3,21 @@
 import os
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.address import Found
-from cli_agent_orchestrator._internal.discovery import Discovery
+from cli_agent_orchestrator._internal.discovery import Discovery, discover
 from cli_agent_orchestrator._internal.hosting.connect import (
     client_for,
     find_or_start,
     run_own_server,
 )
+from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
@@ -89,6 +92,52 @@ def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: P
     starts = iter([conflict, lambda: tell(tmp_path), ours])
     found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, tmp_path)
     assert found == OURS
+
+
+PASSING = replace(OURS, lasting=False)
+
+
+def test_a_run_waits_for_the_end_of_a_server_that_a_short_command_hosts(tmp_path: Path) -> None:
+    looks = iter([Discovery(PASSING), Discovery(PASSING), Discovery(None)])
+    starts = iter([conflict, lambda: tell(tmp_path), ours])
+    found = find_or_start(
+        lambda: next(looks), lambda: next(starts)(), print, tmp_path, lasting=True
+    )
+    assert found == OURS
+
+
+def test_it_uses_one_that_does_not_end_in_time_after_all(tmp_path: Path) -> None:
+    here = Discovery(PASSING)
+    found = find_or_start(lambda: here, conflict, print, tmp_path, patience=0, lasting=True)
+    assert found == PASSING
+
+
+def test_a_short_command_uses_it_at_once(tmp_path: Path) -> None:
+    assert find_or_start(lambda: Discovery(PASSING), conflict, print, tmp_path) == PASSING
+
+
+@pytest.mark.tmux
+def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: Path) -> None:
+    environ = {
+        "CAO_STATE_DIR": str(tmp_path / "state"),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "CAO_PORT": "0",
+    }
+    config = RunConfig.from_env({"WD": str(tmp_path)})
+    with ExitStack() as command:
+        client = command.enter_context(client_for(environ, None, print))
+        discovered = discover(environ).found
+        assert discovered is not None
+        assert (discovered.url, discovered.lasting) == (str(client.base_url), False)
+        end = threading.Timer(0.3, command.close)
+        end.start()
+        with server_for(config, environ, print) as link:
+            end.join()
+            assert link.how.startswith("its own")
+            mine = discover(environ).found
+            assert mine is not None
+            assert (mine.url, mine.lasting) == (link.url, True)
 
 
 @pytest.mark.tmux

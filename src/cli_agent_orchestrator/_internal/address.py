@@ -5,6 +5,8 @@ from dataclasses import dataclass
 LOOPBACK = "127.0.0.1"
 ADDRESS_FILE = "server"
 """The file in the state folder in which a server tells where it is."""
+PASSING = "passing"
+"""The last word there if it ends with a short command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class Found:
     named: bool = False
     proved: bool = False
     """Has it shown that it knows the token?"""
+    lasting: bool = True
+    """Does it last longer than one short command?"""
 
 
 def server_url(host: str, port: int) -> str:

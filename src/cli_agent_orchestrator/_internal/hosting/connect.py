@@ -40,7 +40,9 @@ def client_for(
     with ExitStack() as stack:
         found = find_or_start(
             lambda: discover(environ, named, default_port=default_port),
-            lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
+            lambda: stack.enter_context(
+                run_own_server(environ, default_port, importing, lasting=False)
+            ),
             on_remark,
             state_folder(environ),
         )
@@ -55,26 +57,34 @@ def find_or_start(
     folder: Path,
     *,
     patience: float = PATIENCE_SECONDS,
+    lasting: bool = False,
 ) -> Found:
     """Return the server that is found, else one of our own.
 
     Another command may start its own at the same moment, and have the state folder. Its server is
-    found as soon as it tells there that it listens.
+    found as soon as it tells there that it listens. Who wants a `lasting` one waits for the end of
+    one that is not, and uses it only if it does not end in time.
     """
+
+    def will_do(found: Found) -> bool:
+        return found.lasting or not lasting
+
     discovery = find()
     for remark in discovery.remarks:
         on_remark(remark)
-    if discovery.found is not None:
+    if discovery.found is not None and will_do(discovery.found):
         return discovery.found
     with suppress(ServerConflict):
         return start()
     with _told_of(folder / ADDRESS_FILE) as wait:
         deadline = time.monotonic() + patience
-        while (found := find().found) is None:
+        while (found := find().found) is None or not will_do(found):
             try:
                 return start()
             except ServerConflict:
                 left = deadline - time.monotonic()
+                if left <= 0 and found is not None:
+                    return found
                 if left <= 0:
                     raise
             wait(min(left, patience / LOOKS))
@@ -94,11 +104,15 @@ def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def run_own_server(
-    environ: Mapping[str, str], default_port: int, importing: Importing = nullcontext
+    environ: Mapping[str, str],
+    default_port: int,
+    importing: Importing = nullcontext,
+    *,
+    lasting: bool = True,
 ) -> Iterator[Found]:
     """Run a server in this process, at the usual port if that is free."""
     with importing():  # heavy, and not needed where a server runs
         from cli_agent_orchestrator._internal.hosting.server import own_server
 
-    with own_server(environ, default_port) as found:
+    with own_server(environ, default_port, lasting=lasting) as found:
         yield found
