@@ -3,7 +3,6 @@
 import os
 import threading
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +42,10 @@ OURS = Found("http://127.0.0.1:1", "token", "the one that runs", proved=True)
 
 def ours() -> Found:
     return OURS
+
+
+def own() -> Found:
+    return Found("http://127.0.0.1:2", "token", "its own")
 
 
 def conflict() -> Found:
@@ -94,26 +97,17 @@ def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: P
     assert found == OURS
 
 
-PASSING = replace(OURS, lasting=False)
+PASSING = Discovery(None, passing=OURS)
 
 
 def test_a_run_waits_for_the_end_of_a_server_that_a_short_command_hosts(tmp_path: Path) -> None:
-    looks = iter([Discovery(PASSING), Discovery(PASSING), Discovery(None)])
-    starts = iter([conflict, lambda: tell(tmp_path), ours])
-    found = find_or_start(
-        lambda: next(looks), lambda: next(starts)(), print, tmp_path, lasting=True
-    )
-    assert found == OURS
+    starts = iter([conflict, lambda: tell(tmp_path), own])
+    found = find_or_start(lambda: PASSING, lambda: next(starts)(), print, tmp_path)
+    assert found == own()
 
 
 def test_it_uses_one_that_does_not_end_in_time_after_all(tmp_path: Path) -> None:
-    here = Discovery(PASSING)
-    found = find_or_start(lambda: here, conflict, print, tmp_path, patience=0, lasting=True)
-    assert found == PASSING
-
-
-def test_a_short_command_uses_it_at_once(tmp_path: Path) -> None:
-    assert find_or_start(lambda: Discovery(PASSING), conflict, print, tmp_path) == PASSING
+    assert find_or_start(lambda: PASSING, conflict, print, tmp_path, patience=0) == OURS
 
 
 @pytest.mark.tmux
@@ -127,17 +121,18 @@ def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: P
     config = RunConfig.from_env({"WD": str(tmp_path)})
     with ExitStack() as command:
         client = command.enter_context(client_for(environ, None, print))
-        discovered = discover(environ).found
-        assert discovered is not None
-        assert (discovered.url, discovered.lasting) == (str(client.base_url), False)
+        another, run = discover(environ), discover(environ, lasting=True)
+        assert another.found is not None
+        assert another.found.url == client.base_url
+        assert (run.found, run.passing) == (None, another.found)
         end = threading.Timer(0.3, command.close)
         end.start()
         with server_for(config, environ, print) as link:
             end.join()
             assert link.how.startswith("its own")
-            mine = discover(environ).found
-            assert mine is not None
-            assert (mine.url, mine.lasting) == (link.url, True)
+            lasting = discover(environ, lasting=True).found
+            assert lasting is not None
+            assert lasting.url == link.url
 
 
 @pytest.mark.tmux

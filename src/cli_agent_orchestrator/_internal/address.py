@@ -21,8 +21,6 @@ class Found:
     named: bool = False
     proved: bool = False
     """Has it shown that it knows the token?"""
-    lasting: bool = True
-    """Does it last longer than one short command?"""
 
 
 def server_url(host: str, port: int) -> str:

@@ -71,6 +71,8 @@ class Discovery:
     """None: run one of your own."""
     remarks: tuple[str, ...] = ()
     """What was there and is not used, for people."""
+    passing: Found | None = None
+    """One that ends with a short command, where a lasting one is looked for."""
 
 
 def name_server(
@@ -87,9 +89,16 @@ def name_server(
 
 
 def discover(
-    environ: Mapping[str, str], named: Named | None = None, *, default_port: int = DEFAULT_PORT
+    environ: Mapping[str, str],
+    named: Named | None = None,
+    *,
+    default_port: int = DEFAULT_PORT,
+    lasting: bool = False,
 ) -> Discovery:
-    """Find the server to use; raise ApiUnreachable if the one named is not there."""
+    """Find the server to use; raise ApiUnreachable if the one named is not there.
+
+    Where a `lasting` one is wanted, one that ends with a short command is not the one to use.
+    """
     tokens = tuple(known_tokens(environ))
     if named is not None:
         return Discovery(_use_named(named, environ, tokens))
@@ -97,7 +106,9 @@ def discover(
     for one in _candidates(environ, default_port):
         proof = _ask_for_proof(one.url, tokens, one.seconds)
         if isinstance(proof, _Proof):
-            found = Found(proof.url, proof.token, one.how, proved=True, lasting=one.lasting)
+            found = Found(proof.url, proof.token, one.how, proved=True)
+            if lasting and not one.lasting:
+                return Discovery(None, tuple(remarks), passing=found)
             return Discovery(found, tuple(remarks))
         if proof is not None:
             remarks.append(

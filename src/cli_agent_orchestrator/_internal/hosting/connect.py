@@ -57,38 +57,33 @@ def find_or_start(
     folder: Path,
     *,
     patience: float = PATIENCE_SECONDS,
-    lasting: bool = False,
 ) -> Found:
     """Return the server that is found, else one of our own.
 
     Another command may start its own at the same moment, and have the state folder. Its server is
-    found as soon as it tells there that it listens. Who wants a `lasting` one waits for the end of
-    one that is not, and uses it only if it does not end in time.
+    found as soon as it tells there that it listens. One that soon ends is used only if it does not
+    end in time.
     """
-
-    def will_do(found: Found) -> bool:
-        return found.lasting or not lasting
-
     discovery = find()
     for remark in discovery.remarks:
         on_remark(remark)
-    if discovery.found is not None and will_do(discovery.found):
+    if discovery.found is not None:
         return discovery.found
     with suppress(ServerConflict):
         return start()
     with _told_of(folder / ADDRESS_FILE) as wait:
         deadline = time.monotonic() + patience
-        while (found := find().found) is None or not will_do(found):
+        while (discovery := find()).found is None:
             try:
                 return start()
             except ServerConflict:
                 left = deadline - time.monotonic()
-                if left <= 0 and found is not None:
-                    return found
+                if left <= 0 and discovery.passing is not None:
+                    return discovery.passing
                 if left <= 0:
                     raise
             wait(min(left, patience / LOOKS))
-    return found
+    return discovery.found
 
 
 @contextmanager

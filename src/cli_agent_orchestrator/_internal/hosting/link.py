@@ -49,11 +49,10 @@ def server_for(
         named = Named(config.api, config.api_named_by) if config.api_given else None
         find = partial(
             find_or_start,
-            lambda: discover(environ, named, default_port=default_port),
+            lambda: discover(environ, named, default_port=default_port, lasting=True),
             lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
             on_warning,
             state_folder(environ),
-            lasting=True,
         )
 
         def succeed() -> Found:
