@@ -30,6 +30,7 @@
     │   └── ApiRefused                  the server answered with an error
     ├── HandoffError (RuntimeError)     a turn ended without a reply
     │   ├── NoResponseFile              the agent came to rest and wrote no response file
+    │   ├── FolderGone                  the folder in which the agent works was removed
     │   └── TurnFailed                  the agent is in error
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
     ├── OutputClosed                    nobody reads any more what a command prints
@@ -357,6 +358,18 @@ class HandoffError(OrchestratorError, RuntimeError):
 
 class NoResponseFile(HandoffError):
     """The agent came to rest and did not write its response file."""
+
+
+class FolderGone(HandoffError):
+    """The folder in which the agents work was removed in a turn."""
+
+    def __init__(self, folder: object, role: str) -> None:
+        super().__init__(
+            f"{folder} was removed while {role} was at work; bring it back and resume the run: the "
+            "files as they were are in its snapshots"
+        )
+        self.folder = folder
+        self.role = role
 
 
 class TurnFailed(HandoffError):
