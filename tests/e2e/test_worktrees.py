@@ -569,7 +569,7 @@ def test_an_agent_may_delete_the_folder_it_works_in(machine: Machine, project: P
     done = machine.cao("run", "task.md", "--worktree")
     assert done.returncode == 3, done.stdout + done.stderr
     assert "is mended: all of its files were gone" in done.stdout
-    assert "was removed while programmer_review was at work" in done.stdout
+    assert "was removed while programmer_review was at work" in done.stderr
     prepare(machine, script(WRITES))
     done = machine.cao("resume", "--replace-terminals")
     assert done.returncode == 0, done.stdout + done.stderr
