@@ -450,7 +450,9 @@ class TestStateFolder:
         assert look(environ) == Discovery(None)
         assert stranger.asked == []
 
-    @pytest.mark.parametrize("text", ["", "1", "x http://127.0.0.1:9", "9" * 40 + " http://x"])
+    @pytest.mark.parametrize(
+        "text", ["", "1", "x http://127.0.0.1:9", "9" * 40 + " http://x", "1 a b c"]
+    )
     def test_a_damaged_file_announces_nobody(
         self, environ: dict[str, str], state: Path, text: str
     ) -> None:

@@ -30,6 +30,7 @@
     │   └── ApiRefused                  the server answered with an error
     ├── HandoffError (RuntimeError)     a turn ended without a reply
     │   ├── NoResponseFile              the agent came to rest and wrote no response file
+    │   ├── FolderGone                  the folder in which the agent works was removed
     │   └── TurnFailed                  the agent is in error
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
     ├── OutputClosed                    nobody reads any more what a command prints
@@ -168,11 +169,13 @@ class MessageTooLarge(UsageError):
 class NotAllowed(UsageError):
     """A project's own file wants commands to be run that the user has not allowed."""
 
-    def __init__(self, folder: object, commands: str) -> None:
+    def __init__(self, folder: object, commands: str, file: str = "") -> None:
+        """Take the folder of the project, and the file if it is not the `cao.toml` there."""
         listed = "\n".join(f"  {line}" for line in commands.split("\n"))
+        how = "--trust" if file else "`cao trust` in that folder or with --trust"
         super().__init__(
-            f"cao.toml in {folder} wants these commands to be run:\n{listed}\nLook at them, and "
-            "allow them with `cao trust` in that folder or with --trust; nothing was run"
+            f"{file or f'cao.toml in {folder}'} wants these commands to be run:\n{listed}\n"
+            f"Look at them, and allow them with {how}; nothing was run"
         )
         self.commands = commands
 
@@ -369,6 +372,18 @@ class HandoffError(OrchestratorError, RuntimeError):
 
 class NoResponseFile(HandoffError):
     """The agent came to rest and did not write its response file."""
+
+
+class FolderGone(HandoffError):
+    """The folder in which the agents work was removed in a turn."""
+
+    def __init__(self, folder: object, role: str) -> None:
+        super().__init__(
+            f"{folder} was removed while {role} was at work; bring it back and resume the run: the "
+            "files as they were are in its snapshots"
+        )
+        self.folder = folder
+        self.role = role
 
 
 class TurnFailed(HandoffError):

@@ -238,7 +238,7 @@ class CheckEnded(Event):
     """Where its output is kept."""
     when: str = "after_tester"
     log: str = ""
-    """Where all of it is kept, however long it is; empty if nowhere."""
+    """Where more of it is kept, but for the middle of a long one; empty if nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

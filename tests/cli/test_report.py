@@ -548,5 +548,5 @@ def test_no_path_of_the_state_folder_is_told(rig: Rig, monkeypatch: pytest.Monke
     events.close()
     page = CliRunner().invoke(report, [RUN]).output
     assert str(rig.folder) not in page
-    assert f"\n- All that gates wrote: runs/{RUN}/gates in your state folder\n" in page
+    assert f"\n- What gates wrote: runs/{RUN}/gates in your state folder\n" in page
     assert f"\n- State: runs/{RUN}/state.json in your state folder\n" in page

@@ -132,8 +132,20 @@ def test_the_last_line_is_told_and_the_whole_log_is_named(ready: Machine) -> Non
     assert log.parent.name == "gates"
     assert f"LOG: {log}" in Path(ended["archive"]).read_text(encoding="utf-8")
     report = ready.cao("report").stdout.splitlines()
-    (line,) = [line for line in report if line.startswith("- All that gates wrote: ")]
+    (line,) = [line for line in report if line.startswith("- What gates wrote: ")]
     assert line.endswith(f": runs/{log.parent.parent.name}/gates in your state folder")
+
+
+def test_what_a_log_does_not_have_is_said_in_the_result_and_in_the_report(ready: Machine) -> None:
+    done = ready.cao(*SOLO, "--gate", gate("echo first; head -c 50000000 /dev/zero; echo last"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    (ended,) = [event for event in events if event["type"] == "check_ended"]
+    said = "27 MB in the middle of its log are left out"
+    assert ended["detail"].endswith(said)
+    assert said in Path(ended["archive"]).read_text(encoding="utf-8")
+    assert said in ready.cao("report").stdout
+    assert Path(ended["log"]).read_bytes().endswith(b"last\n")
 
 
 def test_all_keys_of_a_gate_together(ready: Machine) -> None:
@@ -211,6 +223,19 @@ class TestConsent:
         assert "any more" in ready.cao("trust", "--revoke").stdout
         self.refused(ready)
         done = ready.cao("run", "task.md", "--flow", "solo", "--trust")
+        assert done.returncode == 0, done.stderr
+        assert (ready.work / "ran").exists()
+
+    def test_a_file_of_the_project_needs_it_however_it_is_named(self, ready: Machine) -> None:
+        toml(ready, self.GATES)
+        assert "`cao trust` in that folder" in self.refused(ready, "--config", "cao.toml")
+        (ready.work / "ci.toml").write_text(self.GATES, encoding="utf-8")
+        said = self.refused(ready, "--config", "ci.toml")
+        assert f"{ready.work / 'ci.toml'} wants these commands to be run:\n" in said
+        assert "allow them with --trust; nothing was run" in said
+        mine = ready.home / "mine.toml"
+        mine.write_text(self.GATES, encoding="utf-8")
+        done = ready.cao("run", "task.md", "--flow", "solo", "--config", str(mine))
         assert done.returncode == 0, done.stderr
         assert (ready.work / "ran").exists()
 

@@ -255,6 +255,31 @@ def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
+@pytest.mark.parametrize("misbehaviour", ["{}", "{ ignore_file = true }"])
+def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_at_once(
+    machine: Machine, project: Project, misbehaviour: str
+) -> None:
+    words = json.dumps(["sh", "-c", 'd=$(pwd); cd /; rm -rf "$d"'])
+    deletes = rule("programmer_review", run=f"[{words}]", misbehave=misbehaviour)
+    prepare(machine, script(WRITES, deletes))
+    # Longer than anybody waits for the run to end.
+    with running(machine, "task.md", "--worktree", "--idle-grace-seconds", "600") as run:
+        assert run.end() == 3
+    warnings = [event["text"] for event in run.told("run_warning")]
+    assert any("and is mended: all of its files were gone" in text for text in warnings)
+    assert (tree_of(machine) / "new.txt").read_text() == "new\n"
+    (ended,) = run.told("run_ended")
+    name = short_name(record_of(machine)["id"])
+    assert f"{tree_of(machine)} was removed while programmer_review was at work" in ended["reason"]
+    assert f"`cao resume {name} --replace-terminals` goes on" in ended["reason"]
+    assert json.loads(machine.cao("ls", "--json").stdout) == []
+    prepare(machine, script(WRITES))
+    done = machine.cao("resume", name, "--replace-terminals")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.cao("apply").returncode == 0
+    assert (machine.work / "new.txt").read_text() == "new\n"
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -543,11 +568,12 @@ def test_an_agent_may_delete_the_folder_it_works_in(machine: Machine, project: P
     machine.env |= {"RESPONSE_TIMEOUT": "20", "IDLE_GRACE_SECONDS": "1"}
     done = machine.cao("run", "task.md", "--worktree")
     assert done.returncode == 3, done.stdout + done.stderr
+    assert "is mended: all of its files were gone" in done.stdout
+    assert "was removed while programmer_review was at work" in done.stderr
     prepare(machine, script(WRITES))
-    machine.tmux("kill-server")
     done = machine.cao("resume", "--replace-terminals")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "is mended: all of its files were gone" in done.stdout
+    assert "mended" not in done.stdout
     run = record_of(machine)["id"]
     names = project.git("diff", "--name-status", "main", f"cao/{run}")
     assert names == "A\tnew.txt"

@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.handoff.wait import (
     Fail,
     FallBackToOutput,
     FileMissing,
+    FolderLost,
     GiveUp,
     KeepWaiting,
     Observation,
@@ -60,6 +61,25 @@ def test_a_file_is_not_accepted_before_the_agent_is_at_rest(status: TerminalStat
 
 def test_a_file_is_accepted_even_after_the_timeout_if_the_agent_came_to_rest() -> None:
     assert after((1, PROCESSING), (150, IDLE, "text"))[1] == Accept("text")
+
+
+def without_folder(status: TerminalStatus | None, response: str | None = None) -> Action:
+    seen = Observation(1, status, response, folder_gone=True)
+    return advance(Wait.begin(0, RULES, old_error=True), seen, RULES)[1]
+
+
+@pytest.mark.parametrize("status", [IDLE, COMPLETED, ERROR])
+def test_the_turn_of_an_agent_whose_folder_is_gone_ends_at_once(status: TerminalStatus) -> None:
+    assert without_folder(status) == FolderLost()
+
+
+@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN, None])
+def test_but_not_before_it_is_at_rest(status: TerminalStatus | None) -> None:
+    assert isinstance(without_folder(status), KeepWaiting)
+
+
+def test_nor_if_its_response_was_read_before_that() -> None:
+    assert without_folder(IDLE, "text") == Accept("text")
 
 
 def test_the_next_look_is_at_most_one_poll_away() -> None:

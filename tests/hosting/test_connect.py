@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.address import Found
-from cli_agent_orchestrator._internal.discovery import Discovery
+from cli_agent_orchestrator._internal.discovery import Discovery, discover
 from cli_agent_orchestrator._internal.hosting.connect import (
     client_for,
     find_or_start,
     run_own_server,
 )
+from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
@@ -40,6 +42,10 @@ OURS = Found("http://127.0.0.1:1", "token", "the one that runs", proved=True)
 
 def ours() -> Found:
     return OURS
+
+
+def own() -> Found:
+    return Found("http://127.0.0.1:2", "token", "its own")
 
 
 def conflict() -> Found:
@@ -89,6 +95,44 @@ def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: P
     starts = iter([conflict, lambda: tell(tmp_path), ours])
     found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, tmp_path)
     assert found == OURS
+
+
+PASSING = Discovery(None, passing=OURS)
+
+
+def test_a_run_waits_for_the_end_of_a_server_that_a_short_command_hosts(tmp_path: Path) -> None:
+    starts = iter([conflict, lambda: tell(tmp_path), own])
+    found = find_or_start(lambda: PASSING, lambda: next(starts)(), print, tmp_path)
+    assert found == own()
+
+
+def test_it_uses_one_that_does_not_end_in_time_after_all(tmp_path: Path) -> None:
+    assert find_or_start(lambda: PASSING, conflict, print, tmp_path, patience=0) == OURS
+
+
+@pytest.mark.tmux
+def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: Path) -> None:
+    environ = {
+        "CAO_STATE_DIR": str(tmp_path / "state"),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "CAO_PORT": "0",
+    }
+    config = RunConfig.from_env({"WD": str(tmp_path)})
+    with ExitStack() as command:
+        client = command.enter_context(client_for(environ, None, print))
+        another, run = discover(environ), discover(environ, lasting=True)
+        assert another.found is not None
+        assert another.found.url == client.base_url
+        assert (run.found, run.passing) == (None, another.found)
+        end = threading.Timer(0.3, command.close)
+        end.start()
+        with server_for(config, environ, print) as link:
+            end.join()
+            assert link.how.startswith("its own")
+            lasting = discover(environ, lasting=True).found
+            assert lasting is not None
+            assert lasting.url == link.url
 
 
 @pytest.mark.tmux

@@ -326,6 +326,15 @@ def test_the_last_line_with_something_on_it_is_shown(end: bytes, line: str) -> N
     assert last_line(end) == line
 
 
+@pytest.mark.parametrize(("left_out", "size"), [(1, 1), (20 << 20, 20), ((21 << 20) - 1, 20)])
+def test_how_much_its_log_does_not_have_is_said(left_out: int, size: int) -> None:
+    result = replace(FAILED, log="/logs/4.log", left_out=left_out)
+    assert result.about_log == f"{size} MB in the middle of its log are left out"
+    lines = page_of(result).splitlines()
+    assert lines[lines.index("LOG: /logs/4.log") + 1] == f"BUT: {result.about_log}"
+    assert "BUT" not in page_of(replace(result, left_out=0))
+
+
 def test_why_it_could_not_be_run_is_told_and_where_its_log_is() -> None:
     result = replace(FAILED, exit_code=None, fault="no sandbox is available", log="/logs/4.log")
     assert str(result) == "FAIL: `make test` could not be run: no sandbox is available"

@@ -72,6 +72,19 @@ def test_all_that_it_writes_is_in_its_log(desk: Desk) -> None:
     assert Path(result.log).read_bytes() == b"\x1b[31mred\xff"
 
 
+def test_the_oldest_logs_of_a_run_go_when_they_are_too_much_together(desk: Desk) -> None:
+    logs = Folder(desk.run_folder.root, (*desk.run_folder.parts, "gates"), private=True)
+    for number in (1, 2):
+        logs.replace(f"00{number}-tests.log", bytes(40))
+        os.utime(logs.path / f"00{number}-tests.log", (number, number))
+    place = GatePlace(desk.wd, 60.0, os.environ, desk.run_folder, most_logged=100)
+    Checker(GateRunner()).run(Gate("tests", "echo short"), place, desk.work, "003-tests")
+    assert sorted(logs.names()) == ["001-tests.log", "002-tests.log", "003-tests.log"]
+    long = Gate("tests", "head -c 90 /dev/zero")
+    Checker(GateRunner()).run(long, place, desk.work, "004-tests")
+    assert sorted(logs.names()) == ["003-tests.log", "004-tests.log"]
+
+
 def test_a_log_that_cannot_be_written_does_not_change_the_verdict(desk: Desk) -> None:
     (desk.run_folder.path / "gates").symlink_to("/dev")
     result = desk.run(Gate("tests", "echo a"))

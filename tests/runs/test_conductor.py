@@ -1,6 +1,8 @@
 """A whole run as it is conducted, with agents that answer at once."""
 
 import os
+import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -319,6 +321,40 @@ def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
     ended = stage.view.events[-1]
     assert isinstance(ended, RunEnded)
     assert ended.repository == tuple(told)
+
+
+@pytest.mark.parametrize("workspace", ["folder", "worktree"])
+def test_what_an_agent_does_to_the_users_branches_is_undone_by_the_commands_that_are_told(
+    stage: Stage, workspace: str
+) -> None:
+    make_repository_here(stage)
+    git(stage.project, "commit", "-q", "--allow-empty", "-m", "two")
+    others = [f"other{number:02d}" for number in range(20)]
+    for name in others:
+        git(stage.project, "branch", name)
+    before = git(stage.project, "show-ref", "--heads")
+
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            git(stage.project, "update-ref", "refs/heads/main", "HEAD~1")
+            git(stage.project, "branch", "-q", "-D", *others)
+        return agree(asked)
+
+    stage.server.answer = answer
+    with stage.conductor(WORKSPACE=workspace, PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+        conductor.end(0)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    (said,) = ended.repository
+    commands = re.findall("`git (.*?)`", said)
+    assert len(commands) == 1 + len(others)
+    for command in commands:
+        git(stage.project, *shlex.split(command))
+    own = git(stage.project, "for-each-ref", "--format=%(refname)", "refs/heads/cao").split()
+    for name in own:
+        git(stage.project, "update-ref", "-d", name)
+    assert git(stage.project, "show-ref", "--heads") == before
 
 
 def test_a_run_in_a_work_tree_is_saved_nowhere_else(stage: Stage) -> None:

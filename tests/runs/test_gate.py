@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.runs.gate import (
-    LARGEST_LOG,
+    LOG_HEAD,
+    LOG_TAIL,
     Bounded,
     Ending,
     GateCommand,
@@ -227,8 +228,9 @@ def test_a_full_disk_does_not_change_the_verdict(tmp_path: Path) -> None:
         assert GateRunner().run(command, log).exit_code == 4
 
 
-def test_a_gigantic_line_takes_little_memory_and_ends_in_the_log(tmp_path: Path) -> None:
-    command = GateCommand("head -c 300000000 /dev/zero; echo last", LONG, tmp_path, os.environ)
+def test_of_a_gigantic_line_the_log_has_the_beginning_and_the_end(tmp_path: Path) -> None:
+    words = "echo first; head -c 300000000 /dev/zero; echo last"
+    command = GateCommand(words, LONG, tmp_path, os.environ)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with (tmp_path / "log").open("wb") as log:
         result = GateRunner().run(command, log)
@@ -237,7 +239,20 @@ def test_a_gigantic_line_takes_little_memory_and_ends_in_the_log(tmp_path: Path)
     assert result.output.endswith("last\n")
     assert len(result.output) < 600_000
     assert grown < 50_000 * (1024 if sys.platform == "darwin" else 1)
-    assert LARGEST_LOG <= (tmp_path / "log").stat().st_size < LARGEST_LOG + 100
+    kept = (tmp_path / "log").read_bytes()
+    assert kept.startswith(b"first\n")
+    assert kept.endswith(b"\0last\n")
+    assert result.left_out == 300_000_011 - LOG_HEAD - LOG_TAIL
+    assert f"\n({result.left_out} bytes left out)\n".encode() in kept
+    assert len(kept) < LOG_HEAD + LOG_TAIL + 100
+
+
+def test_a_log_that_is_short_enough_has_all_of_it(tmp_path: Path) -> None:
+    size = LOG_HEAD + LOG_TAIL
+    command = GateCommand(f"head -c {size} /dev/zero", LONG, tmp_path, os.environ)
+    with (tmp_path / "log").open("wb") as log:
+        assert GateRunner().run(command, log).left_out == 0
+    assert (tmp_path / "log").read_bytes() == bytes(size)
 
 
 def test_its_last_line_is_told_when_it_changes(tmp_path: Path) -> None:

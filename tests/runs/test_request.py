@@ -84,3 +84,56 @@ def test_agents_are_chosen_for_all_roles_or_for_some(tmp_path: Path) -> None:
     assert chosen("analyst", TESTER_PROVIDER="codex") == ""
     both = {"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"}
     assert (chosen("analyst", **both), chosen("designer", **both)) == ("codex", "scripted")
+
+
+GATE = '[gates]\ntests = "make test"\n'
+
+
+class TestCommandsOfTheProject:
+    """A file in the project may be anybody's, however it was named."""
+
+    def commands(self, options: dict[str, str], file: Path) -> dict[str, str]:
+        request = build_request(options, {}, str(file))
+        assert "make test" in request.settings["GATES"]
+        return dict(request.project_commands)
+
+    def test_a_file_in_the_work_folder_counts_however_it_is_named(self, tmp_path: Path) -> None:
+        work = tmp_path / "work"
+        (work / "ci").mkdir(parents=True)
+        options = project(work, GATE)
+        other = work / "ci" / "cao.toml"
+        other.write_text(GATE, encoding="utf-8")
+        link = tmp_path / "mine.toml"
+        link.symlink_to(other)
+        for file in (work / "cao.toml", work / "ci" / ".." / "cao.toml", other, link):
+            assert self.commands(options, file) == {"GATES": "tests=make test"}, file
+        named = build_request(options, {}, str(other)).project_file
+        assert (named, build_request(options, {}).project_file) == (str(other), "")
+        assert build_request(options, {}, str(work / "cao.toml")).project_file == ""
+
+    def test_so_does_one_in_the_repository_around_it(self, tmp_path: Path) -> None:
+        work = tmp_path / "shop" / "web"
+        work.mkdir(parents=True)
+        (tmp_path / "shop" / ".git").mkdir()
+        file = tmp_path / "shop" / "cao.toml"
+        file.write_text(GATE, encoding="utf-8")
+        assert self.commands(project(work), file) == {"GATES": "tests=make test"}
+
+    def test_so_does_one_that_leads_the_run_elsewhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+        work.mkdir()
+        elsewhere.mkdir()
+        task = project(work, f'wd = "../elsewhere"\n{GATE}')["PROMPT_FILE"]
+        monkeypatch.chdir(work)
+        file = Path("cao.toml")
+        assert self.commands({"PROMPT_FILE": task}, file) == {"GATES": "tests=make test"}
+
+    def test_one_of_the_users_elsewhere_does_not(self, tmp_path: Path) -> None:
+        work, home = tmp_path / "work", tmp_path / "work-settings"
+        work.mkdir()
+        home.mkdir()
+        file = home / "cao.toml"
+        file.write_text(GATE, encoding="utf-8")
+        assert self.commands(project(work), file) == {}

@@ -17,6 +17,15 @@ from cli_agent_orchestrator._internal.workspace.traces import (
 ONE, TWO = "1" * 40, "2" * 40
 
 
+ON_A = Trace(0o644, b"ref: refs/heads/a\n")
+
+
+def back(name: str) -> str:
+    """Return what is said of a branch that was at the first commit."""
+    command = f"git update-ref {name} {ONE}"
+    return f"was {ONE[:12]}; `{command}` brings it back until git prunes it"
+
+
 def config(text: str, path: str = ".git/config") -> Traces:
     return Traces({path: Trace(0o644, text.encode())})
 
@@ -57,11 +66,34 @@ def test_settings_are_read_as_git_does(text: str, settings: list[tuple[str, str]
             Traces(refs={"refs/heads/a": ONE, "refs/tags/t": ONE}),
             Traces(refs={"refs/heads/a": TWO, "refs/heads/b": ONE}),
             (
-                "refs/heads/a (was 111111111111)",
+                f"refs/heads/a ({back('refs/heads/a')})",
                 "refs/heads/b (new)",
-                "refs/tags/t (was 111111111111)",
+                f"refs/tags/t ({back('refs/tags/t')})",
             ),
         ),
+        (
+            Traces({".git/HEAD": ON_A}, {"refs/heads/a": ONE, "refs/heads/b": ONE}),
+            Traces({".git/HEAD": ON_A}, {"refs/heads/a": TWO}),
+            (
+                f"refs/heads/a ({back('refs/heads/a')}; your files stay as they are then)",
+                f"refs/heads/b ({back('refs/heads/b')})",
+            ),
+        ),
+        (
+            Traces(refs={"refs/heads/$(x)": ONE}),
+            Traces(),
+            (f"refs/heads/$(x) ({back(repr('refs/heads/$(x)'))})",),
+        ),
+        (
+            Traces(refs={"refs/remotes/o/HEAD": "ref: refs/remotes/o/a"}),
+            Traces(),
+            (
+                "refs/remotes/o/HEAD (was ref: refs/re; `git symbolic-ref refs/remotes/o/HEAD "
+                "refs/remotes/o/a` brings it back)",
+            ),
+        ),
+        (Traces(refs={"refs/heads/a": "1; x"}), Traces(), ("refs/heads/a (was 1; x)",)),
+        (Traces(refs={"refs/heads/a": "ref: -d x"}), Traces(), ("refs/heads/a (was ref: -d x)",)),
         (Traces(refs={"refs/heads/cao/x": ONE}), Traces(refs={"refs/heads/cao/x": TWO}), ()),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,10 +121,46 @@ def test_git_at_work_is_no_change(project: Project) -> None:
 
 def test_history_that_is_rewritten_is_named_with_what_it_was(project: Project) -> None:
     project.git("pack-refs", "--all")
-    was = project.git("rev-parse", "HEAD")[:12]
+    was = project.git("rev-parse", "HEAD")
     watch = watching(project)
     project.git("commit", "-q", "--amend", "-m", "another")
-    assert watch.look() == (f"refs/heads/main (was {was})",)
+    (said,) = watch.look()
+    assert said.startswith(f"refs/heads/main (was {was[:12]}; ")
+    assert said.endswith("; your files stay as they are then)")
+    back_as_said(project, said)
+    assert project.git("rev-parse", "HEAD") == was
+
+
+def back_as_said(project: Project, said: str) -> None:
+    """Give the command that is offered."""
+    (command,) = re.findall("`git (.*)`", said)
+    project.git(*shlex.split(command))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("update-ref", "refs/heads/o;ther", "HEAD~1"),
+        ("branch", "-D", "o;ther"),
+        ("tag", "-f", "v1", "HEAD~1"),
+        ("tag", "-d", "v1"),
+    ],
+)
+def test_each_branch_and_tag_comes_back_by_the_command_that_is_offered(
+    project: Project, words: tuple[str, ...], packed: bool
+) -> None:
+    project.commit({"more.txt": "more\n"})
+    project.git("branch", "o;ther")
+    project.git("tag", "-a", "-m", "one", "v1")
+    if packed:
+        project.git("pack-refs", "--all")
+    before = project.git("show-ref")
+    watch = watching(project)
+    project.git(*words)
+    (said,) = watch.look()
+    back_as_said(project, said)
+    assert project.git("show-ref") == before
 
 
 def test_a_branch_among_very_many_is_watched(project: Project) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 LOOPBACK = "127.0.0.1"
 ADDRESS_FILE = "server"
 """The file in the state folder in which a server tells where it is."""
+PASSING = "passing"
+"""The last word there if it ends with a short command."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,13 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from cli_agent_orchestrator._internal.address import ADDRESS_FILE, LOOPBACK, Found, server_url
+from cli_agent_orchestrator._internal.address import (
+    ADDRESS_FILE,
+    LOOPBACK,
+    PASSING,
+    Found,
+    server_url,
+)
 from cli_agent_orchestrator._internal.client import ApiClient, is_loopback
 from cli_agent_orchestrator._internal.config import (
     DEFAULT_PORT,
@@ -67,6 +73,8 @@ class Discovery:
     """None: run one of your own."""
     remarks: tuple[str, ...] = ()
     """What was there and is not used, for people."""
+    passing: Found | None = None
+    """One that ends with a short command, where a lasting one is looked for."""
 
 
 def name_server(
@@ -86,9 +94,16 @@ def name_server(
 
 
 def discover(
-    environ: Mapping[str, str], named: Named | None = None, *, default_port: int = DEFAULT_PORT
+    environ: Mapping[str, str],
+    named: Named | None = None,
+    *,
+    default_port: int = DEFAULT_PORT,
+    lasting: bool = False,
 ) -> Discovery:
-    """Find the server to use; raise ApiUnreachable if the one named is not there."""
+    """Find the server to use; raise ApiUnreachable if the one named is not there.
+
+    Where a `lasting` one is wanted, one that ends with a short command is not the one to use.
+    """
     tokens = tuple(known_tokens(environ))
     if named is not None:
         return Discovery(_use_named(named, environ, tokens))
@@ -96,7 +111,10 @@ def discover(
     for one in _candidates(environ, default_port):
         proof = _ask_for_proof(one.url, tokens, one.seconds)
         if isinstance(proof, _Proof):
-            return Discovery(Found(proof.url, proof.token, one.how, proved=True), tuple(remarks))
+            found = Found(proof.url, proof.token, one.how, proved=True)
+            if lasting and not one.lasting:
+                return Discovery(None, tuple(remarks), passing=found)
+            return Discovery(found, tuple(remarks))
         if proof is not None:
             remarks.append(
                 f"the server at {one.url} ({one.how}) is not used: {proof}; if it is to be used, "
@@ -125,14 +143,16 @@ def known_tokens(environ: Mapping[str, str]) -> Iterator[str]:
             yield kept
 
 
-def announced_server(environ: Mapping[str, str]) -> str | None:
-    """Return the address that the server of the state folder left there, None if it has ended."""
+def announced_server(environ: Mapping[str, str]) -> "Candidate | None":
+    """Return what the server of the state folder tells there of itself, None if it has ended."""
     try:
-        pid, url = Folder(state_folder(environ)).read(ADDRESS_FILE).decode().split()
+        pid, url, *passing = Folder(state_folder(environ)).read(ADDRESS_FILE).decode().split()
         os.kill(int(pid), 0)
     except (OSError, ValueError, OverflowError):
         return None
-    return url
+    if passing not in ([], [PASSING]):
+        return None
+    return Candidate(url, "of your state folder", lasting=not passing)
 
 
 def _usual_address(environ: Mapping[str, str], port: int) -> str:
@@ -140,7 +160,7 @@ def _usual_address(environ: Mapping[str, str], port: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
     """Where a server of ours may be."""
 
     url: str
@@ -148,17 +168,20 @@ class _Candidate:
     """Where the address is from, in words."""
     seconds: float = PROOF_SECONDS
     """How long it may take for its proof."""
+    lasting: bool = True
+    """Does it last longer than one short command?"""
 
 
-def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[_Candidate]:
+def _candidates(environ: Mapping[str, str], default_port: int) -> Iterator[Candidate]:
     announced = announced_server(environ)
     if announced:
-        yield _Candidate(announced, "of your state folder")
+        yield announced
     # CAO_PORT=0: any port will do, so there is no usual one.
     usual = _usual_address(environ, default_port)
-    if not environ.get("CAO_PORT") and usual != announced:
+    is_announced = announced is not None and usual == announced.url
+    if not environ.get("CAO_PORT") and not is_announced:
         seconds = STRANGER_SECONDS if is_loopback(usual) else PROOF_SECONDS
-        yield _Candidate(usual, "at the usual port", seconds)
+        yield Candidate(usual, "at the usual port", seconds)
 
 
 def _use_named(named: Named, environ: Mapping[str, str], tokens: tuple[str, ...]) -> Found:

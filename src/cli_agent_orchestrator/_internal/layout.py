@@ -21,7 +21,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
     <state folder>/runs/<run>/run.log          what was logged
     <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
-    <state folder>/runs/<run>/gates/NNN-<gate>.log  all that a gate wrote
+    <state folder>/runs/<run>/gates/NNN-<gate>.log  what a gate wrote
     <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
     <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it

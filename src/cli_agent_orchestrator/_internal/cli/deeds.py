@@ -46,7 +46,7 @@ class Deeds:
     circles: tuple[str, ...] = ()
     """Why the run did not converge, whenever that was noticed."""
     logs: str = ""
-    """The folder with all that gates wrote; empty if nothing is kept."""
+    """The folder with what gates wrote; empty if nothing is kept."""
     repository: tuple[str, ...] = ()
     """What was changed in the repository itself: its settings, hooks and branches."""
     before: tuple[str, ...] = ()

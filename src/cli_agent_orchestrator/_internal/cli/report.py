@@ -591,7 +591,7 @@ def _facts(found: Report, home: Path) -> list[str]:
     if found.archive:
         lines.append(f"- Prompts and replies: {escape(found.archive)}")
     if found.deeds.logs:
-        lines.append(f"- All that gates wrote: {escape(found.deeds.logs)}")
+        lines.append(f"- What gates wrote: {escape(found.deeds.logs)}")
     if found.state_file:
         lines.append(f"- State: {escape(found.state_file)}")
     if found.status is FinalStatus.RUNNING and found.to_resume:

@@ -175,7 +175,7 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
     if commands and not config.resume:
         # What is wrong with the command is said before anything is asked.
         check_usage(config)
-    settle_consent(commands, config.wd, given=manner.trust)
+    settle_consent(commands, config.wd, request.project_file, given=manner.trust)
     if manner.detach:
         _launch(given, config_file, manner, config.wd)
         return

@@ -65,18 +65,19 @@ def own_folder() -> Path:
     return folder
 
 
-def settle_consent(commands: str, folder: Path, *, given: bool) -> None:
+def settle_consent(commands: str, folder: Path, file: str = "", *, given: bool) -> None:
     """Ask about the commands of a project's own file that are not allowed yet.
 
-    With the consent `given` they are allowed; where nobody can be asked, that is an error.
+    With the consent `given` they are allowed; where nobody can be asked, that is an error. The
+    file is named if it is not the `cao.toml` of the folder.
     """
     known = Trust(own_folder())
     if not commands or known.allows(folder, commands):
         return
     if not given:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            check_consent(known, folder, commands)
-        _show(folder, commands)
+            check_consent(known, folder, commands, file)
+        _show(folder, commands, file)
         _ask()
     known.allow(folder, commands, time.time())
     words = f"Allowed from now on in {one_line(str(folder))}; `{revocation(folder)}` takes it back"
@@ -116,8 +117,9 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
     click.echo(f"Allowed. `{revocation(folder)}` takes it back.")
 
 
-def _show(folder: Path, commands: str) -> None:
-    click.echo(f"cao.toml in {one_line(str(folder))} wants these commands to be run:", err=True)
+def _show(folder: Path, commands: str, file: str = "") -> None:
+    asking = one_line(file or f"cao.toml in {folder}")
+    click.echo(f"{asking} wants these commands to be run:", err=True)
     for line in command_lines(commands):
         click.echo(f"  {printable(line)}", err=True)
 

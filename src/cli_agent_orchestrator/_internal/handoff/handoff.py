@@ -51,6 +51,7 @@ from cli_agent_orchestrator._internal.handoff.wait import (
     Fail,
     FallBackToOutput,
     FileMissing,
+    FolderLost,
     GiveUp,
     KeepWaiting,
     TimeOut,
@@ -62,6 +63,7 @@ from cli_agent_orchestrator._internal.handoff.wait import (
 from cli_agent_orchestrator._internal.models import Delivery, Feature, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import (
     ApiError,
+    FolderGone,
     HandoffError,
     HandoffTimeout,
     NoResponseFile,
@@ -227,7 +229,8 @@ class Handoff:
         """Wait for the reply to a prompt that has been sent, keep it in the archive, return it.
 
         Raise `HandoffError` if the terminal is in error, `NoResponseFile` if the agent came to
-        rest without a file, `HandoffTimeout` if it works for too long, `Stopped` after `stop`.
+        rest without a file, `FolderGone` if the folder in which it works is, `HandoffTimeout` if it
+        works for too long, `Stopped` after `stop`.
         """
         with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
             return self._wait(watch, sequence)
@@ -382,6 +385,8 @@ class Handoff:
                     f"{self._files.shown(watch.view.path)}\n"
                     + remedies.format(attach=attach, resume=resume)
                 )
+            case FolderLost():
+                raise FolderGone(self._files.temporary.root, watch.agent.role)
             case TimeOut(seconds):
                 raise HandoffTimeout(
                     f"{watch.agent.role} did not finish within {seconds:g} s "

@@ -81,6 +81,11 @@ class ResponseFiles:
         root = self.temporary.path.parent
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
+    @property
+    def is_folder_gone(self) -> bool:
+        """Is the working directory not there any more?"""
+        return not os.path.lexists(self.temporary.root)
+
     def response_path_for(self, role: str) -> Path:
         """Return the absolute path of the file a role writes its reply to."""
         if role not in self._names:

@@ -221,7 +221,7 @@ class TurnView:
         """Look at the file; the status is known already."""
         response = self._response()
         text = None if response is None else response.text
-        return Observation(self._clock.monotonic(), status, text)
+        return Observation(self._clock.monotonic(), status, text, self._files.is_folder_gone)
 
     def on_signal(self, signal: Signal) -> Observation | Reaction:
         """Take in a signal.

@@ -6,17 +6,19 @@ with what to do. The first rule that fits decides:
 
 1.  No answer from the server: ask again, a little later each time; after five minutes without an
     answer give up. `retry.py` has the schedule.
-2.  `error`: fail at once. But an error that was there before the prompt was sent is the last
+2.  At rest or in `error` without a response, and the folder in which the agent works is gone: end.
+    An agent cannot go on there.
+3.  `error`: fail at once. But an error that was there before the prompt was sent is the last
     turn's, until the agent is seen in another status or `idle_grace` seconds have passed.
-3.  At rest (`idle` or `completed`) and the response is there: accept it, whatever else holds.
-4.  At rest without a response, and the agent has not been seen at work since the prompt was sent:
+4.  At rest (`idle` or `completed`) and the response is there: accept it, whatever else holds.
+5.  At rest without a response, and the agent has not been seen at work since the prompt was sent:
     the status may be the last turn's, so the idle grace does not count yet. This guard falls when
     the agent is seen at work, or after `idle_grace` seconds with a warning; the grace begins then.
-5.  At rest without a response for `idle_grace` seconds on end: the file is missing if the handoff
+6.  At rest without a response for `idle_grace` seconds on end: the file is missing if the handoff
     is strict, else the agent's last output has to do. Any other status in between starts the
     grace again.
-6.  Not at rest when `response_timeout` has passed: time out.
-7.  Otherwise look again, after `poll_seconds` at the latest.
+7.  Not at rest when `response_timeout` has passed: time out.
+8.  Otherwise look again, after `poll_seconds` at the latest.
 
 "At work" is every status but `idle`, `completed` and `error`. `unknown` is among them: the
 specification releases the guard on any other status, and a server that has a word of its own for
@@ -50,6 +52,8 @@ class Observation:
     """None if the server gave no answer."""
     response: str | None
     """The text of the response file, if it is there, complete and not blank."""
+    folder_gone: bool = False
+    """Is the folder in which the agent works not there any more?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,11 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderLost:
+    """The folder in which the agent works is gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimeOut:
     """The turn took too long."""
 
@@ -128,7 +137,7 @@ class GiveUp:
     seconds: float
 
 
-TurnEnd = Accept | FallBackToOutput | FileMissing | Fail | TimeOut | GiveUp
+TurnEnd = Accept | FallBackToOutput | FileMissing | FolderLost | Fail | TimeOut | GiveUp
 Action = KeepWaiting | TurnEnd
 
 
@@ -138,6 +147,9 @@ def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, A
     if seen.status is None:
         return _without_answer(wait, seen.time)
     wait = replace(wait, silence=None)
+    is_still = seen.status.at_rest or seen.status is TerminalStatus.ERROR
+    if seen.folder_gone and is_still and seen.response is None:
+        return wait, FolderLost()
     if seen.status is TerminalStatus.ERROR:
         return _in_error(wait, seen.time, rules)
     wait = replace(wait, old_error=False)

@@ -40,7 +40,9 @@ def client_for(
     with ExitStack() as stack:
         found = find_or_start(
             lambda: discover(environ, named, default_port=default_port),
-            lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
+            lambda: stack.enter_context(
+                run_own_server(environ, default_port, importing, lasting=False)
+            ),
             on_remark,
             state_folder(environ),
         )
@@ -59,7 +61,8 @@ def find_or_start(
     """Return the server that is found, else one of our own.
 
     Another command may start its own at the same moment, and have the state folder. Its server is
-    found as soon as it tells there that it listens.
+    found as soon as it tells there that it listens. One that soon ends is used only if it does not
+    end in time.
     """
     discovery = find()
     for remark in discovery.remarks:
@@ -70,15 +73,17 @@ def find_or_start(
         return start()
     with _told_of(folder / ADDRESS_FILE) as wait:
         deadline = time.monotonic() + patience
-        while (found := find().found) is None:
+        while (discovery := find()).found is None:
             try:
                 return start()
             except ServerConflict:
                 left = deadline - time.monotonic()
+                if left <= 0 and discovery.passing is not None:
+                    return discovery.passing
                 if left <= 0:
                     raise
             wait(min(left, patience / LOOKS))
-    return found
+    return discovery.found
 
 
 @contextmanager
@@ -94,11 +99,15 @@ def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def run_own_server(
-    environ: Mapping[str, str], default_port: int, importing: Importing = nullcontext
+    environ: Mapping[str, str],
+    default_port: int,
+    importing: Importing = nullcontext,
+    *,
+    lasting: bool = True,
 ) -> Iterator[Found]:
     """Run a server in this process, at the usual port if that is free."""
     with importing():  # heavy, and not needed where a server runs
         from cli_agent_orchestrator._internal.hosting.server import own_server
 
-    with own_server(environ, default_port) as found:
+    with own_server(environ, default_port, lasting=lasting) as found:
         yield found

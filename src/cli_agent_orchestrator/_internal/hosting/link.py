@@ -17,11 +17,7 @@ from cli_agent_orchestrator._internal.hosting.connect import (
     find_or_start,
     run_own_server,
 )
-from cli_agent_orchestrator._internal.hosting.transports import (
-    ABSENCE_SECONDS,
-    FailoverTransport,
-    transport_to,
-)
+from cli_agent_orchestrator._internal.hosting.transports import FailoverTransport, transport_to
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.surroundings import Link
 
@@ -53,14 +49,14 @@ def server_for(
         named = Named(config.api, config.api_named_by) if config.api_given else None
         find = partial(
             find_or_start,
-            lambda: discover(environ, named, default_port=default_port),
+            lambda: discover(environ, named, default_port=default_port, lasting=True),
             lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
             on_warning,
             state_folder(environ),
         )
 
         def succeed() -> Found:
-            found = find(patience=ABSENCE_SECONDS)
+            found = find()
             whose = f"the one at {found.url}" if found.proved else f"one of its own at {found.url}"
             on_warning(f"the server has gone; this run goes on with {whose}")
             return found

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from cli_agent_orchestrator._internal.address import ADDRESS_FILE, Found, server_url
+from cli_agent_orchestrator._internal.address import ADDRESS_FILE, PASSING, Found, server_url
 from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.clock import SystemClock
@@ -33,9 +33,12 @@ class Keys:
 
 
 async def serve_terminals(
-    config: ServerConfig, keys: Keys, ready: Ready, stop: asyncio.Event
+    config: ServerConfig, keys: Keys, ready: Ready, stop: asyncio.Event, *, lasting: bool = True
 ) -> None:
-    """Own the terminals and serve them until `stop` is set; the agents outlive it."""
+    """Own the terminals and serve them until `stop` is set; the agents outlive it.
+
+    One that is not `lasting` ends with a short command, and says so.
+    """
     service = TerminalService(config, SystemClock())
     await service.start()
     folder = Folder(config.state_dir)
@@ -43,8 +46,8 @@ async def serve_terminals(
     def announce(port: int) -> None:
         """Tell our own commands where to find us."""
         folder.remove(ADDRESS_FILE)
-        address = f"{os.getpid()} {server_url(config.host, port)}"
-        folder.replace(ADDRESS_FILE, address.encode(), mode=0o600)
+        words = [str(os.getpid()), server_url(config.host, port), *([] if lasting else [PASSING])]
+        folder.replace(ADDRESS_FILE, " ".join(words).encode(), mode=0o600)
         ready(port)
 
     try:
@@ -79,7 +82,9 @@ def environment_of_runs(config: ServerConfig) -> dict[str, str]:
 
 
 @contextmanager
-def own_server(environ: Mapping[str, str], default_port: int = DEFAULT_PORT) -> Iterator[Found]:
+def own_server(
+    environ: Mapping[str, str], default_port: int = DEFAULT_PORT, *, lasting: bool = True
+) -> Iterator[Found]:
     """Run a server in a thread, at the usual address if it is free, and yield where it is.
 
     Raises ServerConflict if another one has the state folder, or took the port in this moment.
@@ -89,7 +94,9 @@ def own_server(environ: Mapping[str, str], default_port: int = DEFAULT_PORT) -> 
     # Before it is tried: whoever has the port would be asked who he is, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
     keys = Keys(make_token(config.state_dir))
-    server = BackgroundServer(lambda ready, stop: serve_terminals(config, keys, ready, stop))
+    server = BackgroundServer(
+        lambda ready, stop: serve_terminals(config, keys, ready, stop, lasting=lasting)
+    )
     port = server.start()
     try:
         yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")

@@ -2,7 +2,8 @@
 
 A server that was merely found may be ended by whoever started it. Its agents live on in tmux, so
 the run starts a server in its place, which finds them again. Another run that has lost the same
-server may be faster: then that one's server is used, and may be succeeded in turn.
+server may be faster: then that one's server is used, and may be succeeded in turn. One that a short
+command hosts is not: it ends at once.
 """
 
 import logging
@@ -46,7 +47,7 @@ class GuardedTransport(httpx.BaseTransport):
     def _look_at_connection(self, event: str, info: Mapping[str, Any]) -> None:
         if event == CONNECTED and not self._is_still_ours():
             info["return_value"].close()
-            raise httpx.ConnectError("what answers there does not prove to be your server")
+            raise httpx.ConnectError("your server is not there any more, or does not prove itself")
 
 
 class FailoverTransport(GuardedTransport):

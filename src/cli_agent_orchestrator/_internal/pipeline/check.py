@@ -58,7 +58,9 @@ class CheckResult:
     fault: str = ""
     """Why it could not be run; empty if it was."""
     log: str = ""
-    """Where all of its output is kept, however long; empty if nowhere."""
+    """Where its output is kept, but for the middle of a long one; empty if nowhere."""
+    left_out: int = 0
+    """Bytes in that middle."""
     sandboxed: bool = False
     """Did it run in a sandbox?"""
 
@@ -96,6 +98,12 @@ class CheckResult:
             if self.exit_code and is_in_doubt
             else ""
         )
+
+    @property
+    def about_log(self) -> str:
+        """What to say of its log: how much it does not have; empty if it has everything."""
+        size = f"{max(self.left_out >> 20, 1)} MB"
+        return f"{size} in the middle of its log are left out" if self.left_out else ""
 
     def __str__(self) -> str:
         if self.passed:
@@ -216,6 +224,7 @@ def page_of(result: CheckResult) -> str:
             *(f"BUT: it {objection}" for objection in result.objections),
             *([f"BUT: it could not be run: {result.fault}"] if result.fault else []),
             *([f"LOG: {result.log}"] if result.log else []),
+            *([f"BUT: {result.about_log}"] if result.about_log else []),
             "EVIDENCE:",
             *([f"- In the end it wrote: {result.last_words}", ""] if result.last_words else []),
             *lines,

@@ -16,6 +16,8 @@ from cli_agent_orchestrator._internal.runs.gate import GateCommand, GateRunner, 
 from cli_agent_orchestrator._internal.runs.sandbox import Search, find_sandbox, sandbox_words
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
 
+LARGEST_LOGS = 100 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class GatePlace:
@@ -27,9 +29,11 @@ class GatePlace:
     """The time limit of those that name none."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     run_folder: Folder | None = None
-    """Where the whole output is kept; None if there is no such folder."""
+    """Where the output is kept; None if there is no such folder."""
     on_line: Callable[[str], None] = field(default=ignore_line, repr=False)
     """Takes the last line of the output, now and then."""
+    most_logged: int = LARGEST_LOGS
+    """Bytes of all logs of a run together; the oldest go."""
 
     @property
     def mark(self) -> str:
@@ -86,6 +90,8 @@ class Checker:
         report = Report(place.folder, gate.junit)
         with _log(place.run_folder, f"{log_name}.log") as log:
             ending = self._runner.run(command, log, place.on_line)
+        if place.run_folder is not None:
+            _remove_oldest(_logs_of(place.run_folder), place.most_logged)
         result = CheckResult(
             command=gate.run,
             exit_code=ending.exit_code,
@@ -94,6 +100,7 @@ class Checker:
             counts=read_counts(ending.output),
             fault=ending.fault,
             log=_log_path(place.run_folder, log_name) if log else "",
+            left_out=ending.left_out,
             sandboxed=gate.sandbox,
         )
         if not gate.junit or ending.exit_code is None:
@@ -128,10 +135,10 @@ class Report:
 
 @contextmanager
 def _log(folder: Folder | None, name: str) -> Iterator[IO[bytes] | None]:
-    """Yield the file for all that a gate writes; without one, the run goes on all the same."""
+    """Yield the file for what a gate writes; without one, the run goes on all the same."""
     log: IO[bytes] | None = None
     if folder is not None:
-        logs = Folder(folder.root, (*folder.parts, GATES_FOLDER), folder.private)
+        logs = _logs_of(folder)
         with suppress(OSError):
             logs.remove(name)
             log = logs.append(name)
@@ -142,6 +149,22 @@ def _log(folder: Folder | None, name: str) -> Iterator[IO[bytes] | None]:
             # The disk may be full.
             with suppress(OSError):
                 log.close()
+
+
+def _remove_oldest(logs: Folder, most: int) -> None:
+    """Remove logs until they have no more bytes than that together; the last one stays."""
+    with suppress(OSError):
+        found = [(status, name) for name in logs.names() if (status := logs.status(name))]
+        newest_first = sorted(found, key=lambda one: one[0].st_mtime_ns, reverse=True)
+        total = 0
+        for number, (status, name) in enumerate(newest_first):
+            total += status.st_size
+            if number and total > most:
+                logs.remove(name)
+
+
+def _logs_of(folder: Folder) -> Folder:
+    return Folder(folder.root, (*folder.parts, GATES_FOLDER), folder.private)
 
 
 def _log_path(folder: Folder | None, log_name: str) -> str:

@@ -92,6 +92,7 @@ from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SU
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
+    FolderGone,
     GitError,
     PromptError,
     ResumeError,
@@ -419,8 +420,24 @@ class Conductor:
                 self._agents_ended = True
                 exit_terminals(client, state)
                 raise
+            except FolderGone as gone:
+                if self._in_tree is None:
+                    raise
+                self._in_tree.mend()
+                # They stand in a folder that is not there any more, also when another is.
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise RunError(self._said_of_tree(gone)) from gone
             finally:
                 self._state = runner.state
+
+    def _said_of_tree(self, gone: FolderGone) -> str:
+        assert self._record is not None, "the run was opened"
+        return (
+            f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
+            "the last snapshot has it, and the agents, which cannot work on, are ended: "
+            f"`cao resume {short_name(self._record.id)} --replace-terminals` goes on with new ones"
+        )
 
     @contextmanager
     def _server(self, config: RunConfig) -> Iterator[ApiClient]:

@@ -2,7 +2,8 @@
 
 It has a process group of its own, which is killed whole: at the command's end, at its time limit,
 and when the run is to stop; so is what left the group. What it writes goes to a file of the run's,
-and is kept here up to a limit: the beginning and the end. Now and then its last line is told.
+and is kept here: of both up to a limit, the beginning and the end. Now and then its last line is
+told.
 """
 
 import os
@@ -33,7 +34,8 @@ ADDRESSES = ("CAO_API", "API")
 NOT_HANDED_ON = (TOKEN, "OLDPWD")
 HEAD_BYTES, TAIL_BYTES = 128 * 1024, 384 * 1024
 CHUNK_BYTES = 64 * 1024
-LARGEST_LOG = 200 * 1024 * 1024
+LOG_HEAD = LOG_TAIL = 10 * 1024 * 1024
+"""Bytes of its output that its log has, from the beginning and from the end."""
 LAST_WORDS_SECONDS = 1.0
 """How long its output is waited for after its end; something out of reach may hold it."""
 DEATH_SECONDS = 10.0
@@ -68,6 +70,8 @@ class Ending:
     output: str = field(repr=False)
     fault: str = ""
     """Why it could not be run; empty if it was."""
+    left_out: int = 0
+    """Bytes in the middle of its output that the log does not have."""
 
 
 def ignore_line(line: str) -> None:
@@ -108,8 +112,8 @@ class GateRunner:
     ) -> Ending:
         """Return what became of a command; raise `Stopped` after `stop`.
 
-        All that it writes goes to the log as well, up to a limit. The last line of it is told when
-        it has changed.
+        What it writes goes to the log as well, the middle of it only up to a limit. The last line
+        of it is told when it has changed.
         """
         self._wakes = SimpleQueue()
         if self._stopped:
@@ -122,8 +126,8 @@ class GateRunner:
             return Ending(None, "", error.strerror or str(error))
         stream = process.stdout
         assert stream is not None, "it was asked for"
-        output = Bounded(HEAD_BYTES, TAIL_BYTES, log)
-        reader = _start(lambda: output.read_all(stream))
+        output, kept = Bounded(HEAD_BYTES, TAIL_BYTES), _Log(log)
+        reader = _start(lambda: _read_all(stream, output, kept))
         waiter = _start(lambda: self._wait(process))
         try:
             wake = self._next_wake(gate.seconds, output, on_line)
@@ -132,10 +136,11 @@ class GateRunner:
             end_marked(gate.mark)
             waiter.join(DEATH_SECONDS)
             reader.join(LAST_WORDS_SECONDS)
+            kept.finish()
         if wake is Wake.STOPPED:
             raise Stopped
         code = process.returncode if wake is Wake.ENDED else None
-        return Ending(code, output.text())
+        return Ending(code, output.text(), left_out=kept.left_out)
 
     def _next_wake(
         self, seconds: float, output: "Bounded", on_line: Callable[[str], None]
@@ -163,50 +168,68 @@ class GateRunner:
 class Bounded:
     """The beginning and the end of what somebody writes, however long it is."""
 
-    def __init__(self, head: int, tail: int, log: IO[bytes] | None = None) -> None:
+    def __init__(self, head: int, tail: int) -> None:
         self._head_size, self._tail_size = head, tail
-        self._log, self._log_room = log, LARGEST_LOG
         self._head, self._tail = bytearray(), bytearray()
-        self._dropped = 0
+        self.dropped = 0
+        """Bytes in between."""
         self._changing = threading.Lock()
-
-    def read_all(self, stream: IO[bytes]) -> None:
-        """Take in everything until its end."""
-        while chunk := os.read(stream.fileno(), CHUNK_BYTES):
-            self.add(chunk)
-        stream.close()
 
     def add(self, data: bytes) -> None:
         with self._changing:
-            self._write(data)
             room = self._head_size - len(self._head)
             self._head += data[:room]
             self._tail += data[room:] if room < len(data) else b""
             over = len(self._tail) - self._tail_size
             if over > 0:
                 del self._tail[:over]
-                self._dropped += over
-
-    def _write(self, data: bytes) -> None:
-        # That the disk is full does not change what the command says.
-        if self._log is not None and self._log_room > 0:
-            with suppress(OSError, ValueError):
-                self._log.write(data[: self._log_room])
-                self._log.flush()
-                self._log_room -= len(data)
-                if self._log_room <= 0:
-                    self._log.write(f"\n(cut after {LARGEST_LOG} bytes)\n".encode())
+                self.dropped += over
 
     def end(self, size: int) -> bytes:
         """Return the last bytes, at most so many."""
         with self._changing:
             return bytes((self._head[-size:] + self._tail)[-size:])
 
-    def text(self) -> str:
+    def content(self) -> bytes:
         """Return what is kept, with a line where something is missing."""
         with self._changing:
-            gap = f"\n({self._dropped} bytes left out)\n".encode() if self._dropped else b""
-            return bytes(self._head + gap + self._tail).decode(errors="replace")
+            gap = f"\n({self.dropped} bytes left out)\n".encode() if self.dropped else b""
+            return b"".join((self._head, gap, self._tail))
+
+    def text(self) -> str:
+        """Return the same as text."""
+        return self.content().decode(errors="replace")
+
+
+class _Log:
+    """A file that gets the beginning of an output at once, and its end when that is known."""
+
+    def __init__(self, file: IO[bytes] | None) -> None:
+        self._file = file
+        self._room = LOG_HEAD
+        self._rest = Bounded(0, LOG_TAIL)
+
+    def add(self, data: bytes) -> None:
+        if self._room > 0:
+            self._write(data[: self._room])
+        self._rest.add(data[self._room :])
+        self._room = max(self._room - len(data), 0)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        self._write(self._rest.content())
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes the file does not get."""
+        return self._rest.dropped if self._file is not None else 0
+
+    def _write(self, data: bytes) -> None:
+        # That the disk is full does not change what the command says.
+        if self._file is not None:
+            with suppress(OSError, ValueError):
+                self._file.write(data)
+                self._file.flush()
 
 
 def gate_environ(gate: GateCommand) -> dict[str, str]:
@@ -234,6 +257,14 @@ def _begin(gate: GateCommand) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+
+
+def _read_all(stream: IO[bytes], output: Bounded, log: _Log) -> None:
+    """Take in everything until its end."""
+    while chunk := os.read(stream.fileno(), CHUNK_BYTES):
+        output.add(chunk)
+        log.add(chunk)
+    stream.close()
 
 
 def _start(work: Callable[[], None]) -> threading.Thread:

@@ -64,7 +64,8 @@ class GateTurns:
         work = self._looks.look(plan, Origin(check.gate, check.round, sequence), is_author=True)
         state, outcome = record_check(ledger.state, check, result, plan.rules, work)
         ended = check_ended(began, ledger.now, outcome, str(archive))
-        self._end(state, replace(ended, log=result.log))
+        detail = "; ".join(filter(None, (ended.detail, result.about_log)))
+        self._end(state, replace(ended, log=result.log, detail=detail))
 
     def _heed_base(self, gate: Gate, result: CheckResult, run: str) -> None:
         """Stop where a gate cannot be run at all, and say where it may never pass."""

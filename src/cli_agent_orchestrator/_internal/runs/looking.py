@@ -16,6 +16,9 @@ UNBOUND = (
     "can be taken"
 )
 
+MOST_CHANGES = 50
+"""Changes to the repository that a warning names: each may have the command that brings it back."""
+
 
 class Looks:
     """The looks of one run."""
@@ -44,7 +47,7 @@ class Looks:
             ledger.warn(remark)
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
-            ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
+            ledger.warn(f"{text}: {named(changed, MOST_CHANGES)}", ABOUT_REPOSITORY)
         if plan.rules.is_review_bound and plan.work.snapshots is None:
             raise RunError(UNBOUND)
         ledger.count_to(sequence)
@@ -60,7 +63,7 @@ class Looks:
         seen = plan.work.look(sequence, who, approved)
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
-            ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
+            ledger.warn(f"{changed}: {named(seen.repository, MOST_CHANGES)}", ABOUT_REPOSITORY)
         if seen.unread:
             ledger.warn(
                 f"{named(seen.unread)} cannot be read since {who} was at work: what was done there "

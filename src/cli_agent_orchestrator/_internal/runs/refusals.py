@@ -137,7 +137,8 @@ def check_commands(request: RunRequest, config: RunConfig, state_folder: Path) -
     """Refuse commands of the project's own file that the user has not allowed."""
     commands = request.project_commands
     if any(canonical(name, text) == config.settings.get(name) for name, text in commands.items()):
-        check_consent(Trust(state_folder), request.config.wd, commands_text(commands))
+        trust, text = Trust(state_folder), commands_text(commands)
+        check_consent(trust, request.config.wd, text, request.project_file)
 
 
 def with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:

@@ -1,8 +1,10 @@
 """What a run is asked to do: by options, environment, task and settings file, the first wins."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cli_agent_orchestrator._internal.client import is_loopback
 from cli_agent_orchestrator._internal.discovery import ARGUMENT, OPTION, Named, name_server
@@ -16,6 +18,7 @@ from cli_agent_orchestrator._internal.settings.levels import (
     read_environment,
 )
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, COMMANDS, SETTINGS_FILE
+from cli_agent_orchestrator._internal.settings.values import expand_path
 from cli_agent_orchestrator.errors import ConfigError
 
 
@@ -33,6 +36,8 @@ class RunRequest:
     """Where each setting came from: option, environment, task or file."""
     project_commands: Mapping[str, str] = field(default_factory=dict)
     """What of the project's own file, which may be anybody's, is a command, by variable name."""
+    project_file: str = ""
+    """That file, if it was named and is not the `cao.toml` of the work folder."""
     run: str = ""
     """The id of the run in a work tree that is to go on; empty if it is none of these."""
 
@@ -93,16 +98,36 @@ def _build_request(
     sources = find_sources(option=options, environment=variables, task=task, file=file)
     if named is not None:
         sources["API"] = "option" if options.get("API") else "environment"
-    from_project = config_file is None
+    config = RunConfig.from_env(settings, named_by)
+    asked_for = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
+    from_project = config_file is None or _is_of(config_file, asked_for, config.wd)
     commands = [name for name in COMMANDS if from_project and sources.get(name) == "file"]
     return RunRequest(
-        config=RunConfig.from_env(settings, named_by),
+        config=config,
         settings=settings,
         insisted=merge_settings(options, variables),
         replace_terminals=replace_terminals,
         sources=sources,
         project_commands={name: settings[name] for name in commands},
+        project_file=_named_file(config_file, config.wd) if commands else "",
     )
+
+
+def _is_of(file: str, *projects: Path) -> bool:
+    """Does a file lie in one of some folders, or in the repository around it?"""
+    place = Path(os.path.realpath(file))
+    return any(place.is_relative_to(_top_of(folder)) for folder in projects)
+
+
+def _top_of(folder: Path) -> Path:
+    folder = Path(os.path.realpath(folder))
+    above = (folder, *folder.parents)
+    return next((top for top in above if os.path.lexists(top / ".git")), folder)
+
+
+def _named_file(file: str | None, wd: Path) -> str:
+    place = "" if file is None else os.path.realpath(file)
+    return "" if place == os.path.realpath(wd / SETTINGS_FILE) else place
 
 
 def _check_server(file: Mapping[str, str]) -> None:

@@ -58,10 +58,13 @@ def command_lines(commands: str) -> Iterator[str]:
             yield line
 
 
-def check_consent(trust: "Trust", folder: Path, commands: str) -> None:
-    """Raise `NotAllowed` unless the user has allowed the commands of a project's own file."""
+def check_consent(trust: "Trust", folder: Path, commands: str, file: str = "") -> None:
+    """Raise `NotAllowed` unless the user has allowed the commands of a project's own file.
+
+    The file is named if it is not the `cao.toml` of the folder.
+    """
     if commands and not trust.allows(folder, commands):
-        raise NotAllowed(folder, "\n".join(command_lines(commands)))
+        raise NotAllowed(folder, "\n".join(command_lines(commands)), file)
 
 
 class Trust:

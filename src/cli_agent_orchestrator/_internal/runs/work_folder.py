@@ -438,9 +438,9 @@ def _clear(checkouts: Folder) -> None:
         checkouts.remove_all()
 
 
-def named(texts: Sequence[str]) -> str:
+def named(texts: Sequence[str], most: int = MOST_NAMED) -> str:
     """Name the first of some files, and say how many more there are."""
-    more = len(texts) - MOST_NAMED
+    more = len(texts) - most
     # A line break in a name would make a line of its own.
-    shown = [text if text.isprintable() else ascii(text) for text in texts[:MOST_NAMED]]
+    shown = [text if text.isprintable() else ascii(text) for text in texts[:most]]
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

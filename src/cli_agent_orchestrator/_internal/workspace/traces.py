@@ -7,6 +7,7 @@ this, since it would go by it, too.
 
 import json
 import re
+import shlex
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,10 @@ SECTION_PATTERN = r'\s*\[\s*([^\s"\]]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]'
 KEY_PATTERN = r"[A-Za-z][A-Za-z0-9-]*"
 # 4b825dc642cb6eb9a060e54bf8d69288fbee4904 refs/heads/main
 PACKED_PATTERN = r"([0-9a-f]{40,64}) (refs/\S+)"
+# 4b825dc642cb6eb9a060e54bf8d69288fbee4904
+ID_PATTERN = r"[0-9a-f]{40}|[0-9a-f]{64}"
+# ref: refs/heads/main
+SYMBOLIC_PATTERN = r"ref:\s*(refs/\S+)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Traces:
 def differences(old: Traces, new: Traces) -> tuple[str, ...]:
     """Say what is different, in words: first what can start a program."""
     unseen = (one for one in new.unseen if one not in old.unseen)
-    return (*_files(old.files, new.files), *_refs(old.refs, new.refs), *unseen)
+    return (*_files(old.files, new.files), *_refs(old, new), *unseen)
 
 
 def to_json(traces: Traces) -> str:
@@ -140,9 +145,34 @@ def _is_harmless(key: str) -> bool:
     return re.fullmatch(HARMLESS_PATTERN, key, re.DOTALL) is not None
 
 
-def _refs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted({*old, *new}):
-        before = old.get(name)
-        if name.startswith(OURS) or before == new.get(name):
+def _refs(old: Traces, new: Traces) -> Iterator[str]:
+    checked_out = _checked_out(new.files)
+    for name in sorted({*old.refs, *new.refs}):
+        before = old.refs.get(name)
+        if name.startswith(OURS) or before == new.refs.get(name):
             continue
-        yield f"{name} ({'new' if before is None else f'was {before[:SHOWN_ID]}'})"
+        if before is None:
+            yield f"{name} (new)"
+            continue
+        files = "; your files stay as they are then" if name in checked_out else ""
+        way = _way_back(name, before)
+        yield f"{name} (was {before[:SHOWN_ID]}{f'; {way}{files}' if way else ''})"
+
+
+def _way_back(name: str, before: str) -> str:
+    """Say by which command a branch is again at what it was; nothing if that is no commit."""
+    if re.fullmatch(ID_PATTERN, before):
+        command = f"git update-ref {shlex.quote(name)} {before}"
+        return f"`{command}` brings it back until git prunes it"
+    if match := re.fullmatch(SYMBOLIC_PATTERN, before):
+        command = f"git symbolic-ref {shlex.quote(name)} {shlex.quote(match[1])}"
+        return f"`{command}` brings it back"
+    return ""
+
+
+def _checked_out(files: Mapping[str, Trace]) -> set[str]:
+    """Return the branches whose files the user has before him."""
+    heads = (trace.content for path, trace in files.items() if path.rpartition("/")[2] == "HEAD")
+    texts = (head.decode(errors="replace").strip() for head in heads)
+    found = (re.fullmatch(SYMBOLIC_PATTERN, text) for text in texts)
+    return {match[1] for match in found if match}
