@@ -123,6 +123,74 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
 
 
+def test_a_large_project_survives_the_loss_of_its_repository(tmp_path: Path) -> None:
+    project = make_large_repository(tmp_path / "project", 20_500)
+    work = open_here(project)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    shutil.rmtree(project / ".git")
+    shutil.rmtree(project / "d0")
+    with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
+        work.look(1, "programmer")
+    assert work.snapshots is not None
+    assert len(work.snapshots.restore(work.snapshots.all()[0].commit)) == 100
+    assert (project / "d0/f7").read_text(encoding="utf-8") == "7\n"
+
+
+def make_large_repository(folder: Path, files: int) -> Path:
+    """Make a repository with one commit of many files, a hundred in each folder."""
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    lines = ["commit refs/heads/main", "committer u <u@x> 0 +0000", "data 0"]
+    for number in range(files):
+        text = f"{number}\n"
+        lines += [f"M 644 inline d{number // 100}/f{number}", f"data {len(text)}", text]
+    words = ["git", "-C", str(folder), "fast-import", "--quiet"]
+    subprocess.run(words, input="\n".join([*lines, ""]).encode(), check=True)
+    git(folder, "reset", "-q", "--hard")
+    return folder
+
+
+def test_what_an_agent_has_committed_survives_the_loss_of_the_repository(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "made.py").write_text("made\n", encoding="utf-8")
+    git(project, "add", "-A")
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "two")
+    work.look(1, "programmer")
+    assert work.snapshots is not None
+    made = work.snapshots.all()[-1]
+    shutil.rmtree(project / ".git")
+    (project / "made.py").unlink()
+    with pytest.raises(RunError, match="repository is gone"):
+        work.look(2, "tester")
+    assert work.snapshots.restore(made.commit) == ("made.py",)
+    assert (project / "made.py").read_text(encoding="utf-8") == "made\n"
+
+
+def test_where_a_folder_cannot_be_kept_because_its_repository_is_gone_that_is_said(
+    project: Path,
+) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    shutil.rmtree(project / ".git")
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    shutil.rmtree(store / "objects")
+    with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
+        work.look(1, "programmer")
+
+
+def test_a_commit_that_was_made_later_can_be_compared(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-a", "-m", "two")
+    again = open_here(project)
+    again.begin(0, is_in_flight=False)
+    assert again.snapshots is not None
+    start = again.snapshots.all()[0].commit
+    assert [one.path for one in again.snapshots.changes(start, again.head)] == ["a.py"]
+
+
 def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)
@@ -314,10 +382,10 @@ def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
 def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(snapshots: Snapshots, most_files: int) -> None:
+    def fail(snapshots: Snapshots, seconds: float) -> None:
         raise GitError("no room")
 
-    monkeypatch.setattr(Snapshots, "keep_borrowed", fail)
+    monkeypatch.setattr(Snapshots, "keep_for_good", fail)
     work = open_here(project)
     assert work.begin(0, is_in_flight=False) == (
         0,

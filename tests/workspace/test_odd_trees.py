@@ -115,7 +115,7 @@ def test_a_repository_that_borrows_objects_itself(
     check_round_trip(tmp_path / "borrower", set(FILES))
 
 
-@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "#hash", "é \udcff"])
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "#hash", "é \udcff", "a:b"])
 def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path, name: str) -> None:
     check_round_trip(make_repository(tmp_path / name, FILES), set(FILES))
 

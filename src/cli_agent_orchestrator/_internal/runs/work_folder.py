@@ -45,8 +45,8 @@ NOT_COMPARED = (
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
 """Begins what is said if its contents could not be copied; the reason follows."""
-MOST_COPIED = 20_000
-"""Files of a repository whose contents are copied at the start, which takes a second or two."""
+LONGEST_COPY = 60.0
+"""Seconds for that; 50,000 files of a clone take about one."""
 MOST_NAMED = 10
 """Files that a warning names."""
 
@@ -226,7 +226,7 @@ class WorkFolder:
         remarks = self._about_start(self._last)
         try:
             # An agent may do anything to the repository that they are borrowed from.
-            snapshots.keep_borrowed(MOST_COPIED)
+            snapshots.keep_for_good(LONGEST_COPY)
         except (GitError, OSError) as error:
             remarks.append(f"{BORROWED}{error}")
         return remarks
@@ -259,10 +259,16 @@ class WorkFolder:
         Raise `RunError` if it cannot be kept, or if its repository was removed.
         """
         self._tend()
-        seen = self._keep(sequence, label, approved_tree)
         repository = self._repository
+        gone = None
         if repository is not None and repository.is_gone:
-            raise RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+            gone = RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+        try:
+            seen = self._keep(sequence, label, approved_tree)
+        except RunError as error:
+            raise gone or error from error.__cause__
+        if gone is not None:
+            raise gone
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
 
     def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:

@@ -90,6 +90,8 @@ class Git:
     """How long a command may take."""
     inherited: Sequence[int] = ()
     """Descriptors that a command has as long as it runs, whatever becomes of us: locks."""
+    borrowed: str = ""
+    """Where more objects can be read, as git takes it from its environment."""
     with_user_settings: bool = False
     """Is the user's own configuration read? Only where nothing of it can start a program."""
 
@@ -180,6 +182,8 @@ class Git:
             settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         if self.index is not None:
             settings["GIT_INDEX_FILE"] = str(self.index)
+        if self.borrowed:
+            settings["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self.borrowed
         kept = {key: self.environ[key] for key in KEPT_VARIABLES if key in self.environ}
         if not self.with_user_settings:
             settings |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
