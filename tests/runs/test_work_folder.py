@@ -1,5 +1,6 @@
 """The work folder of a run, with real git."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.events import Warned
@@ -432,6 +434,25 @@ def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_fi
     assert again.changed_before == (".git/config (core.fsmonitor)",)
 
 
+def test_what_the_user_made_meanwhile_and_cannot_be_kept_is_nobodys_turn(project: Path) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    os.mkfifo(project / "pipe")
+    work = open_here(project)
+    assert work.begin(1, is_in_flight=False) == (2, [])
+    assert work.look(3, "programmer").left_out == ()
+
+
+def test_what_cannot_be_kept_is_not_named_where_it_is_ignored(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / ".gitignore").write_text("*.sock\nbuild/\n", encoding="utf-8")
+    for place in ("build", "node_modules", "src"):
+        (project / place).mkdir()
+        os.mkfifo(project / place / "pipe")
+    os.mkfifo(project / "a.sock")
+    assert work.look(1, "programmer").left_out == (LeftOut("src/pipe", "a pipe"),)
+
+
 def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
     with tempfile.TemporaryDirectory() as parent:
         project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
@@ -442,9 +463,9 @@ def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
             for name in ("a.txt", "x"):
                 (project / name).chmod(0)
             seen = work.look(1, "programmer")
-            assert seen.work.changed == ("b.txt",)
-            assert seen.unread == ("a.txt", "x")
-            assert work.look(2, "tests").unread == ()
+            assert seen.work.changed == ("b.txt", "a.txt", "x")
+            assert seen.left_out == (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
+            assert work.look(2, "tests").left_out == ()
             (project / "x").chmod(0o755)
 
 
@@ -452,7 +473,8 @@ class Unread(WorkFolder):
     """Has what cannot be read after the turn of the programmer."""
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
-        return Seen(unread=("a.txt", "x") if label == "programmer" else ())
+        left_out = (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
+        return Seen(left_out=left_out if label == "programmer" else ())
 
 
 def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
@@ -460,6 +482,6 @@ def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
     rig.flow, rig.gate, rig.work = packaged_flow("solo"), "true", Unread(None)
     rig.run(rig.begin())
     assert [event.text for event in rig.events if isinstance(event, Warned)] == [
-        "a.txt, x cannot be read since programmer was at work: what was done there is in no "
-        "snapshot, and does not count as changed"
+        "in no snapshot since programmer was at work: a.txt (it cannot be read), x (it cannot be "
+        "read); cao can not put back what was done there"
     ]

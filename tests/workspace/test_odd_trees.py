@@ -311,7 +311,9 @@ def test_pipes_sockets_and_empty_folders_do_no_harm(project: Path) -> None:
         (project / "a.txt").unlink()
         os.mkfifo(project / "a.txt")
         new = snapshots.take(1, "programmer")
-    assert new.left_out == (LeftOut("a.txt", "a pipe"),)
+    there = (LeftOut("pipe", "a pipe"), LeftOut("socket", "a socket"))
+    assert old.left_out == there
+    assert new.left_out == (LeftOut("a.txt", "a pipe"), *there)
     assert [one.status for one in snapshots.changes(old.commit, new.commit)] == ["D"]
     assert snapshots.restore(old.commit) == ("a.txt",)
     assert (project / "a.txt").read_text() == "a\n"

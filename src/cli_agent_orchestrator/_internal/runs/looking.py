@@ -60,17 +60,19 @@ class Looks:
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
             ledger.warn(f"{changed}: {named(seen.repository)}", ABOUT_REPOSITORY)
-        if seen.unread:
+        if seen.left_out:
+            left = [f"{one.path} ({one.reason})" for one in seen.left_out]
             ledger.warn(
-                f"{named(seen.unread)} cannot be read since {who} was at work: what was done there "
-                "is in no snapshot, and does not count as changed"
+                f"in no snapshot since {who} was at work: {named(left)}; cao can not put back "
+                "what was done there"
             )
-        if not seen.touched:
+        if not seen.touched and not seen.not_kept:
             return seen.work
         told = files_changed(ledger.now, who, number, sequence, seen)
         mode = plan.readonly_roles
         if not is_author and mode != "off":
-            told = replace(told, allowed=False, restored=mode == "restore")
+            is_restored = mode == "restore" and bool(seen.restorable)
+            told = replace(told, allowed=False, restored=is_restored)
             if told.restored:
                 next_number = max(sequence + 1, ledger.next_sequence())
                 seen = plan.work.put_back(next_number, who, seen, approved)

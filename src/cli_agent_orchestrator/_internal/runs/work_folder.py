@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
-from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
@@ -59,13 +59,24 @@ class Seen:
     changes: tuple[Change, ...] = ()
     repository: tuple[str, ...] = ()
     """What of the repository was changed meanwhile that can start a program, or which branches."""
-    unread: tuple[str, ...] = ()
-    """What could be read before, or was not there, and is not kept because it cannot be read."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What could be kept before, or was not there, and is in no snapshot now."""
 
     @property
     def touched(self) -> tuple[Change, ...]:
         """The changes without what programs leave behind when they are merely run."""
         return tuple(one for one in self.changes if not is_left_behind(one.path))
+
+    @property
+    def restorable(self) -> tuple[str, ...]:
+        """What of it can be put back."""
+        return tuple(one.path for one in self.touched if not one.is_repository)
+
+    @property
+    def not_kept(self) -> tuple[str, ...]:
+        """What of it can not: no snapshot has it."""
+        paths = (one.path for one in self.left_out if not is_left_behind(one.path))
+        return tuple(path for path in paths if path not in self.restorable)
 
 
 def leave_alone() -> None:
@@ -248,7 +259,7 @@ class WorkFolder:
         sequence = max(sequence, taken[-1].sequence)
         if self._looked is not None or not is_in_flight:
             now = snapshots.take(sequence + 1, RESUMED_LABEL)
-            if now.tree != self._last.tree:
+            if (now.tree, now.left_out) != (self._last.tree, self._last.left_out):
                 self._last = now
                 return sequence + 1, []
         return sequence, []
@@ -285,13 +296,9 @@ class WorkFolder:
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
                 f"{MENDED}"
             ) from error
-        paths = tuple(one.path for one in changes)
-        unread = tuple(
-            one.path
-            for one in after.left_out
-            if one.reason == UNREADABLE and one not in self._before.left_out
-        )
-        return Seen(Work(after.tree, paths, unreviewed), changes, unread=unread)
+        left_out = tuple(one for one in after.left_out if one not in self._before.left_out)
+        paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
+        return Seen(Work(after.tree, tuple(paths), unreviewed), changes, left_out=left_out)
 
     def _around(
         self, snapshots: Snapshots, last: Snapshot, sequence: int, label: str

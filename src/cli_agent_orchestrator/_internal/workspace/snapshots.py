@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
-from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
+from cli_agent_orchestrator._internal.workspace.changes import (
+    REPOSITORY_MODE,
+    Change,
+    read_changes,
+)
 from cli_agent_orchestrator._internal.workspace.gathering import Gathering
 from cli_agent_orchestrator._internal.workspace.git import LONGEST_SECONDS
 from cli_agent_orchestrator._internal.workspace.laying import Laying
 from cli_agent_orchestrator._internal.workspace.left_out import (
-    REPOSITORY_MODE,
     UNREADABLE,
     LeftOut,
     Untouched,
