@@ -106,6 +106,11 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
         ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
         (
+            Proof(no_snapshots="git is away"),
+            False,
+            "not proven: without snapshots (git is away) nothing can be proven",
+        ),
+        (
             Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
             False,
             "not proven: nothing was changed",

@@ -300,6 +300,7 @@ def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> N
     (project.parent / "state").write_text("in the way", encoding="utf-8")
     _, (remark,) = work.begin(0, is_in_flight=False)
     assert remark.startswith("what is done to the work folder can not be undone: ")
+    assert remark.endswith(work.why_no_snapshots)
     assert work.look(1, "programmer") == Seen()
 
 

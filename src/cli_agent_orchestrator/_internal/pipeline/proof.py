@@ -74,10 +74,14 @@ class Proof:
     """Files of the product that the run made or changed."""
     is_untouched: bool = False
     """Is every file as it was before the run?"""
+    no_snapshots: str = ""
+    """Why there is nothing to compare; empty if there is."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """Say what is missing for a proof, each in a few words; nothing if it is one."""
+        if self.no_snapshots:
+            return (f"without snapshots ({self.no_snapshots}) nothing can be proven",)
         if not self.gates:
             return ("no gate says which tests it runs",)
         if self.is_untouched:

@@ -54,6 +54,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_held_back,
     check_remedy,
     check_repository,
+    check_snapshots,
     logging_refusals,
     objections_to,
     with_saved_api,
@@ -489,6 +490,7 @@ class Conductor:
                 self._warn(f"{BY_NAME[name].option}: the flow {flow.name} has no {role}")
         in_tree = self._in_tree is not None or self._config.in_worktree
         check_held_back(self._config, in_tree=in_tree)
+        check_snapshots(self._config, self._given.environ)
         for warning in self._config.warnings(flow.least_evidence):
             self._warn(warning)
 

@@ -1,7 +1,10 @@
 """Looks at the work folder after each turn and gate, and tells what that did to it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from cli_agent_orchestrator._internal.config import LoopRules
+from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import files_changed
@@ -10,11 +13,16 @@ from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
 from cli_agent_orchestrator.errors import RunError
 
-UNBOUND = (
-    "without snapshots nobody knows whether what passes is what was approved, and "
-    "REVIEW_BOUND=require asks for that: resume the run with --review-bound show, or when they "
-    "can be taken"
-)
+
+def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
+    """Say which settings there is no way to go by without snapshots; empty if there are none."""
+    asked = {
+        "REVIEW_BOUND=require (say --review-bound show)": rules.is_review_bound,
+        "PROOF=require (say --proof report)": rules.proof == "require",
+        "READONLY_ROLES=restore (say --readonly-roles warn)": readonly_roles == "restore",
+    }
+    clean = (f"clean=true of the gate {gate.name} (leave it out)" for gate in gates if gate.clean)
+    return " and ".join([*(text for text, is_asked in asked.items() if is_asked), *clean])
 
 
 class Looks:
@@ -45,8 +53,13 @@ class Looks:
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             ledger.warn(f"{text}: {named(changed)}", ABOUT_REPOSITORY)
-        if plan.rules.is_review_bound and plan.work.snapshots is None:
-            raise RunError(UNBOUND)
+        if plan.work.snapshots is None:
+            needy = in_need_of_snapshots(plan.rules, plan.readonly_roles, ledger.state.gates)
+            if needy:
+                raise RunError(
+                    f"without snapshots ({plan.work.why_no_snapshots}) there is no way to go by "
+                    f"{needy}: resume the run with that changed, or when they can be taken"
+                )
         ledger.count_to(sequence)
 
     def look(self, plan: Plan, sequence: int, who: str, number: int, *, is_author: bool) -> Work:

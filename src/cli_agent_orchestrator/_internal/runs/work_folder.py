@@ -30,6 +30,7 @@ PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
+NO_FOLDER = "the run has no folder for them"
 REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
@@ -110,6 +111,8 @@ class WorkFolder:
         self._watch = None if repository is None else Watch(repository, run_folder)
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
+        self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
+        """Empty if there are some, or may be."""
 
     @property
     def snapshots(self) -> Snapshots | None:
@@ -215,8 +218,7 @@ class WorkFolder:
             # A run that was killed may have left some.
             _clear(self._checkouts)
         if not snapshots.has_any and sequence:
-            self._snapshots = None
-            return sequence, [f"{NOT_KEPT}{REMOVED}"]
+            return sequence, [self._do_without(REMOVED)]
         try:
             return self._go_on(snapshots, sequence, is_in_flight, replied) or (
                 sequence,
@@ -227,9 +229,14 @@ class WorkFolder:
                 raise RunError(
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
-            self._snapshots = None
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            return sequence, [f"{NOT_KEPT}{reason}"]
+            return sequence, [self._do_without(str(reason))]
+
+    def _do_without(self, reason: str) -> str:
+        """Take no snapshots; return what to say."""
+        self._snapshots = None
+        self.why_no_snapshots = reason
+        return f"{NOT_KEPT}{reason}"
 
     def _start(self, snapshots: Snapshots) -> list[str]:
         """Take the first snapshot, and return what to say."""

@@ -42,6 +42,7 @@ LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
 LONGEST_COMPLAINT = 2000
 CHUNK_BYTES = 64 * 1024
+MISSING = "git is not installed, or not on the PATH; snapshots need it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,9 @@ class Git:
     def _start(
         self, words: tuple[str, ...], given: IO[bytes], complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        program = shutil.which("git", path=self.environ.get("PATH"))
+        program = find_git(self.environ)
         if program is None:
-            raise GitMissing("git is not installed, or not on the PATH; snapshots need it")
+            raise GitMissing(MISSING)
         try:
             return subprocess.Popen(
                 [program, f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}", *words],
@@ -197,6 +198,11 @@ class Git:
             "GIT_COMMITTER_NAME": self.identity.committer[0],
             "GIT_COMMITTER_EMAIL": self.identity.committer[1],
         }  # fmt: skip
+
+
+def find_git(environ: Mapping[str, str]) -> str | None:
+    """Return where git is, if it is on the PATH."""
+    return shutil.which("git", path=environ.get("PATH"))
 
 
 def _read(
