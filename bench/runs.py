@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.figures import AtMost, Figure
 from bench.machine import Machine, cao_words, private_machine, running
+from bench.snapshots import make_project
 from bench.usage import Meter, Spent
 
 TASK = """\
@@ -23,6 +24,7 @@ Say PASS.
 """
 RUNS = 5
 TURNS = 9
+FILES = 300
 WORK_SECONDS = 60.0
 SETTLE_SECONDS = 5.0
 PATIENCE = 120.0
@@ -37,10 +39,13 @@ seconds = {WORK_SECONDS + 60:.0f}
 def measure() -> list[Figure]:
     alone = [_run() for _ in range(RUNS)]
     with_server = [_run_with_server() for _ in range(RUNS)]
+    # One after the other, so that both see the same machine.
+    pairs = [(_run_in_project(kept=True), _run_in_project(kept=False)) for _ in range(RUNS)]
     name = f"run of {TURNS} turns, agents answer at once"
     return [
         _figure(f"{name}, with a server of its own", alone),
         _figure(f"{name}, with a server that is there", with_server),
+        _overhead_figure(pairs),
         *_waiting_figures(),
     ]
 
@@ -53,6 +58,43 @@ def _figure(name: str, runs: list[Spent]) -> Figure:
         f"best {min(seconds):.2f} s; {cpu:.2f} s of CPU"
     )
     return Figure(name, statistics.median(seconds), "s", AtMost(2), note=note)
+
+
+def _overhead_figure(pairs: list[tuple[Spent, Spent]]) -> Figure:
+    kept = statistics.median(with_them.elapsed for with_them, _ in pairs)
+    bare = statistics.median(without.elapsed for _, without in pairs)
+    return Figure(
+        f"what snapshots add to a run of {TURNS} turns, {FILES} files",
+        kept - bare,
+        "s",
+        AtMost(0.5),
+        note=f"{kept:.2f} s with them, {bare:.2f} s where git is not on the PATH; medians of "
+        f"{len(pairs)}",
+    )
+
+
+def _run_in_project(*, kept: bool) -> Spent:
+    """Run in a repository, with snapshots or where there is no git that could take them."""
+    with private_machine() as machine:
+        make_project(machine.work, FILES)
+        if not kept:
+            machine.env["PATH"] = _all_but_git(machine.home / "programs", machine.env["PATH"])
+        spent = _timed_run(machine)
+        if kept != any(machine.state.glob("runs/*/snapshots.git/ready")):
+            raise RuntimeError(f"snapshots were {'not ' if kept else ''}taken")
+        return spent
+
+
+def _all_but_git(folder: Path, path: str) -> str:
+    """Fill a folder with links to all programs of a PATH but git; return the PATH of it."""
+    folder.mkdir()
+    for place in path.split(os.pathsep):
+        for program in Path(place).glob("*"):
+            if program.name != "git":
+                # The first of a name is the one that counts.
+                with suppress(FileExistsError):
+                    (folder / program.name).symlink_to(program.absolute())
+    return str(folder)
 
 
 def _run() -> Spent:

@@ -1,12 +1,13 @@
 """How long a snapshot of the work folder takes: the first one, and those after few changes."""
 
+import hashlib
 import statistics
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from bench.figures import AtMost, Figure
+from bench.figures import AtLeast, AtMost, Figure
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 
@@ -26,21 +27,34 @@ def _measure(files: int, limit: float) -> list[Figure]:
     # Not in the memory, where /tmp may be.
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".snapshots-") as folder:
         project = Path(folder, "project")
-        _make(project, files)
+        make_project(project, files)
+        before = _users_own(project)
         snapshots = Snapshots(Path(folder, "store"), project, find_repository(project))
         name = f"snapshot of {files:,} files"
         first = _milliseconds(snapshots, 0)
+        began = time.perf_counter()
+        snapshots.keep_for_good()
+        copied = 1000 * (time.perf_counter() - began)
         unchanged = [_milliseconds(snapshots, number) for number in range(1, REPEATS + 1)]
         for number in range(CHANGES):
             _file(project, number).write_text("changed\n")
         changed = _milliseconds(snapshots, REPEATS + 1)
+        is_same = _users_own(project) == before
     note = f"{REPEATS} samples, longest {max(unchanged):.0f} ms"
     return [
         Figure(f"first {name}", first, "ms"),
+        Figure(f"copy of what the first {name} borrows", copied, "ms"),
         Figure(
             f"{name}, nothing changed", statistics.median(unchanged), "ms", AtMost(limit), note=note
         ),
         Figure(f"{name}, {CHANGES} changed", changed, "ms"),
+        Figure(
+            f"the user's index, HEAD, branches, stash and config as they were, {files:,} files",
+            100.0 * is_same,
+            "%",
+            AtLeast(100),
+            note="byte by byte, before the first snapshot and after the last",
+        ),
     ]
 
 
@@ -50,14 +64,32 @@ def _milliseconds(snapshots: Snapshots, sequence: int) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def _make(project: Path, files: int) -> None:
+def _users_own(project: Path) -> dict[str, str]:
+    """Return what must stay as it is: all of the repository, by file, and what git says of it."""
+    found = {
+        str(path.relative_to(project)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (project / ".git").rglob("*")
+        if path.is_file()
+    }
+    for words in (["stash", "list"], ["for-each-ref"], ["rev-parse", "HEAD"]):
+        found[words[0]] = subprocess.run(
+            ["git", *words], cwd=project, check=True, capture_output=True, text=True
+        ).stdout
+    return found
+
+
+def make_project(project: Path, files: int) -> None:
+    """Make a repository with one commit of so many files, and something in its stash."""
     for number in range(files):
         path = _file(project, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"line of file {number}\n" * LINES_A_FILE)
     who = ("-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0")
-    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "one"]):
+    commit = [*who, "commit", "-q", "-m", "one"]
+    for words in (["init", "-q"], ["add", "-A"], commit):
         subprocess.run(["git", *words], cwd=project, check=True)
+    _file(project, 0).write_text("put aside\n")
+    subprocess.run(["git", *who, "stash", "-q"], cwd=project, check=True)
 
 
 def _file(project: Path, number: int) -> Path:

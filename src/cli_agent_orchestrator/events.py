@@ -264,6 +264,8 @@ class FilesChanged(Event):
     """0 for a gate."""
     terminal_id: str = ""
     """Empty for a gate."""
+    not_kept: int = 0
+    """How many of them no snapshot has; these stay as they are."""
 
     @property
     def words(self) -> str:
@@ -271,6 +273,8 @@ class FilesChanged(Event):
         if self.allowed:
             return f"{files} (+{self.added} −{self.removed})"
         back = f"; put back, but kept in snapshot {self.sequence}" if self.restored else ""
+        if self.restored and self.not_kept:
+            back += f", except {self.not_kept} that no snapshot has"
         return f"{files}, which is not its task: {self.named}{back}"
 
     @property

@@ -19,6 +19,7 @@ class One:
     status: str
     path: str
     old_path: str
+    is_repository: bool = False
 
 
 def changed(status: str, path: str, old_path: str = "") -> One:
@@ -116,3 +117,8 @@ def test_the_product_is_named_its_source_first() -> None:
     changes = [*(changed("M", path) for path in paths), changed("D", "c.go")]
     kinds = Kinds(named=frozenset({"run.sh"}))
     assert layers_of(changes, kinds).product == ("b/price.py", "c.go", "a.txt")
+
+
+def test_a_repository_of_its_own_is_no_product_and_yet_something_that_was_made() -> None:
+    layers = layers_of([One("A", "nested", "nested", is_repository=True)], Kinds())
+    assert (layers.product, layers.is_untouched) == ((), False)

@@ -151,6 +151,11 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
         ),
         (Proof(), False, "not proven: no gate says which tests it runs"),
         (
+            Proof(no_snapshots="git is away"),
+            False,
+            "not proven: without snapshots (git is away) nothing can be proven",
+        ),
+        (
             Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
             False,
             "not proven: nothing was changed",

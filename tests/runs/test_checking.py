@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator.errors import RunError
 
 JUNIT = "<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"
 
@@ -104,6 +105,13 @@ def test_a_clean_gate_has_what_its_setup_makes_and_nothing_that_is_ignored(desk:
     assert made.passed, made.output
     assert not (desk.wd / "made").exists()
     assert not desk.checkouts.exists()
+
+
+def test_a_clean_gate_is_never_run_in_the_work_folder(desk: Desk) -> None:
+    desk.work = WorkFolder(None)
+    with pytest.raises(RunError, match="without snapshots there is no fresh checkout"):
+        desk.run(Gate("tests", "touch never", clean=True))
+    assert not (desk.wd / "never").exists()
 
 
 def test_a_setup_that_fails_is_the_gates_failure(desk: Desk) -> None:

@@ -1,11 +1,12 @@
 """A whole run as it is conducted, with agents that answer at once."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,7 @@ class Stage:
         self.server = FakeServer()
         self.down = False
         self.view = Seen()
+        self.environ: Mapping[str, str] = os.environ
 
     # Any: the server has what a run asks of a client
     @contextmanager
@@ -106,7 +108,12 @@ class Stage:
 
     def given(self, interrupts: Interrupts | None = None) -> Surroundings:
         return Surroundings(
-            self.view, interrupts or Interrupts(), self.connect, str, self.state, environ=os.environ
+            self.view,
+            interrupts or Interrupts(),
+            self.connect,
+            str,
+            self.state,
+            environ=self.environ,
         )
 
 
@@ -476,3 +483,55 @@ def test_the_record_of_a_run_has_no_password_of_its_server(stage: Stage) -> None
     (record,) = stage.state.glob("runs/2*/run.json")
     assert "localhost:1" in record.read_text()
     assert "secret" not in record.read_text()
+
+
+CLEAN = json.dumps({"name": "tests", "run": "true", "clean": True})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"REVIEW_BOUND": "require"}, "REVIEW_BOUND=require (say --review-bound show)"),
+        ({"PROOF": "require"}, "PROOF=require (say --proof report)"),
+        ({"READONLY_ROLES": "restore"}, "READONLY_ROLES=restore (say --readonly-roles warn)"),
+        ({"GATES": CLEAN}, "clean=true of the gate tests (leave it out)"),
+        (
+            {"GATES": CLEAN, "PROOF": "require"},
+            "PROOF=require (say --proof report) and clean=true of the gate tests (leave it out)",
+        ),
+    ],
+)
+def test_what_needs_snapshots_is_refused_without_git_before_anything_begins(
+    stage: Stage, tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    stage.environ = {**os.environ, "PATH": str(tmp_path)}
+    with stage.conductor(None, **options) as conductor, pytest.raises(UsageError) as caught:
+        conductor.run()
+    assert str(caught.value) == (
+        "git is not installed, or not on the PATH; snapshots need it, and without them there is no "
+        f"way to go by {said}: install git, or change that"
+    )
+    assert stage.server.started == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"PROOF": "report"}, {"GATES": CLEAN.replace("true}", "false}")}]
+)
+def test_what_needs_none_begins_without_git(
+    stage: Stage, tmp_path: Path, options: dict[str, str]
+) -> None:
+    stage.environ = {**os.environ, "PATH": str(tmp_path)}
+    with stage.conductor(None, **options) as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+
+
+def test_a_run_that_needs_snapshots_and_has_none_stops_before_its_first_turn(stage: Stage) -> None:
+    # Nothing can be kept where a file is.
+    stage.state.mkdir()
+    (stage.state / "runs").write_text("in the way", encoding="utf-8")
+    with (
+        stage.conductor(PROOF="require") as conductor,
+        pytest.raises(RunError, match=r"no way to go by PROOF=require \(say --proof report\)"),
+    ):
+        conductor.run()
+    assert stage.server.asked == []

@@ -1,5 +1,6 @@
 """What is done about files that were changed by somebody whose task it is not, with real git."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
     FilesChanged,
@@ -18,10 +20,11 @@ from cli_agent_orchestrator.events import (
     RunEvent,
     TurnBegan,
     TurnEnded,
+    Warned,
 )
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
-from tests.workspace.repositories import make_repository
+from tests.workspace.repositories import git, make_repository
 
 
 def work_of(project: Path) -> WorkFolder:
@@ -57,6 +60,7 @@ def content(rig: Rig) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in rig.folder.glob("*.py")}
 
 
+GUARDED = "changed 4 files, which is not its task:"
 CHEATED = {"a.py": "cheated\n", "new.py": "cheated\n"}
 
 
@@ -120,6 +124,71 @@ def test_the_event_of_an_answer_that_a_person_takes_says_its_turn(rig: Rig) -> N
     taken = [event for event in rig.events if isinstance(event, HandoffEvent)]
     assert taken
     assert {(event.role, event.round, event.cycle) for event in taken} == {("analyst", 1, 1)}
+
+
+NOT_KEPT = (
+    "in no snapshot since tester was at work: big.bin (larger than 50 MB), lone (a repository "
+    "without a commit that can be read), nested (a repository of its own: only its commit id is "
+    "kept), pipe (a pipe); cao can not put back what was done there"
+)
+
+
+def make_what_cannot_be_kept(project: Path) -> None:
+    """Make what no snapshot has, of each kind."""
+    with (project / "big.bin").open("wb") as big:
+        big.truncate(LARGEST_FILE + 1)
+    git(project, "init", "-q", "lone")
+    make_repository(project / "nested", {"a": "a\n"})
+    os.mkfifo(project / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("mode", "edits", "words"),
+    [
+        ("off", False, "changed 4 files (+1 −0)"),
+        ("warn", False, f"{GUARDED} nested, big.bin, lone, pipe"),
+        ("restore", False, f"{GUARDED} nested, big.bin, lone, pipe"),
+        (
+            "restore",
+            True,
+            "changed 5 files, which is not its task: a.py, nested, big.bin, lone, pipe; put back, "
+            "but kept in snapshot 9, except 4 that no snapshot has",
+        ),
+    ],
+)
+def test_what_a_tester_makes_that_cannot_be_kept_is_told_and_counts(
+    rig: Rig, mode: str, edits: bool, words: str
+) -> None:
+    def answer(asked: Asked) -> str | None:
+        if asked.role == "tester":
+            make_what_cannot_be_kept(rig.folder)
+            if edits:
+                (rig.folder / "a.py").write_text("cheated\n", encoding="utf-8")
+        return agree(asked)
+
+    rig.server.answer = answer
+    rig.readonly_roles = mode
+    assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+    (by_tester,) = told(rig)
+    assert (by_tester.role, by_tester.words) == ("tester", words)
+    warned = [event.text for event in rig.events if isinstance(event, Warned)]
+    assert [text for text in warned if "snapshot" in text] == [NOT_KEPT]
+    assert content(rig) == {"a.py": "one\n"}
+
+
+def test_a_file_that_became_a_pipe_is_put_back(rig: Rig) -> None:
+    def answer(asked: Asked) -> str | None:
+        if asked.role == "tester":
+            (rig.folder / "a.py").unlink()
+            os.mkfifo(rig.folder / "a.py")
+        return agree(asked)
+
+    rig.server.answer = answer
+    rig.readonly_roles = "restore"
+    rig.run(rig.begin())
+    (by_tester,) = told(rig)
+    assert (by_tester.files, by_tester.restored, by_tester.not_kept) == (("a.py",), True, 0)
+    assert content(rig) == {"a.py": "one\n"}
 
 
 class Killed(Exception):

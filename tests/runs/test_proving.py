@@ -281,3 +281,11 @@ def test_data_that_the_product_mentions_is_of_the_product(tmp_path: Path) -> Non
     proof = desk.prove()
     assert str(proof).startswith("proven: 1 test")
     assert proof.suspicions == ()
+
+
+def test_without_snapshots_that_is_why_nothing_is_proven(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, {"price.py": "1\n"}, lambda folder: {"a": True})
+    desk.work = WorkFolder(None)
+    assert str(desk.prove()) == (
+        "not proven: without snapshots (the run has no folder for them) nothing can be proven"
+    )

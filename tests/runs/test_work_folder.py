@@ -1,5 +1,6 @@
 """The work folder of a run, with real git."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +21,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
 )
 from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
@@ -187,6 +189,75 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
 
 
+def test_a_large_project_survives_the_loss_of_its_repository(tmp_path: Path) -> None:
+    project = make_large_repository(tmp_path / "project", 20_500)
+    work = open_here(project)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    shutil.rmtree(project / ".git")
+    shutil.rmtree(project / "d0")
+    with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
+        work.look(1, "programmer")
+    assert work.snapshots is not None
+    assert len(work.snapshots.restore(work.snapshots.all()[0].commit)) == 100
+    assert (project / "d0/f7").read_text(encoding="utf-8") == "7\n"
+
+
+def make_large_repository(folder: Path, files: int) -> Path:
+    """Make a repository with one commit of many files, a hundred in each folder."""
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    lines = ["commit refs/heads/main", "committer u <u@x> 0 +0000", "data 0"]
+    for number in range(files):
+        text = f"{number}\n"
+        lines += [f"M 644 inline d{number // 100}/f{number}", f"data {len(text)}", text]
+    words = ["git", "-C", str(folder), "fast-import", "--quiet"]
+    subprocess.run(words, input="\n".join([*lines, ""]).encode(), check=True)
+    git(folder, "reset", "-q", "--hard")
+    return folder
+
+
+def test_what_an_agent_has_committed_survives_the_loss_of_the_repository(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "made.py").write_text("made\n", encoding="utf-8")
+    git(project, "add", "-A")
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "two")
+    work.look(1, "programmer")
+    assert work.snapshots is not None
+    made = work.snapshots.all()[-1]
+    shutil.rmtree(project / ".git")
+    (project / "made.py").unlink()
+    with pytest.raises(RunError, match="repository is gone"):
+        work.look(2, "tester")
+    assert work.snapshots.restore(made.commit) == ("made.py",)
+    assert (project / "made.py").read_text(encoding="utf-8") == "made\n"
+
+
+def test_where_a_folder_cannot_be_kept_because_its_repository_is_gone_that_is_said(
+    project: Path,
+) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    shutil.rmtree(project / ".git")
+    store = project.parent / "state/runs/20261115-084037-k3f9/snapshots.git"
+    shutil.rmtree(store / "objects")
+    with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
+        work.look(1, "programmer")
+
+
+def test_a_commit_that_was_made_later_can_be_compared(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / "a.py").write_text("two\n", encoding="utf-8")
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-a", "-m", "two")
+    again = open_here(project)
+    again.begin(0, is_in_flight=False)
+    assert again.snapshots is not None
+    start = again.snapshots.all()[0].commit
+    head = git(project, "rev-parse", "HEAD").strip()
+    assert [one.path for one in again.snapshots.changes(start, head)] == ["a.py"]
+
+
 def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)
@@ -294,6 +365,7 @@ def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> N
     (project.parent / "state").write_text("in the way", encoding="utf-8")
     _, (remark,) = work.begin(0, is_in_flight=False)
     assert remark.startswith("what is done to the work folder can not be undone: ")
+    assert remark.endswith(work.why_no_snapshots)
     assert work.look(1, "programmer") == Seen()
 
 
@@ -378,10 +450,10 @@ def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
 def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(snapshots: Snapshots, most_files: int) -> None:
+    def fail(snapshots: Snapshots, seconds: float) -> None:
         raise GitError("no room")
 
-    monkeypatch.setattr(Snapshots, "keep_borrowed", fail)
+    monkeypatch.setattr(Snapshots, "keep_for_good", fail)
     work = open_here(project)
     assert work.begin(0, is_in_flight=False) == (
         0,
@@ -428,6 +500,25 @@ def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_fi
     assert again.changed_before == (".git/config (core.fsmonitor)",)
 
 
+def test_what_the_user_made_meanwhile_and_cannot_be_kept_is_nobodys_turn(project: Path) -> None:
+    open_here(project).begin(0, is_in_flight=False)
+    os.mkfifo(project / "pipe")
+    work = open_here(project)
+    assert work.begin(1, is_in_flight=False) == (2, [])
+    assert work.look(3, "programmer").left_out == ()
+
+
+def test_what_cannot_be_kept_is_not_named_where_it_is_ignored(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    (project / ".gitignore").write_text("*.sock\nbuild/\n", encoding="utf-8")
+    for place in ("build", "node_modules", "src"):
+        (project / place).mkdir()
+        os.mkfifo(project / place / "pipe")
+    os.mkfifo(project / "a.sock")
+    assert work.look(1, "programmer").left_out == (LeftOut("src/pipe", "a pipe"),)
+
+
 def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
     with tempfile.TemporaryDirectory() as parent:
         project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
@@ -438,9 +529,9 @@ def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
             for name in ("a.txt", "x"):
                 (project / name).chmod(0)
             seen = work.look(1, "programmer")
-            assert seen.work.changed == ("b.txt",)
-            assert seen.unread == ("a.txt", "x")
-            assert work.look(2, "tests").unread == ()
+            assert seen.work.changed == ("b.txt", "a.txt", "x")
+            assert seen.left_out == (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
+            assert work.look(2, "tests").left_out == ()
             (project / "x").chmod(0o755)
 
 
@@ -448,7 +539,8 @@ class Unread(WorkFolder):
     """Has what cannot be read after the turn of the programmer."""
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
-        return Seen(unread=("a.txt", "x") if label == "programmer" else ())
+        left_out = (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
+        return Seen(left_out=left_out if label == "programmer" else ())
 
 
 def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
@@ -456,8 +548,8 @@ def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
     rig.flow, rig.gate, rig.work = packaged_flow("solo"), "true", Unread(None)
     rig.run(rig.begin())
     assert [event.text for event in rig.events if isinstance(event, Warned)] == [
-        "a.txt, x cannot be read since programmer was at work: what was done there is in no "
-        "snapshot, and does not count as changed"
+        "in no snapshot since programmer was at work: a.txt (it cannot be read), x (it cannot be "
+        "read); cao can not put back what was done there"
     ]
 
 

@@ -115,7 +115,7 @@ def test_a_repository_that_borrows_objects_itself(
     check_round_trip(tmp_path / "borrower", set(FILES))
 
 
-@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "#hash", "é \udcff"])
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "#hash", "é \udcff", "a:b"])
 def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path, name: str) -> None:
     check_round_trip(make_repository(tmp_path / name, FILES), set(FILES))
 
@@ -311,7 +311,9 @@ def test_pipes_sockets_and_empty_folders_do_no_harm(project: Path) -> None:
         (project / "a.txt").unlink()
         os.mkfifo(project / "a.txt")
         new = snapshots.take(1, "programmer")
-    assert new.left_out == (LeftOut("a.txt", "a pipe"),)
+    there = (LeftOut("pipe", "a pipe"), LeftOut("socket", "a socket"))
+    assert old.left_out == there
+    assert new.left_out == (LeftOut("a.txt", "a pipe"), *there)
     assert [one.status for one in snapshots.changes(old.commit, new.commit)] == ["D"]
     assert snapshots.restore(old.commit) == ("a.txt",)
     assert (project / "a.txt").read_text() == "a\n"

@@ -31,6 +31,8 @@ class Changed(Protocol):
     def old_path(self) -> str: ...
     @property
     def status(self) -> str: ...
+    @property
+    def is_repository(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ def _is_new_source(path: str, kinds: Kinds) -> bool:
 
 
 def _product(changes: Sequence[Changed], kinds: Kinds) -> list[str]:
-    others = [c.path for c in changes if kinds.of(c.path) is PathKind.OTHER]
+    files = [c.path for c in changes if not c.is_repository]
+    others = [path for path in files if kinds.of(path) is PathKind.OTHER]
     return [path for path in others if not is_left_behind(path)]
 
 

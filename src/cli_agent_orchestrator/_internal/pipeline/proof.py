@@ -94,10 +94,14 @@ class Proof:
     """What had been done to tests before the run, and is in no commit."""
     patches: tuple[str, ...] = field(default=(), repr=False)
     """What the run did to each file of its suspicions."""
+    no_snapshots: str = ""
+    """Why there is nothing to compare; empty if there is."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """Say what is missing for a proof, each in a few words; nothing if it is one."""
+        if self.no_snapshots:
+            return (f"without snapshots ({self.no_snapshots}) nothing can be proven",)
         if not self.gates:
             return ("no gate says which tests it runs",)
         if self.is_untouched:

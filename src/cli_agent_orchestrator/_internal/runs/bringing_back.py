@@ -165,9 +165,8 @@ class GoingBack:
             raise RunError(f"{error}. What was there before is kept: {undo}") from error
         finally:
             self.snapshots.take(number + 1, AFTER_LABEL)
-        left_alone = {
-            one.path: one for one in (*target.left_out, *present.left_out, *self.odd_files())
-        }
+        left_out = [one for one in (*target.left_out, *present.left_out) if not one.is_odd]
+        left_alone = {one.path: one for one in (*left_out, *self.odd_files())}
         return BroughtBack(number, paths, tuple(left_alone.values()))
 
     def odd_files(self) -> tuple[LeftOut, ...]:

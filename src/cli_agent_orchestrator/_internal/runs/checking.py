@@ -59,8 +59,7 @@ class Checker:
         base: BaseResult | None = None,
     ) -> CheckResult:
         """Return what a gate says of the work folder as it is; raise `Stopped` at a stop."""
-        is_fresh = work.holds_back or (gate.clean and work.now is not None)
-        if not is_fresh:
+        if not gate.clean and not work.holds_back:
             result = self.run_in(gate, place, log_name)
         else:
             with work.laid_out(work.now.commit if work.now else "") as folder:

@@ -55,6 +55,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_held_back,
     check_remedy,
     check_repository,
+    check_snapshots,
     logging_refusals,
     objections_to,
     told_too_late,
@@ -511,6 +512,7 @@ class Conductor:
                 self._warn(f"{BY_NAME[name].option}: the flow {flow.name} has no {role}")
         in_tree = self._in_tree is not None or self._config.in_worktree
         check_held_back(self._config, in_tree=in_tree)
+        check_snapshots(self._config, self._given.environ)
         for warning in self._config.warnings(flow.least_evidence):
             self._warn(warning)
 

@@ -94,18 +94,20 @@ def turn_ended(
 
 def files_changed(at: float, origin: Origin, seen: Seen) -> FilesChanged:
     """Return the event of a turn or a gate that has changed files."""
-    changes = seen.touched
+    changes, not_kept = seen.touched, seen.not_kept
+    paths = list(dict.fromkeys([*(one.path for one in changes), *not_kept]))
     return FilesChanged(
         at=at,
         role=origin.who,
         round=origin.round,
         sequence=origin.sequence,
-        files=tuple(one.path for one in changes[:MOST_NAMED]),
-        count=len(changes),
+        files=tuple(paths[:MOST_NAMED]),
+        count=len(paths),
         added=sum(max(one.added, 0) for one in changes),
         removed=sum(max(one.removed, 0) for one in changes),
         cycle=origin.cycle,
         terminal_id=origin.terminal_id,
+        not_kept=len(not_kept),
     )
 
 

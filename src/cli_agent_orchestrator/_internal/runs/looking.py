@@ -1,7 +1,10 @@
 """Looks at the work folder after each turn and gate, and tells what that did to it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from cli_agent_orchestrator._internal.config import LoopRules
+from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import Origin, files_changed
@@ -10,14 +13,19 @@ from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
 from cli_agent_orchestrator.errors import RunError
 
-UNBOUND = (
-    "without snapshots nobody knows whether what passes is what was approved, and "
-    "REVIEW_BOUND=require asks for that: resume the run with --review-bound show, or when they "
-    "can be taken"
-)
-
 MOST_CHANGES = 50
 """Changes to the repository that a warning names: each may have the command that brings it back."""
+
+
+def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
+    """Say which settings there is no way to go by without snapshots; empty if there are none."""
+    asked = {
+        "REVIEW_BOUND=require (say --review-bound show)": rules.is_review_bound,
+        "PROOF=require (say --proof report)": rules.proof == "require",
+        "READONLY_ROLES=restore (say --readonly-roles warn)": readonly_roles == "restore",
+    }
+    clean = (f"clean=true of the gate {gate.name} (leave it out)" for gate in gates if gate.clean)
+    return " and ".join([*(text for text, is_asked in asked.items() if is_asked), *clean])
 
 
 class Looks:
@@ -48,8 +56,13 @@ class Looks:
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             ledger.warn(f"{text}: {named(changed, MOST_CHANGES)}", ABOUT_REPOSITORY)
-        if plan.rules.is_review_bound and plan.work.snapshots is None:
-            raise RunError(UNBOUND)
+        if plan.work.snapshots is None:
+            needy = in_need_of_snapshots(plan.rules, plan.readonly_roles, ledger.state.gates)
+            if needy:
+                raise RunError(
+                    f"without snapshots ({plan.work.why_no_snapshots}) there is no way to go by "
+                    f"{needy}: resume the run with that changed, or when they can be taken"
+                )
         ledger.count_to(sequence)
 
     def look(self, plan: Plan, origin: Origin, *, is_author: bool) -> Work:
@@ -64,17 +77,19 @@ class Looks:
         if seen.repository:
             changed = f"the repository was changed while {who} was at work"
             ledger.warn(f"{changed}: {named(seen.repository, MOST_CHANGES)}", ABOUT_REPOSITORY)
-        if seen.unread:
+        if seen.left_out:
+            left = [f"{one.path} ({one.reason})" for one in seen.left_out]
             ledger.warn(
-                f"{named(seen.unread)} cannot be read since {who} was at work: what was done there "
-                "is in no snapshot, and does not count as changed"
+                f"in no snapshot since {who} was at work: {named(left)}; cao can not put back "
+                "what was done there"
             )
-        if not seen.touched:
+        if not seen.touched and not seen.not_kept:
             return seen.work
         told = files_changed(ledger.now, origin, seen)
         mode = plan.readonly_roles
         if not is_author and mode != "off":
-            told = replace(told, allowed=False, restored=mode == "restore")
+            is_restored = mode == "restore" and bool(seen.restorable)
+            told = replace(told, allowed=False, restored=is_restored)
             if told.restored:
                 next_number = max(sequence + 1, ledger.next_sequence())
                 seen = plan.work.put_back(next_number, who, seen, approved)

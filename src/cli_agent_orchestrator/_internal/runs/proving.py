@@ -56,7 +56,7 @@ class Prover:
         """Return what can be proven by those gates that count their tests."""
         snapshots, now = self._work.snapshots, self._work.now
         if snapshots is None or now is None:
-            return Proof()
+            return Proof(no_snapshots=self._work.why_no_snapshots)
         start = snapshots.all()[0]
         changes = snapshots.changes(start.commit, now.commit)
         sorter = Sorter(self._work, tuple(gate.run for gate in gates))

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
 from cli_agent_orchestrator._internal.pipeline.resuming import Asked, GivenTask, find_objections
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.looking import in_need_of_snapshots
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
@@ -23,6 +24,7 @@ from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, co
 from cli_agent_orchestrator._internal.runs.work_folder import GONE
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator._internal.settings.values import canonical, read_role_providers
+from cli_agent_orchestrator._internal.workspace.git import MISSING, find_git
 from cli_agent_orchestrator._internal.workspace.repository import has_repository
 from cli_agent_orchestrator.errors import (
     ApiRefused,
@@ -114,6 +116,17 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
     for gate in config.gates:
         if gate.sandbox and (problem := find_sandbox().problem):
             raise UsageError(f"the gate {gate.name} could not be run: {problem}")
+
+
+def check_snapshots(config: RunConfig, environ: Mapping[str, str]) -> None:
+    """Refuse settings that nobody could go by without git."""
+    if find_git(environ) is not None:
+        return
+    if needy := in_need_of_snapshots(config.rules, config.readonly_roles, config.gates):
+        raise UsageError(
+            f"{MISSING}, and without them there is no way to go by {needy}: install git, or change "
+            "that"
+        )
 
 
 def check_held_back(config: RunConfig, *, in_tree: bool) -> None:

@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
-from cli_agent_orchestrator._internal.workspace.left_out import REPOSITORY_MODE, UNREADABLE
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import compare_with_commit
@@ -32,6 +32,7 @@ PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NOT_KEPT = "what is done to the work folder can not be undone: "
 """Begins what is said of a run without snapshots; the reason follows."""
+NO_FOLDER = "the run has no folder for them"
 REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
@@ -48,8 +49,8 @@ UNCOMMITTED = "changes that are not committed when the run began"
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
 """Begins what is said if its contents could not be copied; the reason follows."""
-MOST_COPIED = 20_000
-"""Files of a repository whose contents are copied at the start, which takes a second or two."""
+LONGEST_COPY = 60.0
+"""Seconds for that; 50,000 files of a clone take about one."""
 MOST_NAMED = 10
 """Files that a warning names."""
 
@@ -62,13 +63,24 @@ class Seen:
     changes: tuple[Change, ...] = ()
     repository: tuple[str, ...] = ()
     """What of the repository was changed meanwhile that can start a program, or which branches."""
-    unread: tuple[str, ...] = ()
-    """What could be read before, or was not there, and is not kept because it cannot be read."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What could be kept before, or was not there, and is in no snapshot now."""
 
     @property
     def touched(self) -> tuple[Change, ...]:
         """The changes without what programs leave behind when they are merely run."""
         return tuple(one for one in self.changes if not is_left_behind(one.path))
+
+    @property
+    def restorable(self) -> tuple[str, ...]:
+        """What of it can be put back."""
+        return tuple(one.path for one in self.touched if not one.is_repository)
+
+    @property
+    def not_kept(self) -> tuple[str, ...]:
+        """What of it can not: no snapshot has it."""
+        paths = (one.path for one in self.left_out if not is_left_behind(one.path))
+        return tuple(path for path in paths if path not in self.restorable)
 
 
 def leave_alone() -> None:
@@ -102,6 +114,8 @@ class WorkFolder:
         self._watch = None if repository is None else Watch(repository, run_folder)
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
+        self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
+        """Empty if there are some, or may be."""
 
     @property
     def snapshots(self) -> Snapshots | None:
@@ -202,8 +216,7 @@ class WorkFolder:
             # A run that was killed may have left some.
             _clear(self._checkouts)
         if not snapshots.has_any and sequence:
-            self._snapshots = None
-            return sequence, [f"{NOT_KEPT}{REMOVED}"]
+            return sequence, [self._do_without(REMOVED)]
         try:
             return self._go_on(snapshots, sequence, is_in_flight, replied) or (
                 sequence,
@@ -214,9 +227,14 @@ class WorkFolder:
                 raise RunError(
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
-            self._snapshots = None
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            return sequence, [f"{NOT_KEPT}{reason}"]
+            return sequence, [self._do_without(str(reason))]
+
+    def _do_without(self, reason: str) -> str:
+        """Take no snapshots; return what to say."""
+        self._snapshots = None
+        self.why_no_snapshots = reason
+        return f"{NOT_KEPT}{reason}"
 
     def _start(self, snapshots: Snapshots) -> list[str]:
         """Take the first snapshot, and return what to say."""
@@ -224,7 +242,7 @@ class WorkFolder:
         remarks = self._about_start(snapshots, self._last)
         try:
             # An agent may do anything to the repository that they are borrowed from.
-            snapshots.keep_borrowed(MOST_COPIED)
+            snapshots.keep_for_good(LONGEST_COPY)
         except (GitError, OSError) as error:
             remarks.append(f"{BORROWED}{error}")
         return remarks
@@ -246,7 +264,7 @@ class WorkFolder:
         sequence = max(sequence, taken[-1].sequence)
         if self._looked is not None or not is_in_flight:
             now = snapshots.take(sequence + 1, RESUMED_LABEL)
-            if now.tree != self._last.tree:
+            if (now.tree, now.left_out) != (self._last.tree, self._last.left_out):
                 self._last = now
                 return sequence + 1, []
         return sequence, []
@@ -257,10 +275,16 @@ class WorkFolder:
         Raise `RunError` if it cannot be kept, or if its repository was removed.
         """
         self._tend()
-        seen = self._keep(sequence, label, approved_tree)
         repository = self._repository
+        gone = None
         if repository is not None and repository.is_gone:
-            raise RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+            gone = RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+        try:
+            seen = self._keep(sequence, label, approved_tree)
+        except RunError as error:
+            raise gone or error from error.__cause__
+        if gone is not None:
+            raise gone
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
 
     def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
@@ -277,13 +301,9 @@ class WorkFolder:
                 f"the work folder could not be kept after {label}: {error}. The reply is kept; "
                 f"{MENDED}"
             ) from error
-        paths = tuple(one.path for one in changes)
-        unread = tuple(
-            one.path
-            for one in after.left_out
-            if one.reason == UNREADABLE and one not in self._before.left_out
-        )
-        return Seen(Work(after.tree, paths, unreviewed), changes, unread=unread)
+        left_out = tuple(one for one in after.left_out if one not in self._before.left_out)
+        paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
+        return Seen(Work(after.tree, tuple(paths), unreviewed), changes, left_out=left_out)
 
     def _around(
         self, snapshots: Snapshots, last: Snapshot, sequence: int, label: str
@@ -421,7 +441,7 @@ def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
 
 def may_be_same(change: Change) -> bool:
     """Can a file be as it is committed though its bytes are not, by how git lays it out?"""
-    return change.status in ("M", "T") and REPOSITORY_MODE not in (change.old_mode, change.new_mode)
+    return change.status in ("M", "T") and not change.is_repository
 
 
 def _checkouts_of(run_folder: Folder) -> Folder:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 BINARY = -1
+REPOSITORY_MODE = "160000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Change:
     added: int
     """Lines; -1 if it is binary."""
     removed: int
+
+    @property
+    def is_repository(self) -> bool:
+        """Is or was it a repository of its own? Nobody knows which of its files are different."""
+        return REPOSITORY_MODE in (self.old_mode, self.new_mode)
 
 
 def read_changes(output: str) -> tuple[Change, ...]:

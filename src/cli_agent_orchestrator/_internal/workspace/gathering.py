@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
     UNREADABLE,
     LeftOut,
     Sorted,
+    odd_files,
     refuse_pipes,
     sort_out,
 )
@@ -92,7 +93,8 @@ class Gathering:
             self._update(found)
             tree = self.store.git.text("write-tree")
         own = (LeftOut(path, OWN_REPOSITORY) for path in self._repositories_in(tree))
-        return tree, tuple(sorted((*own, *found.left_out), key=lambda one: one.path))
+        left_out = {one.path: one for one in (*self._odd_files(), *own, *found.left_out)}
+        return tree, tuple(left_out[path] for path in sorted(left_out))
 
     def _prepare_index(self, last_commit: Callable[[], str]) -> list[str]:
         """Make the copy of the user's index tell the truth; return the paths with conflicts."""
@@ -145,6 +147,20 @@ class Gathering:
         shut = re.findall(SHUT_PATTERN, answer.complaint)
         found.left_out += [LeftOut(path, UNREADABLE) for path in shut if not self.is_ours(path)]
         return found
+
+    def _odd_files(self) -> list[LeftOut]:
+        """Return the pipes and sockets that are not ignored: git lists neither."""
+        found = [
+            replace(one, path=f"{self.prefix}/{one.path}" if self.prefix else one.path)
+            for one in odd_files(self.top / self.prefix)
+        ]
+        found = [one for one in found if not self.is_ours(one.path)]
+        if not found:
+            return []
+        words = ("check-ignore", "-z", "--stdin")
+        answer = self.store.git.ask(*words, given=listed(one.path for one in found))
+        ignored = answer.output.decode(errors="surrogateescape").split("\0")
+        return [one for one in found if one.path not in ignored]
 
     def _update(self, found: Sorted) -> None:
         """Bring the index up to date; what cannot be read is noted in `found`."""

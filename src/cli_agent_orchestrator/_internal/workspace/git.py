@@ -42,6 +42,7 @@ LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
 LONGEST_COMPLAINT = 2000
 CHUNK_BYTES = 64 * 1024
+MISSING = "git is not installed, or not on the PATH; snapshots need it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Git:
     """How long a command may take."""
     inherited: Sequence[int] = ()
     """Descriptors that a command has as long as it runs, whatever becomes of us: locks."""
+    borrowed: str = ""
+    """Where more objects can be read, as git takes it from its environment."""
     with_user_settings: bool = False
     """Is the user's own configuration read? Only where nothing of it can start a program."""
 
@@ -154,9 +157,9 @@ class Git:
     def _start(
         self, words: tuple[str, ...], given: IO[bytes], complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        program = shutil.which("git", path=self.environ.get("PATH"))
+        program = find_git(self.environ)
         if program is None:
-            raise GitMissing("git is not installed, or not on the PATH; snapshots need it")
+            raise GitMissing(MISSING)
         try:
             return subprocess.Popen(
                 [program, f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}", *words],
@@ -180,6 +183,8 @@ class Git:
             settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         if self.index is not None:
             settings["GIT_INDEX_FILE"] = str(self.index)
+        if self.borrowed:
+            settings["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self.borrowed
         kept = {key: self.environ[key] for key in KEPT_VARIABLES if key in self.environ}
         if not self.with_user_settings:
             settings |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
@@ -193,6 +198,11 @@ class Git:
             "GIT_COMMITTER_NAME": self.identity.committer[0],
             "GIT_COMMITTER_EMAIL": self.identity.committer[1],
         }  # fmt: skip
+
+
+def find_git(environ: Mapping[str, str]) -> str | None:
+    """Return where git is, if it is on the PATH."""
+    return shutil.which("git", path=environ.get("PATH"))
 
 
 def _read(

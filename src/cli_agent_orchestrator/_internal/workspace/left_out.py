@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator.errors import GitError
 
 LARGEST_FILE = 50 * 1024 * 1024
@@ -28,8 +28,10 @@ class LeftOut:
     path: str
     reason: str
 
-
-REPOSITORY_MODE = "160000"
+    @property
+    def is_odd(self) -> bool:
+        """Is it neither a file nor a folder?"""
+        return self.reason in KINDS.values()
 
 
 def open_to_owner(path: Path) -> bool:
@@ -55,7 +57,7 @@ class Untouched:
         parts = change.path.split("/")
         return (
             change.path in self._now
-            or REPOSITORY_MODE in (change.old_mode, change.new_mode)
+            or change.is_repository
             or any("/".join(parts[:depth]) in self._then for depth in range(1, len(parts) + 1))
         )
 
@@ -108,17 +110,26 @@ def sort_out(top: Path, changed: Iterable[tuple[str, bool]]) -> Sorted:
     return found
 
 
-def odd_files(top: Path, since: float, apart: Sequence[str] = ()) -> Iterator[LeftOut]:
-    """Yield pipes and sockets that were made after a time: git does not list them."""
-    left = {top / path for path in apart}
-    for place, folders, names in walk(top):
-        folders[:] = [one for one in folders if one != ".git" and place / one not in left]
-        for name in names:
-            with suppress(OSError):
-                status = (place / name).lstat()
-                kind = KINDS.get(stat.S_IFMT(status.st_mode))
-                if kind and status.st_ctime >= since:
-                    yield LeftOut(os.path.relpath(place / name, top), kind)
+def odd_files(top: Path, since: float = 0.0, apart: Sequence[str] = ()) -> Iterator[LeftOut]:
+    """Yield pipes and sockets that were made after a time: git does not list them.
+
+    Those in repositories and caches are left. Of other files the kind alone is asked for, which
+    costs next to nothing: there may be 50,000.
+    """
+    left = {str(top / path) for path in apart}
+    waiting = [str(top)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    is_cache = is_left_behind(f"{entry.name}/")
+                    if entry.name != ".git" and not is_cache and entry.path not in left:
+                        waiting.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    status = entry.stat(follow_symlinks=False)
+                    kind = KINDS.get(stat.S_IFMT(status.st_mode))
+                    if kind and status.st_ctime >= since:
+                        yield LeftOut(os.path.relpath(entry.path, top), kind)
 
 
 def refuse_pipes(folders: Iterable[str], names: Iterable[str] = READ_BY_GIT) -> None:

@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
-from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
+from cli_agent_orchestrator._internal.workspace.changes import (
+    REPOSITORY_MODE,
+    Change,
+    read_changes,
+)
 from cli_agent_orchestrator._internal.workspace.gathering import Gathering
+from cli_agent_orchestrator._internal.workspace.git import LONGEST_SECONDS
 from cli_agent_orchestrator._internal.workspace.laying import Laying
 from cli_agent_orchestrator._internal.workspace.left_out import (
-    REPOSITORY_MODE,
     UNREADABLE,
     LeftOut,
     Untouched,
@@ -81,7 +85,7 @@ class Snapshots:
         prefix = "" if repository is None else repository.prefix
         self._repository = repository
         self._store = Store(store, self._top, repository)
-        self._git = self._store.git
+        self._git = self._store.reader
         self._clock = clock or SystemClock()
         self._gathering = Gathering(self._store, self._top, prefix, apart)
         self._newest: float | None = None
@@ -249,21 +253,10 @@ class Snapshots:
         words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
         return self._store.is_ready and self._git.ask(*words).code == 0
 
-    def keep_borrowed(self, most_files: int) -> None:
-        """Copy what the snapshots borrow from the user's repository, unless it is too much.
-
-        Whatever becomes of that repository then, they can still be read.
-        """
-        with self._store.opened(self._gathering.ignored()):
-            listed = self._git.names("ls-files", "-z")
-            if len(listed) <= most_files:
-                self._git.run("repack", "-a", "-d", "-q")
-
-    def keep_for_good(self) -> None:
+    def keep_for_good(self, seconds: float = LONGEST_SECONDS) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
         with self._store.opened(self._gathering.ignored()):
-            self._git.run("repack", "-a", "-d", "-q")
-            (self._store.path / "objects/info/alternates").unlink(missing_ok=True)
+            self._store.copy_borrowed(seconds)
 
     def _differing(self, commit: str, paths: Sequence[str], is_new: bool) -> list[Change]:
         """Return how a snapshot differs from what is there now, without what is left alone."""

@@ -1,8 +1,8 @@
 """The private git directory in which the snapshots of a run lie.
 
-It borrows the objects of the user's repository (alternates) and starts from a copy of its index, so
-that only what differs has to be read. Of the repository's configuration and attributes it knows
-nothing: bytes are kept as they are, and there is no filter that could run.
+It borrows the objects of the user's repository (alternates) until they are copied, and starts from
+a copy of its index, so that only what differs has to be read. Of the repository's configuration and
+attributes it knows nothing: bytes are kept as they are, and there is no filter that could run.
 
 Whoever changes it holds it, and so does each git that is started meanwhile: one that outlives its
 process, because that was killed, is waited for.
@@ -52,6 +52,20 @@ class Store:
         self.git = Git(path, top, options=OPTIONS, inherited=self._held)
         self._repository = repository
         self._folder = Folder(path, private=True)
+
+    @property
+    def reader(self) -> Git:
+        """Git for what may be in the user's repository alone: commits of the user's."""
+        if self._repository is None:
+            return self.git
+        return replace(self.git, borrowed=os.fsdecode(_objects_of(self._repository)))
+
+    def copy_borrowed(self, seconds: float) -> None:
+        """Copy what is borrowed, and borrow nothing from then on."""
+        # What is packed already is taken as it is; the rest is not worth the time.
+        options = {**OPTIONS, "pack.window": "0", "pack.compression": "1"}
+        replace(self.git, options=options, seconds=seconds).run("repack", "-a", "-d", "-q")
+        (self.path / "objects/info/alternates").unlink(missing_ok=True)
 
     @contextmanager
     def opened(self, ours: tuple[str, ...]) -> Iterator[bool]:
@@ -150,8 +164,9 @@ class Store:
             shutil.rmtree(left, ignore_errors=True)
 
     def _remove_drafts(self) -> None:
-        for draft in self.path.glob("objects/*/tmp_*"):
-            draft.unlink(missing_ok=True)
+        for pattern in ("objects/*/tmp_*", "objects/pack/.tmp-*"):
+            for draft in self.path.glob(pattern):
+                draft.unlink(missing_ok=True)
 
     def _make(self, ours: tuple[str, ...]) -> None:
         repository = self._repository
@@ -159,7 +174,7 @@ class Store:
         if repository is not None:
             users = Git(repository.git_dir, repository.top, seconds=LONGEST_LOOK)
             object_format = users.text("rev-parse", "--show-object-format")
-            alternates = _quoted(repository.common_dir / "objects") + b"\n"
+            alternates = _objects_of(repository) + b"\n"
             with suppress(OSError):
                 exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
         # A second time does no harm: what a killed process began is completed.
@@ -203,10 +218,10 @@ def listed(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def _quoted(path: Path) -> bytes:
-    """Return a path as a line of `alternates`, whatever is in it."""
-    plain = os.fsencode(path)
-    if not any(byte < 32 or byte in b'"\\' for byte in plain):
+def _objects_of(repository: Repository) -> bytes:
+    """Return where the objects of a repository are, as git takes it from a list of such places."""
+    plain = os.fsencode(repository.common_dir / "objects")
+    if not any(byte < 32 or byte in b'":\\' for byte in plain):
         return plain
     return b'"' + b"".join(
         b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in plain
