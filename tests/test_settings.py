@@ -126,7 +126,7 @@ def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
         ("max_round", "did you mean max_rounds"),
         ("MAX_ROUNDS", "did you mean max_rounds"),
         ("max-rounds", "did you mean max_rounds"),
-        ("colour", "a known setting: prompt_file, prompt, wd"),
+        ("color", "a known setting: prompt_file, prompt, wd"),
         ("providers", "never in a project"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_settings_file_of_another_form_is_refused(
 HUGE = "0x" + "f" * 5000
 
 
-@pytest.mark.parametrize("key", ["max_rounds", "poll_seconds", "wd", "prompt", "colour"])
+@pytest.mark.parametrize("key", ["max_rounds", "poll_seconds", "wd", "prompt", "color"])
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

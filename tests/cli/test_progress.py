@@ -487,7 +487,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """All of it, without colours."""
+        """All of it, without colors."""
         return re.sub(r"\x1b\[[\d;]*m", "", self._written.getvalue())
 
     def until(self, words: str, times: int = 1) -> None:

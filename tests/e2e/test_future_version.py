@@ -31,7 +31,7 @@ def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tried(
             assert any(event.status is TerminalStatus.UNKNOWN for event in client.events())
         refused = machine.cao("send", terminal, "Fix the basket")
         assert refused.returncode == 3
-        assert "its screen is not recognised" in refused.stderr
+        assert "its screen is not recognized" in refused.stderr
         explained = machine.cao("explain", terminal).stdout
         assert "is unknown\n  reason: the screen matches nothing that is known\n" in explained
         assert f"`cao attach {terminal}` shows it" in explained

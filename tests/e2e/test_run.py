@@ -323,7 +323,7 @@ class TestPeopleAndServers:
         assert sorted("one of its own" in text for text in first) == [False, True]
 
 
-class TestMisbehaviour:
+class TestMisbehavior:
     @pytest.mark.parametrize(
         "ways",
         [

@@ -255,12 +255,12 @@ def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
-@pytest.mark.parametrize("misbehaviour", ["{}", "{ ignore_file = true }"])
+@pytest.mark.parametrize("misbehavior", ["{}", "{ ignore_file = true }"])
 def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_at_once(
-    machine: Machine, project: Project, misbehaviour: str
+    machine: Machine, project: Project, misbehavior: str
 ) -> None:
     words = json.dumps(["sh", "-c", 'd=$(pwd); cd /; rm -rf "$d"'])
-    deletes = rule("programmer_review", run=f"[{words}]", misbehave=misbehaviour)
+    deletes = rule("programmer_review", run=f"[{words}]", misbehave=misbehavior)
     prepare(machine, script(WRITES, deletes))
     # Longer than anybody waits for the run to end.
     with running(machine, "task.md", "--worktree", "--idle-grace-seconds", "600") as run:

@@ -103,7 +103,7 @@ def test_the_tester_gets_files_and_behavior() -> None:
     [
         ("Files changed:\n- a.py: one\nBehavior implemented:\n- b", "Validation:\n- c"),
         ("FILES_CHANGED:\n- a.py: one\nBEHAVIOR_IMPLEMENTED:\n- b", "TESTS_RUN:\n- c"),
-        ("**Files changed**\n- a.py\n**Behaviour implemented:**\n- b", "**Tests**\n- c"),
+        ("**Files changed**\n- a.py\n**Behavior implemented:**\n- b", "**Tests**\n- c"),
         ("**Changed files:** a.py\n**Implemented behavior:** b", "**Tests:** c"),
         ("1. Files changed\n- a.py: one\n2. Behavior implemented\n- b", "3. Validation\n- c"),
         ("1) Files changed:\n   1. a\n   2. b\n2) Behavior implemented:", "3) Validation: c"),

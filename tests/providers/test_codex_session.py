@@ -184,7 +184,7 @@ def test_the_last_answer_keeps_its_paragraphs_and_leaves_out_the_time_it_took(ve
         "• Ran make\n  │ -j2\n  └ ok",
         "• Explored\n  └ Read notes.txt",
         "• Added notes.txt (+2 -0)\n    1 +hello",
-        "• Questions 1/1 answered\n  • Which colour?",
+        "• Questions 1/1 answered\n  • Which color?",
         "• Working (3s • esc to interrupt)",
         "• Exploring\n  └ Read notes.txt",
         "◦ Running make",

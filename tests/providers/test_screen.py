@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.providers.screen import (
         ("an unfinished title \x1b]0;cut\nnext line", "an unfinished title \nnext line"),
         ("one\r\ntwo\rthree\a", "one\ntwothree"),
         ("❯\xa0box\ttab", "❯\xa0box\ttab"),
-        ("\x1b[?25l\x1b[38:5:2mcolour", "colour"),
+        ("\x1b[?25l\x1b[38:5:2mcolor", "color"),
     ],
 )
 def test_escapes_and_control_characters_are_taken_out(text: str, expected: str) -> None:

@@ -95,7 +95,7 @@ def test_a_combining_mark_takes_no_column() -> None:
     assert width_of("e\u0301") == 1
 
 
-def test_rows_have_the_colour_of_their_mark() -> None:
+def test_rows_have_the_color_of_their_mark() -> None:
     assert styled("▧ error: x").drawn.startswith("\x1b[31m")
     assert styled("▒▒ banner").drawn.startswith("\x1b[1m")
     assert styled("│ answer").drawn == "│ answer"

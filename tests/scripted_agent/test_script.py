@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.scripted_agent.script import (
     Conditions,
-    Misbehaviour,
+    Misbehavior,
     Rule,
     Script,
     Settings,
@@ -77,7 +77,7 @@ def test_every_setting_is_read() -> None:
                 (("make", "test"), ("true",)),
                 (Write("a.py", ""), Write("b/c.py", None, "x", "y")),
                 "RESULT: {result}",
-                Misbehaviour(
+                Misbehavior(
                     hang=True,
                     hang_after_file=True,
                     crash=3,
@@ -208,4 +208,4 @@ def test_a_number_with_too_many_digits_is_a_clear_error() -> None:
 def test_what_is_written_is_what_is_read(turns: list[int], seconds: float, code: int) -> None:
     text = f"[[rule]]\nturn = {turns}\nseconds = {seconds}\nmisbehave = {{ crash = {code} }}"
     [rule] = parse_script(text, "x.toml").rules
-    assert rule == Rule(Conditions(turn=tuple(turns)), seconds, misbehave=Misbehaviour(crash=code))
+    assert rule == Rule(Conditions(turn=tuple(turns)), seconds, misbehave=Misbehavior(crash=code))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.scripted_agent.script import (
     Conditions,
-    Misbehaviour,
+    Misbehavior,
     Rule,
     Script,
 )
@@ -178,6 +178,6 @@ def test_what_is_no_utf8_is_counted_as_it_came() -> None:
 
 
 def test_a_misleading_answer_still_has_the_real_one() -> None:
-    rule = Rule(answer="RESULT: FAIL", misbehave=Misbehaviour(mislead=True))
+    rule = Rule(answer="RESULT: FAIL", misbehave=Misbehavior(mislead=True))
     text = render_answer(rule, read_turn("t", 1, "x"), Ran())
     assert text == f"{MISLEADING_TEXT}\nRESULT: FAIL"

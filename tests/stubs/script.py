@@ -84,7 +84,7 @@ class Run:
 class Ask:
     """Let the agent put a question with two choices to the person."""
 
-    question: str = "Which colour shall it be?"
+    question: str = "Which color shall it be?"
     choices: tuple[str, str] = ("Red", "Blue")
 
 

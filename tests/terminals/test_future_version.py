@@ -1,4 +1,4 @@
-"""An agent of a version that nobody has tried: what is not recognised is never called idle."""
+"""An agent of a version that nobody has tried: what is not recognized is never called idle."""
 
 import asyncio
 from dataclasses import replace
@@ -73,7 +73,7 @@ async def test_one_that_changes_its_look_is_unknown_and_nothing_is_typed_into_it
         assert terminal.status is IDLE
         await service.press(terminal.id, "Enter")
         await reached(service, terminal, UNKNOWN)
-        with pytest.raises(InputRefused, match="not recognised"):
+        with pytest.raises(InputRefused, match="not recognized"):
             await service.send(terminal.id, "Fix the basket")
         assert "basket" not in await service.output(terminal.id, OutputMode.FULL)
         why = service.explain(terminal.id)
@@ -81,7 +81,7 @@ async def test_one_that_changes_its_look_is_unknown_and_nothing_is_typed_into_it
         assert "matches nothing that is known" in why.reason
 
 
-async def test_one_that_is_recognised_again_is_idle_again(ground: Ground) -> None:
+async def test_one_that_is_recognized_again_is_idle_again(ground: Ground) -> None:
     new = install(ground, IDLE_LOOK, NEW_LOOK, IDLE_LOOK)
     async with ground.service() as service:
         terminal = await service.create_session(new)

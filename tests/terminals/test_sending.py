@@ -256,7 +256,7 @@ PRESSED = replace(ENTERED, presses=MAX_PRESSES)
         (
             Sending(),
             Look(0, UNKNOWN, ""),
-            Refuse("its screen is not recognised, so it is not safe to type"),
+            Refuse("its screen is not recognized, so it is not safe to type"),
         ),
         (Sending(), Look(0, IDLE, "", alive=False), Refuse("its program has ended")),
         (Sending(), Look(0, IDLE, None), Refuse("its input box is not in sight")),

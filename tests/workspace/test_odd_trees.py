@@ -244,6 +244,53 @@ def test_bytes_are_kept_as_they_are(project: Path) -> None:
     assert fingerprint(project) == before
 
 
+@pytest.mark.parametrize(
+    ("attributes", "setting"), [("*.txt text eol=crlf\n", ""), ("", "core.autocrlf=true")]
+)
+def test_line_ends_that_git_made_come_back(tmp_path: Path, attributes: str, setting: str) -> None:
+    files = {"a.txt": "1\n2\n", "ignored.txt": "3\n", "x.bin": "stored\n"}
+    make_repository(tmp_path / "origin", files)
+    lfs = "*.bin filter=lfs -text\n"
+    write(tmp_path / "origin", {".gitattributes": attributes + lfs, ".gitignore": "ignored*\n"})
+    git(tmp_path / "origin", "add", "-A")
+    git(tmp_path / "origin", "commit", "-q", "-m", "attributes")
+    words = ("-c", setting) if setting else ()
+    git(tmp_path, "clone", "-q", *words, "origin", "project")
+    project = tmp_path / "project"
+    assert (project / "a.txt").read_bytes() == b"1\r\n2\r\n"
+    # Older than the index, so that git goes by its notes and reads none of them.
+    for path in project.glob("*.txt"):
+        os.utime(path, (1e9, 1e9))
+    git(project, "update-index", "--refresh")
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    for name in ("a.txt", "ignored.txt"):
+        assert snapshots.read(old.commit, name, 99) == (project / name).read_bytes()
+    write(project, {"a.txt": "1\r\n3\r\n", "ignored.txt": ""})
+    (change, *_) = snapshots.changes(old.commit, snapshots.take(1, "programmer").commit)
+    assert (change.path, change.added, change.removed) == ("a.txt", 1, 1)
+    assert snapshots.restore(old.commit) == ("a.txt", "ignored.txt")
+    assert (project / "a.txt").read_bytes() == b"1\r\n2\r\n"
+    assert fingerprint(project) == before
+
+
+def test_a_large_file_that_is_elsewhere_is_not_copied(tmp_path: Path) -> None:
+    make_repository(
+        tmp_path / "project", {"x.bin": "a pointer\n", ".gitattributes": "*.bin -text\n"}
+    )
+    project = tmp_path / "project"
+    write(project, {".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "large\n" * 9})
+    # As git-lfs leaves it: the index has the pointer, and the notes of what was laid out before.
+    os.utime(project / "x.bin", (1e9, 1e9))
+    pointer = git(project, "rev-parse", "HEAD:x.bin").strip()
+    git(project, "-c", "filter.lfs.clean=printf 'a pointer\\n'", "add", "-A")
+    assert git(project, "rev-parse", ":x.bin").strip() == pointer
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    assert snapshots.read(old.commit, "x.bin", 99) == b"a pointer\n"
+
+
 ODD_NAMES = [
     "new\nline", "-rf", "--all", ":(glob)*", ":!a.txt", "*", "a\tb", '"quoted"', "back\\slash",
     " space ", "é", "not \udcff utf-8", "A.TXT", "a/.gitkeep", "[x]", "#", "!x", "x" * 250,

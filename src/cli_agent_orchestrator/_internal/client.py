@@ -377,7 +377,7 @@ def _status(word: object) -> TerminalStatus:
 def _delivery(answer: Answer) -> Delivery:
     if "confirmed" not in answer:
         took = "took" if answer.get("success") else "did not take"
-        return Delivery(False, f"the server {took} the message and does not say what came of it")
+        return Delivery(False, f"the server {took} the message and does not say what became of it")
     return Delivery(
         confirmed=answer["confirmed"] is True,
         detail=str(answer.get("detail", "")),

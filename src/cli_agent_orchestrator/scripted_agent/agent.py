@@ -1,4 +1,4 @@
-"""The agent: it takes messages and plays the rule that holds for each, misbehaviour included."""
+"""The agent: it takes messages and plays the rule that holds for each, misbehavior included."""
 
 from contextlib import suppress
 from enum import Enum
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cli_agent_orchestrator._internal.version import __version__
 from cli_agent_orchestrator.scripted_agent import screen
 from cli_agent_orchestrator.scripted_agent.console import Console, Interrupted, Question
-from cli_agent_orchestrator.scripted_agent.script import Misbehaviour, Rule, Script, StartupDialog
+from cli_agent_orchestrator.scripted_agent.script import Misbehavior, Rule, Script, StartupDialog
 from cli_agent_orchestrator.scripted_agent.signals import Event, Look, Signals
 from cli_agent_orchestrator.scripted_agent.terminal import Quit
 from cli_agent_orchestrator.scripted_agent.turn import (
@@ -158,7 +158,7 @@ class Agent:
         self._note(f"{request}: {'allowed' if permitted else 'refused'}")
         return permitted
 
-    def _flicker(self, bad: Misbehaviour) -> None:
+    def _flicker(self, bad: Misbehavior) -> None:
         for _ in range(bad.flicker):
             self._console.show(Look.DONE, [self._end_row()])
             self._console.pause(bad.pause)
@@ -188,7 +188,7 @@ class Agent:
             self._console.ignore_stops()
             self._console.pause(FOREVER)
 
-    def _respond(self, turn: Turn, answer: str, bad: Misbehaviour) -> None:
+    def _respond(self, turn: Turn, answer: str, bad: Misbehavior) -> None:
         """Write the response file if the message wants one: now, slowly, or when at rest."""
         if turn.response_path is None or bad.ignore_file:
             return

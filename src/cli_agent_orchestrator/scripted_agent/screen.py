@@ -42,14 +42,14 @@ LEAST_COLUMNS = 16
 
 
 class Row(NamedTuple):
-    """One row of the screen: its text, and the same text with colours."""
+    """One row of the screen: its text, and the same text with colors."""
 
     text: str
     drawn: str
 
 
 def styled(text: str) -> Row:
-    """Return a row in the colour of its mark."""
+    """Return a row in the color of its mark."""
     style = YELLOW if text[:1] in SPINNER else STYLES.get(text[:2], STYLES.get(text[:3], ""))
     return Row(text, f"{style}{text}{RESET}" if style and text else text)
 

@@ -63,7 +63,7 @@ class Write(NamedTuple):
     new: str = ""
 
 
-class Misbehaviour(NamedTuple):
+class Misbehavior(NamedTuple):
     """What goes wrong in a turn."""
 
     hang: bool = False
@@ -106,7 +106,7 @@ class Rule(NamedTuple):
     write: tuple[Write, ...] = ()
     answer: str | None = None
     """None is the echo: what was received, in figures."""
-    misbehave: Misbehaviour = Misbehaviour()
+    misbehave: Misbehavior = Misbehavior()
 
 
 class Script(NamedTuple):
@@ -166,7 +166,7 @@ def _read_rule(table: object, place: str) -> Rule:
             for n, write in enumerate(fields.read("write", checks.tables, ()), start=1)
         ),
         answer=fields.read("answer", checks.text, None),
-        misbehave=_read_misbehaviour(
+        misbehave=_read_misbehavior(
             fields.read("misbehave", checks.anything, {}), f"{place}: misbehave"
         ),
     )
@@ -190,9 +190,9 @@ def _read_write(table: object, place: str) -> Write:
     return write
 
 
-def _read_misbehaviour(table: object, place: str) -> Misbehaviour:
+def _read_misbehavior(table: object, place: str) -> Misbehavior:
     fields = Fields(table, place)
-    misbehaviour = Misbehaviour(
+    misbehavior = Misbehavior(
         hang=fields.read("hang", checks.flag, False),
         hang_after_file=fields.read("hang_after_file", checks.flag, False),
         crash=fields.read("crash", checks.exit_code, None),
@@ -210,7 +210,7 @@ def _read_misbehaviour(table: object, place: str) -> Misbehaviour:
         lines=fields.read("lines", checks.count, 0),
     )
     fields.refuse_the_rest()
-    return misbehaviour
+    return misbehavior
 
 
 def _dialog(value: object) -> StartupDialog:

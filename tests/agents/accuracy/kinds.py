@@ -24,7 +24,7 @@ class TurnKind:
     """A kind of turn."""
 
     state: str
-    """What is to be recognised; the turns of a state are shared out among its kinds."""
+    """What is to be recognized; the turns of a state are shared out among its kinds."""
     name: str
     script: str
     """Markers for the stub, see tests/stubs/script.py; `{n}` is the number of the turn."""

@@ -69,7 +69,7 @@ class Mode:
     """A way to use an agent, in turns that are taken one after the other."""
 
     state: str
-    """What is to be recognised; the turns of a state are shared out among its modes."""
+    """What is to be recognized; the turns of a state are shared out among its modes."""
     name: str
     take: Take
     permissions: str = "full"

@@ -172,7 +172,7 @@ async def test_several_panes_are_read_in_one_go(rig: Rig) -> None:
     assert await rig.tmux.read([]) == {}
 
 
-async def test_a_screen_can_be_read_with_its_colours(rig: Rig) -> None:
+async def test_a_screen_can_be_read_with_its_colors(rig: Rig) -> None:
     pane = await rig.run("sh", "-c", r"printf '\033[2mdim\033[0m plain'; sleep 1000")
     await rig.recorder.until_shown(pane, "plain")
     assert "\x1b[2mdim\x1b[0m" in await rig.tmux.read_ansi(pane)

@@ -1,7 +1,7 @@
 """Who may talk to the server: Host, Origin and token are looked at before anything else.
 
 Every web page its user opens can send requests to a local server, so being local is no proof of
-anything. A page is recognised by what browsers cannot be talked out of sending:
+anything. A page is recognized by what browsers cannot be talked out of sending:
 
 - Host is the name the page was loaded from when its owner points that name at this machine
   (DNS rebinding), so only loopback names and names the user allowed are answered.

@@ -10,7 +10,7 @@ LOGIN_QUESTIONS = {
 }
 
 SCREEN_ADVICE = (
-    "a screen that is not recognised is shown as `unknown`, never as idle; "
+    "a screen that is not recognized is shown as `unknown`, never as idle; "
     "`cao explain ID` says why"
 )
 SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"

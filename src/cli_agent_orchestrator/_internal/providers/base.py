@@ -137,7 +137,7 @@ class AgentSignal:
 class Provider(Protocol):
     """One agent CLI. The modules of this package are the implementations.
 
-    What is no function is a plain module constant.
+    All that is not a function is a plain module constant.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Provider(Protocol):
         """Return the unsent text in the input box, None when no input box can be seen.
 
         Takes a capture with escape sequences, because a placeholder is told from a draft by
-        its dim colour alone. A folded paste counts as a draft by its placeholder text.
+        its dim color alone. A folded paste counts as a draft by its placeholder text.
         """
         ...
 

@@ -16,15 +16,15 @@ ESCAPE_PATTERN = (
     r"|\x1b[ -/]*[0-Z\\-~]?"
 )
 # ESC [ 0 ; 2 ; 38 ; 5 ; 12 m
-COLOUR_PATTERN = r"\x1b\[([\d;:]*)m"
+COLOR_PATTERN = r"\x1b\[([\d;:]*)m"
 # everything that moves or rings and is not a line end or a tab
 CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
 
 FAINT = "2"
 NOT_FAINT = ("", "0", "22")
-# 38 ; 5 ; N and 48 ; 2 ; R ; G ; B: the numbers behind a colour are no attributes of their own
-COLOUR_CODES = ("38", "48", "58")
-COLOUR_ARGUMENTS = {"5": 1, "2": 3}
+# 38 ; 5 ; N and 48 ; 2 ; R ; G ; B: the numbers behind a color are no attributes of their own
+COLOR_CODES = ("38", "48", "58")
+COLOR_ARGUMENTS = {"5": 1, "2": 3}
 
 
 @cache
@@ -60,10 +60,10 @@ def without_dim(ansi_text: str) -> str:
     kept: list[str] = []
     faint = False
     position = 0
-    for colour in find_all(COLOUR_PATTERN, ansi_text):
-        kept.append(_shown(ansi_text[position : colour.start()], faint))
-        faint = _is_faint_after(colour[1], faint)
-        position = colour.end()
+    for color in find_all(COLOR_PATTERN, ansi_text):
+        kept.append(_shown(ansi_text[position : color.start()], faint))
+        faint = _is_faint_after(color[1], faint)
+        position = color.end()
     kept.append(_shown(ansi_text[position:], faint))
     return "".join(kept)
 
@@ -104,8 +104,8 @@ def _blank(character: str) -> str:
 def _is_faint_after(parameters: str, faint: bool) -> bool:
     codes = iter(parameters.split(";"))
     for code in codes:
-        if code in COLOUR_CODES:
-            for _ in range(COLOUR_ARGUMENTS.get(next(codes, ""), 0)):
+        if code in COLOR_CODES:
+            for _ in range(COLOR_ARGUMENTS.get(next(codes, ""), 0)):
                 next(codes, "")
         elif code == FAINT:
             faint = True

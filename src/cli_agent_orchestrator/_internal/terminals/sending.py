@@ -123,7 +123,7 @@ Action = Clear | Paste | PressEnter | LookAgain | Confirmed | Unconfirmed | Refu
 REFUSALS = {
     TerminalStatus.PROCESSING: "the agent is working; send again when it is at rest",
     TerminalStatus.WAITING_USER_ANSWER: "the agent asks a question that a person has to answer",
-    TerminalStatus.UNKNOWN: "its screen is not recognised, so it is not safe to type",
+    TerminalStatus.UNKNOWN: "its screen is not recognized, so it is not safe to type",
 }
 
 

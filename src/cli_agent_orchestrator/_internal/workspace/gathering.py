@@ -39,8 +39,9 @@ OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
 EMPTY_FILE_OF_CODEX = ".codex"
 # fatal: Unable to process path src/secret.txt
 REFUSED_PATTERN = r"(?s)Unable to process path (.*)\Z"
+FILE_MODES = ("100644", "100755")
 # H 100644 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
-ENTRY_PATTERN = r"(?s)(.) \d+ [0-9a-f]+ (\d)\t(.*)"
+ENTRY_PATTERN = r"(?s)(.) (\d+) ([0-9a-f]+) (\d)\t(.*)"
 # 160000 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
 REPOSITORY_PATTERN = rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)"
 # warning: could not open directory 'src/': Permission denied
@@ -72,14 +73,14 @@ class Gathering:
         """
         # Where most are planted; a look into every folder would be too much each time.
         refuse_pipes([str(self.top)])
-        conflicts = self._prepare_index(last_commit) if is_new else []
+        known = self._prepare_index(last_commit) if is_new else []
         try:
-            found = self._look(conflicts)
+            found = self._look(known)
         except GitFailed:
             self.store.read_index_from(last_commit())
             found = self._look(())
         if is_new:
-            self._refuse_too_much(found)
+            self._refuse_too_much(found, len(known))
         self._update(found)
         try:
             tree = self.store.git.text("write-tree")
@@ -97,29 +98,34 @@ class Gathering:
         return tree, tuple(left_out[path] for path in sorted(left_out))
 
     def _prepare_index(self, last_commit: Callable[[], str]) -> list[str]:
-        """Make the copy of the user's index tell the truth; return the paths with conflicts."""
+        """Make the copy of the user's index tell the truth; return the paths to be looked at."""
         answer = self.store.git.ask("ls-files", "-v", "-s", "-z")
         if answer.code:
             self.store.read_index_from(last_commit())
             answer = self.store.git.ask("ls-files", "-v", "-s", "-z")
-        trusted, conflicts = [], []
+        trusted, conflicts, blobs = [], [], {}
         for entry in answer.text.split("\0"):
             if match := re.fullmatch(ENTRY_PATTERN, entry):
-                tag, stage, path = match.groups()
+                tag, mode, blob, stage, path = match.groups()
                 if tag.islower():
                     trusted.append(path)
                 if stage != "0":
                     conflicts.append(path)
+                elif mode in FILE_MODES:
+                    blobs[path] = blob
         if trusted:
             words = ("update-index", "-z", "--no-assume-unchanged", "--stdin")
             self.store.git.run(*words, given=listed(trusted))
         # So that later looks need not read each file; says so if there are changes.
         self.store.git.ask("update-index", "-q", "--refresh")
-        return sorted(set(conflicts))
+        otherwise = self.store.laid_out_otherwise(blobs)
+        words = ("update-index", "-z", "--force-remove", "--stdin")
+        self.store.git.run(*words, given=listed(otherwise))
+        return sorted({*conflicts, *otherwise})
 
-    def _refuse_too_much(self, found: Sorted) -> None:
+    def _refuse_too_much(self, found: Sorted, known: int) -> None:
         """Raise rather than copy a whole home folder, say, that somebody works in."""
-        files, size = len(found.to_store), found.bytes_to_store
+        files, size = len(found.to_store) - known, found.bytes_to_store
         if files > MOST_FILES or size > MOST_BYTES:
             raise GitError(
                 f"{self.top} has {files} files ({size // 1024 // 1024} MB) that are in no "

@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from time import monotonic, sleep
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.line_ends import laid_out_otherwise
 from cli_agent_orchestrator._internal.workspace.repository import LONGEST_LOOK, Repository
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
@@ -66,6 +67,12 @@ class Store:
         options = {**OPTIONS, "pack.window": "0", "pack.compression": "1"}
         replace(self.git, options=options, seconds=seconds).run("repack", "-a", "-d", "-q")
         (self.path / "objects/info/alternates").unlink(missing_ok=True)
+
+    def laid_out_otherwise(self, blobs: Mapping[str, str]) -> list[str]:
+        """Return which files of the user have other line ends than the blobs that are named."""
+        if self._repository is None:
+            return []
+        return laid_out_otherwise(self._repository, self.git, blobs)
 
     @contextmanager
     def opened(self, ours: tuple[str, ...]) -> Iterator[bool]:

@@ -16,14 +16,14 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
-from cli_agent_orchestrator._internal.workspace.repository import LONGEST_LOOK, Repository
+from cli_agent_orchestrator._internal.workspace.line_ends import line_ends
+from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.store import LARGEST_INDEX, listed
 from cli_agent_orchestrator.errors import GitFailed
 
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 # "?? new.txt", " M changed.txt"
 STATUS_LETTERS = 3
-LINE_ENDS_PATTERN = r"^core\.(autocrlf|eol)$"
 OPTIONS = {"core.splitIndex": "false"}
 """The copy of the index is all in one file."""
 LATE = (2**31 - 1) * 10**9
@@ -129,7 +129,7 @@ class _Look:
 def _looking(repository: Repository, environ: Mapping[str, str]) -> Iterator[_Look]:
     refuse_pipes_of(repository.top, repository.common_dir)
     users = Git(repository.git_dir, repository.top, environ=environ)
-    options = {**OPTIONS, **staging.user_ignore_file(users), **_line_ends(users)}
+    options = {**OPTIONS, **staging.user_ignore_file(users), **line_ends(users)}
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")
         own = Folder(repository.git_dir)
@@ -139,11 +139,3 @@ def _looking(repository: Repository, environ: Mapping[str, str]) -> Iterator[_Lo
             if status is not None:
                 os.utime(index, ns=(status.st_atime_ns, status.st_mtime_ns))
         yield _Look(replace(users, options=options, index=index).defused(), index)
-
-
-def _line_ends(git: Git) -> Mapping[str, str]:
-    """Return what the user has set for line ends, in the repository or for all of them."""
-    reader = replace(git, with_user_settings=True, seconds=LONGEST_LOOK)
-    answer = reader.ask("config", "-z", "--get-regexp", LINE_ENDS_PATTERN)
-    entries = filter(None, answer.text.split("\0"))
-    return dict(entry.partition("\n")[::2] for entry in entries)

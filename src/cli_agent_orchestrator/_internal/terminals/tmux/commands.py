@@ -30,7 +30,7 @@ SERVER_OPTIONS = {
     "exit-empty": "off",
     "escape-time": "0",
     "focus-events": "off",
-    # Known to every terminal database, and it has colours.
+    # Known to every terminal database, and it has colors.
     "default-terminal": "screen-256color",
 }
 SESSION_OPTIONS = {

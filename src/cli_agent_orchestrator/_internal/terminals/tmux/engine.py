@@ -125,7 +125,7 @@ class Tmux:
         return screens_of(looks)
 
     async def read_ansi(self, pane: str) -> str:
-        """Return the visible screen with its colours and other attributes as escape sequences."""
+        """Return the visible screen with its colors and other attributes as escape sequences."""
         line = command("capture-pane", "-p", "-e", "-t", pane)
         return (await self._ask("capture-pane", line)).text
 
