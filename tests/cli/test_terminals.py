@@ -552,7 +552,7 @@ class TestForeign:
     def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
         done = guest.run("send", "tester-1", "hello")
         assert done.exit_code == 3
-        assert "does not say what came of it" in done.output
+        assert "does not say what became of it" in done.output
 
     def test_output_and_stop_work_as_with_ours(self, guest: Shell, theirs: ThirdParty) -> None:
         assert guest.run("output", "0bad").output == "their answer\n"

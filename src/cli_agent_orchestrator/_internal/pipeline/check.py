@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 
+from cli_agent_orchestrator._internal.characters import CONTROLS
 from cli_agent_orchestrator._internal.config import Condensation
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
@@ -10,7 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, split_lines
 
 # "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
 ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
-CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+CONTROL_PATTERN = f"[{CONTROLS}]"
 # "test_a (test_file.Group.test_a)"
 UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
 LONGEST_LINE = 500

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cli_agent_orchestrator._internal.characters import CONTROLS
+
 # "- ```python", "~~~": a fence may stand in a list item
 FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
 # "```": nothing but space after it
@@ -31,7 +33,7 @@ NONE_PATTERN = r"(?<![\w.,])0[\s*_]{1,9}(?:tests?\s{1,9})?"
 # ", but", "(not yet)", "- no, ": what takes a verdict back; "no issues" does not
 DOUBT_PATTERN = r"[\W_]*+(?:(?:but|not|or|if|except|unless)\b|no\b(?!\s+\w))"
 # All but LF and TAB: they are not typed, and must not hide what a line begins with until then.
-CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]"
+CONTROL_PATTERN = f"[{CONTROLS}\ufeff]"
 # How much of a line is shown that was no clear verdict.
 SHOWN = 80
 

@@ -32,7 +32,7 @@ from cli_agent_orchestrator._internal.plain_files import (
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TASK_SUFFIX = ".md"
 MOST_LOOKED_AT = 50
@@ -135,7 +135,7 @@ class StateFile:
         except OSError as error:
             raise StateError(f"{self.path} cannot be moved aside: {error.strerror}") from error
         aside = self.path.with_name(name)
-        log.warning("state file %s moved to %s", self.path, aside)
+        logger.warning("state file %s moved to %s", self.path, aside)
         return aside
 
     def _is_own(self, content: object) -> bool:
