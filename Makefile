@@ -23,7 +23,7 @@ test: $(READY) tmux bubblewrap ## Run the tests, in less than five minutes
 	@$(BIN)/python -m tests.prepare
 	$(BIN)/python -m pytest -m "not agents and not slow" $(WORKERS)
 
-test-slow: $(READY) tmux bubblewrap ## Run the tests that take longest: cheats, kills, every state of a checkout
+test-slow: $(READY) tmux bubblewrap ## Run the tests that take longest: cheats, kills, work trees, checkouts
 	@$(BIN)/python -m tests.prepare
 	$(BIN)/python -m pytest -m slow $(WORKERS)
 

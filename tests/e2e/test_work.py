@@ -10,7 +10,7 @@ from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_runs import ASKS
 from tests.workspace.projects import Project, make_project
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 WRITES = rule("programmer", write='[{ path = "new.txt", content = "new\\n" }]')
 

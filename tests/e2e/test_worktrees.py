@@ -16,7 +16,7 @@ from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
 from tests.workspace.projects import Project, make_hostile, make_project
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 WRITES = rule("programmer", write='[{ path = "new.txt", content = "new\\n" }]')
 GATE = "tests=test -f new.txt && echo '1 passed in 0.01s'"

@@ -267,6 +267,7 @@ class TestStopping:
 
 
 class TestResuming:
+    @pytest.mark.slow
     @pytest.mark.parametrize("ours", [True, False], ids=["our server", "a server without keys"])
     def test_a_run_killed_at_any_event_ends_the_same(self, tmp_path: Path, ours: bool) -> None:
         """Every event of a run is a place to be killed at; so is every save."""
@@ -309,6 +310,7 @@ class TestResuming:
                 runner.run(state)
             assert runner.state == state
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("written", [True, False], ids=["after the save", "before the save"])
     def test_a_run_killed_at_any_save_ends_the_same(self, tmp_path: Path, written: bool) -> None:
         for number in range(1, 3 * len(FIVE_TURNS)):

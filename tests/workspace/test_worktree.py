@@ -534,6 +534,7 @@ HARMS: dict[str, Harm] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_what_others_break_is_seen_and_mended(project: Project, state: Path, harm: Harm) -> None:
     worktree = made(project, state)
