@@ -125,7 +125,7 @@ def test_the_page_has_a_part_for_each(tmp_path: Path) -> None:
         "- setup.cfg: settings changed, 1 line added\n"
     ) in page
     assert "no suspicion" not in page
-    assert "Why more was to be done" not in page
+    assert "Why it took more than one try" not in page
 
 
 def test_a_page_without_a_diff_is_not_looked_through_for_one() -> None:

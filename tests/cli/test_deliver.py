@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from cli_agent_orchestrator._internal.cli.deliver import (
     Asked,
+    apply,
     choose_waiting,
     discard,
     request_words,
@@ -139,6 +140,8 @@ def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_s
     folder.create("state.json", b"{}")
     make_run(state, project, "20261116-101010-abc7")
     monkeypatch.chdir(project)
+    not_passed = CliRunner().invoke(apply, [])
+    assert "20261116-101010-abc7 worked in" in str(not_passed.exception)
     refused = CliRunner().invoke(discard, [], input="y\n")
     assert isinstance(refused.exception, UsageError)
     assert tree.worktree.exists

@@ -88,7 +88,7 @@ def test_what_was_done_to_the_files_is_shown() -> None:
     assert "  programmer changed 1 file (+4 −2)" in drawn(*a_whole_run(), mine)
     other = FilesChanged(NOON + 30, "tester", 1, 3, ("a\nb.py",), 1, 4, 2, allowed=False)
     rows = drawn(*a_whole_run(), other)
-    assert "  ✗ 1 tester changed 1 file, which is not its task: a b.py" in rows
+    assert "  ✗ round 1, tester changed 1 file, which is not its task: a b.py" in rows
     assert not any("changed" in row for row in drawn(*a_whole_run(), mine, turn("analyst", 2)))
 
 
@@ -218,9 +218,9 @@ def test_commands_that_do_not_fit_side_by_side_have_rows_of_their_own() -> None:
 
 def test_a_reason_without_words_of_its_own_says_what_it_led_to() -> None:
     rows = drawn(OPENED, BEGAN, ended("tester", "failed", "no RESULT line, round 2 follows"))
-    assert "  ✗ 1 tester no RESULT line, round 2 follows" in rows
+    assert "  ✗ round 1, tester no RESULT line, round 2 follows" in rows
     rows = drawn(OPENED, BEGAN, ended("tester", "failed", "FAIL; round 2 follows", "2 tests fail"))
-    assert "  ✗ 1 tester FAIL: 2 tests fail" in rows
+    assert "  ✗ round 1, tester FAIL: 2 tests fail" in rows
 
 
 def test_a_review_that_used_up_its_cycles_says_revise() -> None:

@@ -393,6 +393,17 @@ class TestWords:
         shown = f"12:00:00  {beside_time(line.text)}".split("\n")
         assert max(map(len, shown)) <= 80
 
+    def test_who_has_changed_code_has_after_a_resume_too(self) -> None:
+        narration = Narration(Path("/p"))
+        began = RunBegan(NOON, "s", {}, {"programmer": "scripted"}, "/x")
+        narration.tell(began)
+        narration.tell(FilesChanged(NOON, "programmer", 1, 3, ("a.py",), 1, 1, 0))
+        narration.tell(replace(began, resumed=True))
+        narration.tell(CheckEnded(NOON, "tests", 2, 9, "rounds_used_up", "FAIL: x", 1.0, "/9"))
+        line = narration.tell(RunEnded(NOON, FinalStatus.FAIL, 2, 1))
+        assert line is not None
+        assert "changed no code" not in line.text
+
     @pytest.mark.parametrize(
         ("step", "words"),
         [

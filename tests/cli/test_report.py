@@ -223,7 +223,7 @@ def test_the_reason_of_a_setback_is_no_markup(rig: Rig) -> None:
     )
     run_to_the_end(rig)
     page = printed(rig.folder).output
-    reasons = page.partition("## Why more was to be done\n\n")[2].partition("\n\n")[0]
+    reasons = page.partition("## Why it took more than one try\n\n")[2].partition("\n\n")[0]
     assert reasons.count("analyst_review, REVISE") == 3
     allowed = {"bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"}
     inline = {"paragraph_open", "paragraph_close", "text_special", "code_inline"}
@@ -273,6 +273,16 @@ def test_what_a_gate_wrote_is_not_what_a_tester_found(rig: Rig) -> None:
     page = failing_gate(rig)
     assert "What the tester found" not in page
     assert "No such file" in page.partition("## What the gate gate said\n\n")[2]
+
+
+def test_what_a_gate_said_before_is_not_told_of_a_run_that_passes(rig: Rig) -> None:
+    # It fails once, and then passes.
+    rig.flow, rig.gate = packaged_flow("solo"), "test -e ready || { touch ready; exit 1; }"
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert "PASS" in page.splitlines()[0]
+    assert "## Why it took more than one try" in page
+    assert "What the gate" not in page
 
 
 def test_what_a_gate_wrote_is_its_own_from_the_events_too(rig: Rig) -> None:

@@ -67,7 +67,7 @@ def test_a_role_means_its_last_turn(project: Path) -> None:
     assert "-2\n+3\n" in invoke(diff, "programmer").stdout
     nothing = invoke(diff, "tester")
     assert nothing.stdout == ""
-    assert nothing.stderr == "No file is different between 3 (programmer) and 4 (tester).\n"
+    assert nothing.stderr == "No file changed between 3 (programmer) and 4 (tester).\n"
 
 
 def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
@@ -145,7 +145,9 @@ def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
     assert "  removes 1 file, made since then:\n    new.txt\n" in shown
     assert (project / "a.txt").read_text() == "1\n"
     assert (project / "mine.txt").read_text() == "not committed\n"
-    assert invoke(undo, "--yes").stdout == "The files are as they were then: 0 (start).\n"
+    assert (
+        invoke(undo, "--yes").stdout == "Nothing to do: the files are as they were at 0 (start).\n"
+    )
 
 
 def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +174,7 @@ def test_restore_goes_to_the_end_of_the_run_if_no_turn_is_named(
     assert (project / "a.txt").read_text() == "3\n"
     assert not (project / "later.txt").exists()
     # What was there before is no state of the run's own.
-    assert "as they were then" in invoke(restore, *words, "--yes").stdout
+    assert "as they were at" in invoke(restore, *words, "--yes").stdout
 
 
 def test_undo_says_how_to_take_back_only_what_the_run_did(project: Path) -> None:
@@ -219,7 +221,7 @@ def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before
     said = invoke(diff, "programmer").stderr
     head, *_ = said.split("\n")
     assert re.fullmatch(
-        r"This is turn \d+, the last of 2 of programmer; for the one before: cao diff k3f9 1", head
+        r"Turn \d+ is the last of 2 of programmer; for the one before: cao diff k3f9 1", head
     )
     assert invoke(diff, "1").stderr == ""
     assert invoke(diff, "start").stderr == ""

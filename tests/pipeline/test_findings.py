@@ -267,11 +267,11 @@ def test_why_a_run_does_not_converge_is_one_sentence() -> None:
         "Not converging: the last 3 turns of the author changed nothing."
     )
     assert find_stall(Ledger(), 0, "tests\x1b\n") == (
-        "Not converging: the gate tests failed twice on the same files."
+        "Not converging: the gate `tests` failed twice on the same files."
     )
     assert find_stall(one, 1, "tests") == (
         "Not converging: F1 is still unfixed after two attempts; the last turn of the author "
-        "changed nothing; the gate tests failed twice on the same files."
+        "changed nothing; the gate `tests` failed twice on the same files."
     )
     assert len(find_stall(Ledger(), 0, "x" * 999)) < 200
 

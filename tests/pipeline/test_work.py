@@ -103,7 +103,7 @@ def test_after_a_failed_round_something_is_asked_for() -> None:
     state = after(state, ("did nothing", IDLE))
     assert stall_of(state) == "Not converging: the last turn of the author changed nothing."
     state, _ = record_check(state, Check("tests", 2), RED, RULES, IDLE)
-    assert "the gate tests failed twice on the same files" in stall_of(state)
+    assert "the gate `tests` failed twice on the same files" in stall_of(state)
     # On other files, or where nobody knows them, it is not the same failure.
     for tree in ("t9", ""):
         other, _ = record_check(

@@ -27,9 +27,11 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
 )
 from cli_agent_orchestrator._internal.runs.registry import can_resume
 from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
     RunRecord,
     RunStatus,
     SavedSetting,
+    SavedTree,
     read_record,
     write_record,
 )
@@ -140,6 +142,13 @@ class TestInUse:
         save_state(record, RUN)
         (run,) = known_runs(save(tmp_path, replace(record, status=status)))
         assert run.in_use
+
+    def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
+        save_state(record, RUN)
+        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Delivered.DISCARDED)
+        state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
+        (run,) = known_runs(state)
+        assert not run.in_use
 
     def test_it_stands_as_in_the_list_of_runs(self, tmp_path: Path, record: RunRecord) -> None:
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED))

@@ -9,7 +9,13 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.registry import (
+    RunSummary,
+    choose_run_to_resume,
+    find_run,
+    list_runs,
+    summary_of,
+)
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
     RunRecord,
@@ -356,3 +362,33 @@ def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
     assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
     assert found.applied is (Delivered.APPLIED in (delivered, earlier))
     assert found.waiting == ("cao/1" if delivered is Delivered.NOT_YET else "")
+
+
+class TestWhichIsResumed:
+    """`cao resume` without a name."""
+
+    def runs(self, *statuses: RunStatus) -> list[RunSummary]:
+        """Return runs of one folder, the newest first."""
+        return [
+            RunSummary(f"r{number}", "/p", "x", "loop", status, 1, "", NOON, NOON)
+            for number, status in enumerate(statuses)
+        ]
+
+    @pytest.mark.parametrize("newer", [RunStatus.FAIL, RunStatus.PASS])
+    def test_it_is_the_last_that_can_go_on(self, newer: RunStatus) -> None:
+        runs = self.runs(newer, RunStatus.STOPPED, RunStatus.FAILED)
+        assert choose_run_to_resume(runs, None, Path("/p")).id == "r1"
+
+    def test_one_that_did_not_begin_is_passed_over(self) -> None:
+        newer, older = self.runs(RunStatus.FAILED, RunStatus.STOPPED)
+        runs = [replace(newer, unsaved=True), older]
+        assert choose_run_to_resume(runs, None, Path("/p")).id == "r1"
+        assert choose_run_to_resume(runs, "r0", Path("/p")).id == "r0"
+
+    def test_one_that_is_paused_comes_first(self) -> None:
+        runs = self.runs(RunStatus.STOPPED, RunStatus.PAUSED)
+        assert choose_run_to_resume(runs, None, Path("/p")).id == "r1"
+
+    def test_if_none_can_go_on_it_is_the_last(self) -> None:
+        runs = self.runs(RunStatus.FAIL, RunStatus.PASS)
+        assert choose_run_to_resume(runs, None, Path("/p")).id == "r0"

@@ -137,16 +137,14 @@ def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:
     (project / "mine.txt").write_text("mine\n", encoding="utf-8")
     work = open_here(project)
     _, remarks = work.begin(0, is_in_flight=False)
-    assert remarks == [
-        "mine.txt had changes that are not committed when the run began; they count as yours"
-    ]
+    assert remarks == ["mine.txt had uncommitted changes when the run began; they count as yours"]
     assert work.look(1, "programmer").changes == ()
 
 
 def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
     (project / "x\n04:00:00  PASS").write_text("", encoding="utf-8")
     _, (remark,) = open_here(project).begin(0, is_in_flight=False)
-    assert remark.startswith(r"'x\n04:00:00  PASS' had changes")
+    assert remark.startswith(r"'x\n04:00:00  PASS' had uncommitted changes")
 
 
 @pytest.mark.parametrize(
@@ -607,7 +605,7 @@ def test_where_only_a_filter_could_tell_nothing_more_is_said(tmp_path: Path) -> 
     write(project, {"tests/a.txt": "ONE\nTWO\nTHREE\n"})
     _, remarks = open_here(project).begin(0, is_in_flight=False)
     assert remarks == [
-        "tests/a.txt may have had changes that are not committed when the run began: only a filter "
+        "tests/a.txt may have had uncommitted changes when the run began: only a filter "
         "of the repository could tell, and none is run; they count as yours"
     ]
     assert not (tmp_path / "ran").exists()
@@ -624,5 +622,5 @@ def test_a_change_is_said_whatever_git_was_told_of_the_file(
     write(project, {"tests/a.txt": "one\r\nthree\r\n"})
     _, remarks = open_here(project).begin(0, is_in_flight=False)
     assert remarks == [
-        "tests/a.txt had changes that are not committed when the run began; they count as yours"
+        "tests/a.txt had uncommitted changes when the run began; they count as yours"
     ]

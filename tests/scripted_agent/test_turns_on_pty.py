@@ -112,7 +112,7 @@ def test_a_change_that_was_made_before_is_no_error(play: Start, tmp_path: Path, 
     ("write", "message"),
     [
         ('{ path = "missing.py", old = "a", new = "b" }', "missing.py cannot be changed"),
-        ('{ path = "other.py", old = "a", new = "b" }', "other.py has not the text that is to be"),
+        ('{ path = "other.py", old = "a", new = "b" }', "other.py does not contain the text"),
         ('{ path = "way/out.txt", content = "x" }', "way/out.txt leads out of the working direct"),
     ],
 )

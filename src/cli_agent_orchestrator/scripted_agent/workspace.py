@@ -45,7 +45,7 @@ class Workspace:
             if write.old in text and not made_already:
                 path.write_text(text.replace(write.old, write.new), encoding="utf-8")
             elif write.new not in text:
-                raise CannotWork(f"{write.path} has not the text that is to be replaced")
+                raise CannotWork(f"{write.path} does not contain the text to replace")
         except (OSError, UnicodeDecodeError) as error:
             raise CannotWork(f"{write.path} cannot be changed: {error}") from error
 

@@ -28,7 +28,8 @@ def answer(words: tuple[str, ...], role: str | None, api: str | None) -> None:
 
     KEY is what its dialog takes: 1, y, Enter, Escape, Down and so on. Look at the question first:
     `cao output ROLE --screen` prints it, `cao attach ROLE` leads you to it. RUN may be left out, as
-    in `cao pause`. Ends with 3 if the agent asks still, or the next thing.
+    in `cao pause`. Exits with 3 if the agent is still asking, or asks
+    something else.
 
     \b
     cao answer 1

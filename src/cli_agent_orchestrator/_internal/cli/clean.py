@@ -53,7 +53,7 @@ Unlisted = Mapping[str, Sequence[Listed]]
 def clean(days: float, yes: bool, api: str | None) -> None:
     """Remove what ended runs have left: their agents, and the records of old ones.
 
-    It shows what it would remove and asks first. A run that is at work or can be resumed keeps
+    It shows what it would remove and asks first. A run that is at work or not finished keeps
     everything, and so does your project: prompts and replies in its .tmp folder stay. Agents of a
     run whose folder is gone or cannot be read are ended if none of them is at work, but not those
     of a server that you name: it may have runs of others.

@@ -31,7 +31,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     list_runs,
 )
 from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
 from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
@@ -58,7 +58,7 @@ def apply(run: str | None) -> None:
     \b
     cao apply k3f9
     """
-    with _found(run) as ended:
+    with _found(run, to_deliver=True) as ended:
         done = apply_run(ended)
         if done.kind is Kind.REFUSED:
             raise RunError(f"nothing was applied: {_refusal(done)}")
@@ -78,14 +78,14 @@ def apply(run: str | None) -> None:
 def pr(run: str | None, title: str, draft: bool) -> None:
     """Push the branch of RUN, and open a pull request (a merge request at GitLab).
 
-    `gh` or `glab` opens it if it is installed; otherwise it is said what to type. Nothing is pushed
-    but by this command.
+    `gh` or `glab` opens it if it is installed; otherwise it tells you what to type. Only this
+    command pushes.
 
     \b
     cao pr k3f9
     cao pr k3f9 --draft --title "Keep digits in slugs"
     """
-    with _found(run) as ended:
+    with _found(run, to_deliver=True) as ended:
         done = request_run(ended, title, draft=draft)
         folder = run_folder(ended.state_folder, ended.record.id)
         body = folder.read(BODY_FILE).decode(errors="replace")
@@ -107,7 +107,7 @@ def discard(run: str | None, yes: bool) -> None:
     \b
     cao discard k3f9
     """
-    with _found(run) as ended:
+    with _found(run, to_deliver=False) as ended:
         click.echo(printable(f"To be removed: {ended.saved.folder}, {ended.saved.branch}"))
         if not yes:
             if not sys.stdin.isatty():
@@ -189,13 +189,16 @@ def _waits(state: Path, run: RunSummary) -> bool:
 
 
 @contextmanager
-def _found(name: str | None) -> Iterator[Ended]:
+def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
+    """Hold the run that is named, else the one whose work waits; only what passed is delivered."""
     state, here = state_folder(os.environ), Path.cwd().resolve()
     if name:
         found = find_run(state, name, here)
     else:
         runs = list_runs(state)
         waiting = [run for run in runs if _waits(state, run)]
+        if to_deliver:
+            waiting = [run for run in waiting if run.status is RunStatus.PASS]
         found = choose_waiting(runs, waiting, here, time.time())
     with ended_run(state, found.id, os.environ) as ended:
         yield ended

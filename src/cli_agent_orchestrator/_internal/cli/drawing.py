@@ -220,7 +220,7 @@ def _question(picture: Picture, question: Question, canvas: Canvas) -> Iterator[
 
 
 def _reason(reason: Reason) -> Text:
-    place = f"{reason.round}.{reason.cycle}" if reason.cycle else f"{reason.round}"
+    place = f"{reason.round}.{reason.cycle}" if reason.cycle else f"round {reason.round},"
     verdict = "REVISE" if reason.outcome in OUTCOMES_OF_REVIEWS else "FAIL"
     why = f"{verdict}: {_words(reason.why)}" if reason.why else _words(reason.detail)
     return Text.assemble(("  ✗ ", "red"), (f"{place} {one_line(reason.role)} {why}", "dim"))

@@ -114,7 +114,7 @@ def try_flow(found: Flow, of: Path) -> int:
             environ["CAO_CONFIG_DIR"] = str(config_folder(os.environ))
             environ["CAO_SCRIPTED_ARGS"] = shlex.join(["--script", str(script)])
             request = RunRequest(RunConfig.from_env(settings), settings)
-            return conduct(request, PlainView(project), environ)
+            return conduct(request, PlainView(project), environ, state_stays=False)
 
 
 def copy_profiles(project: Path, to: Path) -> None:

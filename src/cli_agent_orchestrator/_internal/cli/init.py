@@ -77,6 +77,7 @@ def init(folder: Path, yes: bool) -> None:
     cao init ../shop --yes
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
+    has_task = os.path.lexists(folder / TASK_FILE)
     if is_new and not yes:
         _settle_new(folder)
     agents = None if os.path.lexists(folder / SETTINGS_FILE) else _find_agents()
@@ -101,7 +102,7 @@ def init(folder: Path, yes: bool) -> None:
                 _allow_gate(folder, chosen[GATES][0])
     if above:
         click.echo(above)
-    click.echo(_next_words(folder, lacks_agent=agents == []))
+    click.echo(_next_words(folder, has_task=has_task, lacks_agent=agents == []))
 
 
 def _settle_new(folder: Path) -> None:
@@ -191,13 +192,15 @@ def _marks(folder: Path) -> list[str]:
     return [name for name in PROJECT_MARKS if os.path.lexists(folder / name)]
 
 
-def _next_words(folder: Path, *, lacks_agent: bool) -> str:
+def _next_words(folder: Path, *, has_task: bool, lacks_agent: bool) -> str:
     """Say what to do next, with a command that works: settings and task are found in the folder."""
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     if lacks_agent:
-        todo, command = "and install an agent; this says how", f"{cao} doctor"
+        todo, command = "install an agent; this says how", f"{cao} doctor"
     else:
-        todo, command = "then type", f"{cao} run {TASK_FILE}"
+        todo, command = "type", f"{cao} run {TASK_FILE}"
         if folder.resolve() != Path.cwd().resolve():
             command = f"cd {shlex.quote(str(folder))} && {command}"
-    return f"Next: fill in {folder / TASK_FILE}, {todo}:\n  {command}"
+    joint = "and" if lacks_agent else "then"
+    todo = todo if has_task else f"fill in {folder / TASK_FILE}, {joint} {todo}"
+    return f"Next: {todo}:\n  {command}"

@@ -220,7 +220,8 @@ class Narration:
 
     def _began(self, event: RunBegan) -> Line:
         self._dry = is_dry(event.providers.values())
-        self._is_idle = set(event.providers.values()) == {BUILT_IN}
+        is_built_in = set(event.providers.values()) == {BUILT_IN}
+        self._is_idle = is_built_in and (self._is_idle or not event.resumed)
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"

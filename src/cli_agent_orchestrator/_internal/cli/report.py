@@ -385,6 +385,8 @@ def build_report(state: RunState, places: Places) -> Report:
         archive, turns = kept.path, Journal(kept).read()
         setbacks = find_setbacks(turns, kept)
     tested = _last_test(state)
+    # What a gate said before has been answered when the run passes.
+    feedback = "" if state.final_status is FinalStatus.PASS else _last_feedback(state)
     return Report(
         status=state.final_status,
         wd=state.wd or str(places.wd),
@@ -397,7 +399,7 @@ def build_report(state: RunState, places: Places) -> Report:
         round=state.round,
         due=_due(state),
         turns=turns,
-        evidence=extract_test_evidence(tested or _last_feedback(state), EXCERPT_LINES),
+        evidence=extract_test_evidence(tested or feedback, EXCERPT_LINES),
         gate="" if tested else _last_failed_gate(turns),
         notes={
             stage.reviewer: extract_review_notes(
@@ -457,7 +459,7 @@ def markdown(found: Report, home: Path, state: Path) -> str:
     if found.setbacks:
         reasons = _grouped(found.setbacks).items()
         lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
-        parts += ["## Why more was to be done", "\n".join(lines)]
+        parts += ["## Why it took more than one try", "\n".join(lines)]
     lists = {
         "Look first": found.deeds.repository,
         "Not converging": found.deeds.circles,
@@ -522,7 +524,9 @@ def for_others(found: Report, home: Path, state: Path) -> Report:
         return without_places(text, (found.wd, found.project), home, state)
 
     def place(text: str) -> str:
-        is_own = Path(text).is_relative_to(found.wd) or not Path(text).is_relative_to(state)
+        in_tree = found.project not in ("", found.wd)
+        is_own = Path(text).is_relative_to(found.wd) and not in_tree
+        is_own = is_own or not Path(text).is_relative_to(state)
         return short(text) if is_own else f"{Path(text).relative_to(state)} in your state folder"
 
     def each(texts: Mapping[str, str]) -> dict[str, str]:

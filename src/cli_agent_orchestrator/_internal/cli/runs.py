@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -52,14 +52,14 @@ def runs(show_all: bool, as_json: bool) -> None:
 
     \b
     running      its process is at work; ROUND is the round it is in
-    asks you     one of its agents asks something: `cao answer`, or `cao attach ROLE`
+    asks you     one of its agents asks something: `cao answer`, `cao attach`
     paused       it waits until `cao resume`
     interrupted  its process was killed; `cao resume` resumes it
     not begun    it was ended before its first turn; there is nothing to resume
-    gone         what was saved of it is not there any more, so it cannot be resumed
-    PASS, FAIL   it has ended with this verdict; DRY RUN if the built-in agent took part
+    gone         what was saved of it is not there any more
+    PASS, FAIL   its verdict; DRY RUN if the built-in agent took part
     stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
-    error        an error stopped it: `cao report ID` says which, `cao resume` tries again
+    error        an error stopped it: `cao report ID`, then `cao resume ID`
     applied      its work is in your branch; its work tree may be gone since
     discarded    its work tree was removed, and its work with it
 
@@ -197,13 +197,18 @@ def watch(run: str | None, as_json: bool) -> None:
     found = find_run(state, run, here, to_look=True)
     if not run:
         say_if_elsewhere(found, here)
-    view = choose_view(Path(found.wd), as_json, f"cao report {found.id}", state_folder=state)
+    folder = Path(found.project or found.wd)
+    view = choose_view(folder, as_json, f"cao report {found.id}", state_folder=state)
     follower = Follower(run_folder(state, found.id))
     last = None
     with Interrupts(notice="") as interrupts, view:
         interrupts.when_noted(follower.stop)
         for last in follower:
-            view.tell(last)
+            if isinstance(last, RunEnded) and not (found.is_live or found.has_agents):
+                # Its agents have been ended since.
+                view.tell(replace(last, session_left=""))
+            else:
+                view.tell(last)
     if interrupts.noted is not None:
         click.echo(LEFT.format(id=found.id), err=True)
         sys.exit(interrupts.exit_code)

@@ -88,7 +88,7 @@ def resume(
     cao resume
     cao resume k3f9 --detach
     cao resume k3f9 --replace-terminals      # new agents for those that are lost
-    cao resume k3f9 --max-rounds 16          # more rounds for one that ended with FAIL
+    cao resume k3f9 --max-rounds 16          # more rounds after a FAIL
     cao resume k3f9 --gate tests='make test'  # another command that decides
     """
     state = state_folder(os.environ)

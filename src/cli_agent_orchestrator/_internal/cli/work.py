@@ -90,7 +90,7 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
         click.echo(_head(new, earlier, kept.record.id), err=True)
     patch = kept.snapshots.diff(old.commit, new.commit, stat=stat)
     if not patch:
-        click.echo(f"No file is different between {name_of(old)} and {name_of(new)}.", err=True)
+        click.echo(f"No file changed between {name_of(old)} and {name_of(new)}.", err=True)
     elif raw:
         click.echo(patch, nl=False)
     else:
@@ -158,7 +158,7 @@ def _head(new: Snapshot, earlier: Sequence[Snapshot], run: str) -> str:
     turns = len(earlier) + 1
     older = f"cao diff {short_name(run)} {earlier[-1].sequence}"
     return (
-        f"This is turn {new.sequence}, the last of {turns} of {one_line(new.label)}; "
+        f"Turn {new.sequence} is the last of {turns} of {one_line(new.label)}; "
         f"for the one before: {older}"
     )
 
@@ -236,7 +236,7 @@ def _go_back(kept: Kept, word: str, yes: bool) -> None:
                 click.echo(line)
         way = going.plan(target)
         if not (way.restored or way.removed):
-            click.echo(f"The files are as they were then: {name_of(target)}.")
+            click.echo(f"Nothing to do: the files are as they were at {name_of(target)}.")
             for line in _left_alone(going.odd_files()):
                 click.echo(line)
             return

@@ -66,7 +66,7 @@ class Stall(StrEnum):
 
     UNFIXED = "{} still unfixed after two attempts"
     UNCHANGED = "{} of the author changed nothing"
-    SAME_GATE = "the gate {} failed twice on the same files"
+    SAME_GATE = "the gate `{}` failed twice on the same files"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 BEGIN = "leave out --resume to start a new one"
 CHOICES = (
     "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
-    "your command with --no-resume added starts a new run and keeps the saved one aside"
+    "your command with --no-resume added starts a new run and sets the saved one aside"
 )
 
 

@@ -29,6 +29,7 @@ from cli_agent_orchestrator._internal.runs.delivering import (
 from cli_agent_orchestrator._internal.runs.registry import (
     actual_status,
     can_resume,
+    is_discarded,
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_id import began_at, is_run_id, session_name_of
@@ -132,7 +133,8 @@ def known_runs(state_folder: Path, environ: Mapping[str, str] = os.environ) -> l
                 continue
             status = actual_status(record, folder)
             locked = folder.is_locked()
-            in_use = locked or status.is_open or (not status.is_verdict and can_resume(record))
+            is_over = status.is_verdict or is_discarded(record)
+            in_use = locked or status.is_open or (not is_over and can_resume(record))
             waits = ""
             is_work = not is_unchanged(state_folder, record, environ)
             if is_work and has_tree(state_folder, record):
@@ -196,7 +198,8 @@ def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
     try:
         with folder.locked():
             record = read_record(folder)
-            if record is None or (not record.status.is_verdict and can_resume(record)):
+            is_over = record is not None and (record.status.is_verdict or is_discarded(record))
+            if record is None or (not is_over and can_resume(record)):
                 return 0
             sessions = sessions_of(record)
             ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())

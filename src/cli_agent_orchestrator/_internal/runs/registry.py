@@ -185,11 +185,14 @@ def choose_live_run(runs: Sequence[RunSummary], text: str | None, here: Path) ->
 
 
 def choose_run_to_resume(runs: Sequence[RunSummary], text: str | None, here: Path) -> RunSummary:
-    """Return the run that a text names, else the one that is paused or was the last here.
+    """Return the run that a text names, else the one here that is paused or the last to go on with.
 
-    Without one here it is the one that is paused elsewhere.
+    If none can, it is the last one here; without one here, the one that is paused elsewhere.
     """
     own = [run for run in runs if run.works_in(here)]
+    unfinished = [run for run in own if run.is_unfinished]
+    if unfinished and not text and not any(run.is_live for run in own):
+        return unfinished[0]
     paused = [run for run in runs if run.status is RunStatus.PAUSED]
     if text or own or not paused:
         return choose_run(runs, text, here)

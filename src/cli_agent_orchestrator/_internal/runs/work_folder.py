@@ -45,7 +45,7 @@ NOT_COMPARED = (
     "what the repository was like before is not known, so it cannot be told whether it was changed "
     "since the run was interrupted"
 )
-UNCOMMITTED = "changes that are not committed when the run began"
+UNCOMMITTED = "uncommitted changes when the run began"
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
 """Begins what is said if its contents could not be copied; the reason follows."""
