@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,25 @@ NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
 PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)
 
 
+GONE = PaneScreen("%1", "it is gone", "", in_mode=False)
+
+
 class Keyboard(Tmux):
-    """A tmux that only notes which keys it is to press."""
+    """A tmux that only notes which keys it is to press; one that arrives ends the dialog."""
 
     def __init__(self, board: Board) -> None:
         super().__init__(Address("none", {}), board)
+        self.board = board
+        self.lost = 0
+        """How many of the next keys do not arrive."""
         self.pressed: list[str] = []
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
-        self.pressed += keys
+        for key in keys:
+            self.pressed.append(key)
+            if self.lost == 0:
+                self.board.screen_changed(GONE)
+            self.lost -= 1
 
 
 class Desk:
@@ -39,7 +50,7 @@ class Desk:
         self.board = Board(SystemClock(), start_id="1")
         self.keyboard = Keyboard(self.board)
         config = ServerConfig.from_env({"CAO_STATE_DIR": str(folder), "PATH": os.environ["PATH"]})
-        self.launcher = Launcher(config, self.keyboard, SystemClock())
+        self.launcher = Launcher(config, self.keyboard, SystemClock(), dialog_seconds=0.05)
 
     def shows(self, text: str) -> LiveTerminal:
         row = TerminalRow("t1", "tester-1", "codex", "cao-s", "tester", "/", 1.0, ready=True)
@@ -56,7 +67,26 @@ def desk(tmp_path: Path) -> Desk:
 
 async def test_a_notice_is_passed_at_any_time(desk: Desk) -> None:
     await desk.launcher.pass_dialog(desk.shows(NOTICE))
-    assert desk.keyboard.pressed
+    assert desk.keyboard.pressed == ["2"]
+
+
+@pytest.mark.parametrize("lost", [1, 5])
+async def test_a_key_that_got_lost_is_pressed_once_more(desk: Desk, lost: int) -> None:
+    desk.keyboard.lost = lost
+    await desk.launcher.pass_dialog(desk.shows(NOTICE))
+    assert desk.keyboard.pressed == ["2", "2"]
+
+
+async def test_a_notice_that_is_still_being_drawn_is_waited_for(desk: Desk) -> None:
+    desk.launcher = replace(desk.launcher, dialog_seconds=30.0)
+    live = desk.shows(f"{NUDGE}\n› 1. Switch\n\n{CONFIRM}")
+    passing = asyncio.create_task(desk.launcher.pass_dialog(live))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert desk.keyboard.pressed == []
+    desk.board.screen_changed(PaneScreen("%1", NOTICE, "", in_mode=False))
+    await passing
+    assert desk.keyboard.pressed == ["2"]
 
 
 async def test_a_start_up_dialog_is_left_to_a_person_later(desk: Desk) -> None:
@@ -71,7 +101,7 @@ async def test_a_notice_is_not_answered_in_the_middle_of_a_message(desk: Desk) -
         for _ in range(10):
             await asyncio.sleep(0)
         assert desk.keyboard.pressed == []
-        desk.board.screen_changed(PaneScreen("%1", "it is gone", "", in_mode=False))
+        desk.board.screen_changed(GONE)
     await passing
     assert desk.keyboard.pressed == []
 

@@ -108,6 +108,8 @@ class Launcher:
     config: ServerConfig
     tmux: Tmux
     clock: Clock
+    dialog_seconds: float = DIALOG_SECONDS
+    """How long a dialog may take until it is gone when it was answered."""
     _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
     def profile(self, name: str, working_directory: str) -> Profile:
@@ -168,23 +170,32 @@ class Launcher:
                 raise StartError(live.row.provider, reason, live.text)
 
     async def pass_dialog(self, live: LiveTerminal) -> None:
-        """Pass a dialog that may come up at any time, if that is what is on the screen now."""
+        """Pass a dialog that may come up at any time, if that is what is on the screen now.
+
+        While it is being drawn there may be nothing to press yet, or a key may get lost.
+        """
         async with live.typing:
-            dialog = live.provider.startup_dialog(live.text)
-            if dialog is not None and dialog.anytime and live.alive and live.pane is not None:
+            for _ in range(MAX_DIALOG_ANSWERS):
+                dialog = live.provider.startup_dialog(live.text)
+                if dialog is None or not dialog.anytime or not live.alive or live.pane is None:
+                    return
                 with suppress(TmuxError):
-                    await self.tmux.press(live.pane, dialog.keys)
+                    await self._press(live, dialog)
 
     async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
-        """Pass a start-up dialog, and wait until it is gone from the screen."""
+        """Pass a start-up dialog, unless that was tried often enough."""
         times = answered.get(dialog.name, 0)
         if not dialog.keys or times == MAX_DIALOG_ANSWERS:
             reason = f"it asks: {dialog.name}. {dialog.advice}"
             raise StartError(live.row.provider, reason, live.text)
         answered[dialog.name] = times + 1
-        assert live.pane is not None
+        await self._press(live, dialog)
+
+    async def _press(self, live: LiveTerminal, dialog: Dialog) -> None:
+        """Answer a dialog, and wait a moment until it is gone from the screen."""
+        assert live.pane is not None, "it is alive"
         await self.tmux.press(live.pane, dialog.keys)
-        until = self.clock.monotonic() + DIALOG_SECONDS
+        until = self.clock.monotonic() + self.dialog_seconds
         while live.provider.startup_dialog(live.text) == dialog and live.alive:
             left = max(0.0, until - self.clock.monotonic())
             if not await wait_for_change(live.changed, left):
