@@ -199,6 +199,19 @@ def test_a_folder_that_was_no_repository_can_be_filled_again(tmp_path: Path) -> 
     assert (wd / "a.txt").read_text() == "1\n"
 
 
+def test_nothing_is_brought_through_a_link_into_another_repository(tmp_path: Path) -> None:
+    wd = tmp_path / "project"
+    folder = worked_run(tmp_path / "state", wd)
+    other = make_repository(tmp_path / "other", {"a.txt": "another project's\n"})
+    write(other, {"precious.txt": "not committed\n"})
+    shutil.rmtree(wd)
+    wd.symlink_to(other)
+    with pytest.raises(RunError, match=r"was .*/project when the run began and is .*/other now"):
+        go_back(folder, "start")
+    assert (other / "a.txt").read_text() == "another project's\n"
+    assert (other / "precious.txt").exists()
+
+
 def test_nothing_is_brought_into_another_repository(tmp_path: Path) -> None:
     outer = make_repository(tmp_path / "outer", {"sub/a.txt": "1\n", "b.txt": "b\n"})
     folder = make_run(tmp_path / "state", outer / "sub")

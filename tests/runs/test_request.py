@@ -105,7 +105,10 @@ class TestCommandsOfTheProject:
         other.write_text(GATE, encoding="utf-8")
         link = tmp_path / "mine.toml"
         link.symlink_to(other)
-        for file in (work / "cao.toml", work / "ci" / ".." / "cao.toml", other, link):
+        (tmp_path / "outside.toml").write_text(GATE, encoding="utf-8")
+        outwards = work / "ci" / "outwards.toml"
+        outwards.symlink_to(tmp_path / "outside.toml")
+        for file in (work / "cao.toml", work / "ci" / ".." / "cao.toml", other, link, outwards):
             assert self.commands(options, file) == {"GATES": "tests=make test"}, file
         named = build_request(options, {}, str(other)).project_file
         assert (named, build_request(options, {}).project_file) == (str(other), "")

@@ -256,6 +256,16 @@ def test_a_commit_that_was_made_later_can_be_compared(project: Path) -> None:
     assert [one.path for one in again.snapshots.changes(start, head)] == ["a.py"]
 
 
+def test_a_folder_that_became_a_link_is_not_looked_into(project: Path) -> None:
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    other = make_repository(project.parent / "other", {"a.py": "theirs\n"})
+    shutil.rmtree(project)
+    project.symlink_to(other)
+    with pytest.raises(RunError, match="is a link now; nothing is kept of where it leads"):
+        work.look(1, "programmer")
+
+
 def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)

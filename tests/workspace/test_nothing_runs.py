@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
 from cli_agent_orchestrator._internal.workspace.uncommitted import (
     compare_with_commit,
     uncommitted,
 )
+from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import fingerprint, git, make_repository, snapshots_of, write
 
 
@@ -187,4 +190,34 @@ def test_nothing_of_a_repository_inside_runs(
     write(folder, {"inner/x": "2\n"})
     write(folder, {"a.txt": "2\n"})
     work(folder)
+    assert not mark.exists()
+
+
+def test_nothing_is_fetched_for_what_is_missing(tmp_path: Path) -> None:
+    """A repository may name a program that fetches what is missing when it is asked for."""
+    project = make_repository(tmp_path / "project", {"a.txt": "1\n"})
+    mark, evil = tmp_path / "ran", tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(mark))}\n", encoding="utf-8")
+    evil.chmod(0o755)
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": f"ext::{evil}",
+        "remote.origin.promisor": "true",
+        "protocol.ext.allow": "always",
+        "protocol.allow": "always",
+    }
+    for name, value in settings.items():
+        git(project, "config", name, value)
+    missing = git(project, "rev-parse", "HEAD:a.txt")
+    (project / ".git/objects" / missing[:2] / missing[2:]).unlink()
+    git(project, "cat-file", "-p", missing, check=False)
+    assert mark.exists()
+    mark.unlink()
+    repository = find_repository(project)
+    assert repository is not None
+    assert Git(repository.git_dir, repository.top).ask("cat-file", "-p", missing).code
+    assert Git(repository.git_dir, repository.top).defused().ask("read-tree", "HEAD").code == 0
+    with pytest.raises(GitError):
+        Worktree.make(repository, tmp_path / "tree", "cao/r1", repository.head)
     assert not mark.exists()

@@ -110,7 +110,9 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
     _check(kept, wd)
     repository = repository_of(wd)
     top = wd if repository is None else repository.top
-    if kept.record.top and os.path.realpath(kept.record.top) != os.path.realpath(top):
+    # That of a repository was noted without links: one on the way there now leads elsewhere.
+    began_in = kept.record.top if repository else os.path.realpath(kept.record.top)
+    if kept.record.top and began_in != os.path.realpath(top):
         raise RunError(
             f"the repository of {wd} was {kept.record.top} when the run began and is {top} now; "
             "nothing is brought back into another one"

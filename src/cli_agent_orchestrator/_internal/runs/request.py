@@ -114,9 +114,11 @@ def _build_request(
 
 
 def _is_of(file: str, *projects: Path) -> bool:
-    """Does a file lie in one of some folders, or in the repository around it?"""
-    place = Path(os.path.realpath(file))
-    return any(place.is_relative_to(_top_of(folder)) for folder in projects)
+    """Does a file, or a link to it, lie in one of some folders, or in the repository around it?"""
+    link = Path(os.path.realpath(Path(file).parent), Path(file).name)
+    places = (link, Path(os.path.realpath(file)))
+    tops = [_top_of(folder) for folder in projects]
+    return any(place.is_relative_to(top) for place in places for top in tops)
 
 
 def _top_of(folder: Path) -> Path:

@@ -34,9 +34,10 @@ OPTIONS = {
     "submodule.recurse": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
-    "protocol.allow": "never",
     "advice.addEmbeddedRepo": "false",
 }
+NO_PROTOCOL = "none"
+"""No protocol has this name."""
 KEPT_VARIABLES = ("HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME")
 LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -190,6 +191,10 @@ class Git:
             settings |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         return kept | settings | {
             "LC_ALL": "C",
+            # Nothing is fetched, not even what is missing in a repository that fetches it when it
+            # is asked for. A setting alone would not do: one for a single protocol counts more.
+            "GIT_ALLOW_PROTOCOL": NO_PROTOCOL,
+            "GIT_NO_LAZY_FETCH": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",

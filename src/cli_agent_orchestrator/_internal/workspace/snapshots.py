@@ -97,6 +97,8 @@ class Snapshots:
         """
         if not self._top.is_dir():
             raise GitError(f"{self._top} is not there any more; there is nothing to keep")
+        if self._repository is not None and self._top.is_symlink():
+            raise GitError(f"{self._top} is a link now; nothing is kept of where it leads")
         with self._store.opened(self._gathering.ignored()) as is_new:
             tree, left_out = self._gathering.gather(is_new, self._last_commit)
             at = self._newest = self._later_time()
