@@ -280,7 +280,9 @@ class FilesChanged(Event):
     @property
     def named(self) -> str:
         more = self.count - len(self.files)
-        return ", ".join(self.files) + (f" and {more} more" if more > 0 else "")
+        # A line break in a name would make a line of its own.
+        shown = [name if name.isprintable() else ascii(name) for name in self.files]
+        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)

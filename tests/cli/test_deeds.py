@@ -164,3 +164,8 @@ def test_a_page_that_is_gone_is_done_without(tmp_path: Path) -> None:
     page = CliRunner().invoke(report, ["k3f9"]).output
     assert page.startswith("# PASS after 1 round, not proven\n")
     assert "## Proof\n\nnot proven: no tests" in page
+
+
+def test_a_line_break_in_the_name_of_a_file_makes_no_line() -> None:
+    event = FilesChanged(2.0, "tester", 1, 3, ("a\nb.py",), 1, 1, 0, allowed=False)
+    assert event.words == "changed 1 file, which is not its task: 'a\\nb.py'"

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -381,3 +382,17 @@ class TestStart:
         assert done.returncode == (3 if option == "--state-file" else 2), done.stderr
         assert done.stderr.count("\n") == 1
         assert_nothing_was_started(ready)
+
+
+def test_in_a_folder_that_was_removed_that_is_said(machine: Machine) -> None:
+    cao = f"{shlex.quote(sys.executable)} -P -m cli_agent_orchestrator"
+    done = subprocess.run(
+        ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {cao} runs"],
+        cwd=machine.home,
+        env=machine.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "the folder you are in was removed: go to another one" in done.stderr

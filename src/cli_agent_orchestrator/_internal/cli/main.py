@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -154,7 +155,7 @@ def main(command: click.Command = cao) -> None:
     except OutputClosed:
         sys.exit(EXIT_CLOSED)
     except (OrchestratorError, OSError) as error:
-        _tell(f"cao: {in_words(error)}")
+        _tell(f"cao: {in_words(error)}{_about_here()}")
         sys.exit(exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         _tell_fault(error)
@@ -182,6 +183,15 @@ def _drop_what_cannot_be_written() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _about_here() -> str:
+    """Say that the folder in which we are is gone, if it is: nothing works there."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "; the folder you are in was removed: go to another one"
+    return ""
 
 
 def _tell(text: str) -> None:
