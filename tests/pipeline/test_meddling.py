@@ -33,7 +33,14 @@ from tests.pipeline.test_tampering import added, modified
         ("a.py", "sys.exit(0)"),
         ("a.py", "sys.exit()"),
         ("a.py", "raise SystemExit"),
+        ("a.py", "\fimport unittest"),
+        ("a.py", "from test.support import ALWAYS_EQ"),
+        ("a.py", "import sys, test.support as s"),
+        ("a.py", "    from test import support"),
+        ("a.py", "return test.support.ALWAYS_EQ"),
+        ("a.py", "from unittest.mock import ANY"),
         ("a.js", "const t = require('node:test');"),
+        ("a.mjs", "// a\u2028import t from 'node:test';"),
         ("a.ts", "import { vi } from 'vitest';"),
         ("a.mjs", "await import('mocha')"),
         ("a.js", "globalThis.expect = () => ok;"),
@@ -79,6 +86,7 @@ def test_lines_that_reach_into_a_framework(path: str, line: str) -> None:
         ("a.py", "import pytest_runner_of_mine"),
         ("a.py", "from app.unittest_words import x"),
         ("a.py", "from app import unittest_words"),
+        ("a.py", "from test_words import support"),
         ("a.py", "assert x, assertion"),
         ("a.js", "const assert = require('assert');"),
         ("a.js", "assert.equal(a, b)"),
@@ -125,6 +133,22 @@ def test_honest_lines_do_not(path: str, line: str) -> None:
         ("a.py", "x = frame.f_back"),
         ("a.py", "gc.get_objects()"),
         ("a.py", "sys.settrace(f)"),
+        ("a.py", "    def __rsub__(self, other):"),
+        ("a.py", "    __abs__ = __round__ = __float__ = f"),
+        ("a.py", "    def __hash__(self):"),
+        ("a.py", "    cents: int = field(compare=False)"),
+        ("a.py", "m = SourceFileLoader('a', 'a.dat').load_module()"),
+        ("a.py", "spec = spec_from_file_location('a', 'a.dat')"),
+        ("a.py", "spec.loader.exec_module(m)"),
+        ("a.py", "k = __import__('unit\\x74est')"),
+        ("a.js", "const a = require('./a.dat');"),
+        ("a.js", "const a = require('./node:\\x61.js');"),
+        ("a.ts", "const a = await import('/b/../a.dat');"),
+        ("a.mjs", "import './a.dat';"),
+        ("a.mjs", '} from "../a.js.dat";'),
+        ("a.mjs", "import t from 'node:\\x74est';"),
+        ("a.js", "<!-- /*"),
+        ("a.js", "  --> /*"),
         ("a.js", "  valueOf() {"),
         ("a.js", "A.prototype.valueOf = f"),
         ("a.js", "  [Symbol.toPrimitive](hint) {"),
@@ -175,6 +199,10 @@ def test_lines_by_which_tests_could_be_misled(path: str, line: str) -> None:
         ("a.js", "const text = ['a', 'b'].join(', ') + 'c';"),
         ("a.js", "const { a } = require('./a');"),
         ("a.js", "const a = await import('./a.js');"),
+        ("a.js", "const { a } = require('../b.c/a');"),
+        ("a.js", "const a = require('..') + require('./a.json') + require('socket.io');"),
+        ("a.ts", "import { a } from './a.tsx';"),
+        ("a.js", "while (n --> 0) f(n);"),
         ("a.js", "if (require.main === module) main();"),
         ("a.js", "const text = 'what they require of us';"),
         ("a.js", "return date.valueOf();"),
@@ -226,10 +254,49 @@ def test_to_use_it_is_none(path: str, text: str) -> None:
     assert find_doubts(path, "", text) == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "is_doubt"),
+    [
+        ("# coding: utf-7", True),
+        ("#!/usr/bin/python\n# -*- coding: unicode_escape -*-", True),
+        ("\f# vim: set fileencoding=UTF-7 :", True),
+        (f"# {'x' * 500} coding=utf-7", True),
+        ("# coding: utf-8", False),
+        ("# -*- coding: utf8-unix -*-", False),
+        ("# coding=Latin_1", False),
+        ("# coding: us-ascii", False),
+        ("# coding: iso-8859-1", False),
+        ("# how we write\n# what we write\n# coding: utf-7", False),
+        ("x = 'coding: utf-7'", False),
+    ],
+)
+def test_python_that_is_read_in_another_way_than_here_is_a_doubt(
+    first: str, is_doubt: bool
+) -> None:
+    text = f"{first}\nx = 1\n"
+    found = find_doubts("a.py", "x = 1\n", text)
+    assert [number for number, _ in found] == ([first.count("\n") + 1] if is_doubt else [])
+    assert find_doubts("a.py", text, f"{text}y = 1\n") == ()
+    assert find_doubts("a.js", "", "// coding: utf-7\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", 'E = "\\\n"""\nimport unittest\n# """\n'),
+        ("a.js", 'e = "\\\n/*";\nconst t = require("node:test");\n// */\n'),
+    ],
+)
+def test_a_text_that_goes_on_in_the_next_line_hides_nothing(path: str, text: str) -> None:
+    ((number, _),) = find_meddling(path, "", text)
+    assert number == 3
+
+
 PIECES = [
     "import ", "import (", "from a import ", "const ", "const a=", "a.", "a[", "type(", "impl ",
     "getattr(a", "getattr(a,'", "require('", "__import__('", "Object.assign(", "func (", 'f"""',
     "`${", "a.b.c.d.", "import\n", "const {\n", "PartialEq ",
+    "require('./", "from './a.", "import '../.", "# coding", "# coding: a", "from test import ",
 ]  # fmt: skip
 
 

@@ -16,13 +16,15 @@ from collections.abc import Iterator, Mapping
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.suites import Language, language_of
 
-FRAMEWORKS = r"(?:unittest|_?pytest|nose2?|xunit)"
+FRAMEWORKS = r"(?:unittest|_?pytest|nose2?|xunit|test\.support)"
 SCRIPT_FRAMEWORKS = r"['\"](?:node:test|@?jest(?:/globals)?|vitest|mocha|ava|tape)['\"]"
 MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "import sys, unittest", "from _pytest import runner"
         rf"^[ \t]*import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         rf"^[ \t]*from {FRAMEWORKS}\b",
+        # Python's own tests have a thing that is equal to everything.
+        r"^[ \t]*from test import [^\n#]{0,200}\bsupport\b|\bALWAYS_EQ\b",
         # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
         rf"^[ \t]*from [\w.]{{1,200}} import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         r"(?<=\w)\.unittest\b|\bassert(?:[A-Z][a-z]{1,20}){1,4}\b",
@@ -47,14 +49,21 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.RUST: (r"\bcfg!\(test\)", r"#\[cfg\(not\(test\)\)\]"),
     suites.JAVA: (r"^import (?:static )?org\.(?:junit|testng)\b",),
 }
-# "'json')" in "__import__('json')"
-LITERAL = r" ?['\"][^'\"\n]{0,200}['\"] ?[,)]"
+# "'json')" in "__import__('json')", but not "'js\x6fn')"
+LITERAL = r" ?['\"][^'\"\n\\]{0,200}['\"] ?[,)]"
+# "'./prices.dat'", but not "'./prices'" and not "'./prices.js'"
+OTHER_SUFFIX = (
+    r"['\"](?:\.{0,2}/|file:)[^'\"\n]{0,200}\."
+    r"(?!(?:[cm]?[jt]sx?|json|node)['\"])[^'\"\n./]{1,40}['\"]"
+)
 # "'unit' + 'test'": a name that is not to be found
 MADE_UP = r"['\"]\w{1,40}['\"] ?\+ ?['\"]\w{1,40}['\"]"
 DOUBTS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "def __eq__(self, other)", "__bool__ = ..."
         r"\b__(?:eq|ne|lt|le|gt|ge|bool|contains|instancecheck|subclasscheck|getattribute)__\b",
+        # "assertAlmostEqual" asks for these; a set asks for the hash
+        r"\b__(?:sub|rsub|abs|round|float|hash)__\b|\bcompare ?= ?False\b",
         # "type('Amount', (int,), members)", but not "metaclass=ABCMeta"
         r"(?<![\w.])type\([^()\n]{1,200},|\bnew_class\(|\bmake_dataclass\(",
         r"\bmetaclass ?=(?! ?(?:abc\.)?ABCMeta\b)",
@@ -64,6 +73,9 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         rf"\b__import__\b(?!\({LITERAL})",
         rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
         r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
+        # "SourceFileLoader('a', 'a.dat').load_module()": code in a file that looks like none
+        r"\b(?:Source|Sourceless|Extension)FileLoader\b|\bspec_from_(?:file_location|loader)\b",
+        r"\.(?:load|exec)_module\(|\bload_source\(",
         r"(?<![\w.])setattr\b(?!\( ?(?:self|cls)\b)",
         r"(?<![\w.])(?<!def )(?:exec|eval)\(|\b(?:globals|locals)\(\)",
         r"\b__(?:subclasses|globals|builtins|code)__\b|(?<!self)\.__dict__\b",
@@ -79,6 +91,10 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         # "require(name)", "const load = require;"
         rf"(?<![\w.$])require(?= ?[(;,)\[]|$)(?!\({LITERAL})",
         rf"(?<![\w.$])import ?\((?!{LITERAL})",
+        rf"(?:(?<![\w.$])(?:require|import) ?\( ?|\bfrom ?|^[ \t]*import ?){OTHER_SUFFIX}",
+        r"(?:\bfrom|^[ \t]*import) ?['\"][^'\"\n\\]{0,200}\\",
+        # As old as web pages, and node still takes them for the beginning of a comment.
+        r"<!--|^[ \t]*-->",
         r"\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.(?:binding|mainModule)\b",
         r"\bmodule\.(?:constructor|parent|children|require)\b|\b(?:process|module|globalThis)\[",
         r"\bObject\.(?:definePropert(?:y|ies)|setPrototypeOf)"
@@ -127,6 +143,9 @@ ON_IMPORTED: Mapping[Language, tuple[str, ...]] = {
     ),
 }
 """What is a doubt only if the name in it is imported."""
+# "# -*- coding: utf-7 -*-", in one of the first two lines
+COOKIE_PATTERN = r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]{1,80})"
+PLAIN_CODING_PATTERN = r"(?:utf-?8|(?:us-)?ascii|(?:iso-)?latin-?1|iso-?8859-1)(?:-\w{1,20})?"
 SHADOWS = frozenset({"unittest", "pytest", "_pytest", "sitecustomize", "usercustomize"})
 """Modules that are taken in the place of a framework, or before everything else."""
 
@@ -169,7 +188,26 @@ def find_doubts(path: str, old: str, new: str) -> Found:
         (number, _doubts_in(line, language, imported))
         for number, line in _new_lines(old, new, language)
     )
-    return tuple((number, marks[0].strip()) for number, marks in found if marks)
+    lines = tuple((number, marks[0].strip()) for number, marks in found if marks)
+    known = [cookie for _, cookie in _odd_codings(old, language)]
+    odd = (one for one in _odd_codings(new, language) if one[1] not in known)
+    return tuple(sorted((*odd, *lines)))
+
+
+def _odd_codings(text: str, language: Language) -> Iterator[tuple[int, str]]:
+    """Yield the line by which Python reads a file as something else than it looks like."""
+    if language is not suites.PYTHON:
+        return
+    for number, line in enumerate(text.split("\n", 2)[:2], 1):
+        cookie = re.match(COOKIE_PATTERN, line)
+        if cookie and not _is_plain_coding(cookie[1]):
+            yield number, cookie[0].strip()
+
+
+def _is_plain_coding(name: str) -> bool:
+    """Is a text in this coding what it looks like, as far as it is ASCII?"""
+    plain = name.lower().replace("_", "-")
+    return re.fullmatch(PLAIN_CODING_PATTERN, plain) is not None
 
 
 def _doubts_in(line: str, language: Language, imported: frozenset[str]) -> list[str]:
@@ -214,7 +252,8 @@ def _module(path: str) -> str:
 def _spoken_lines(text: str, language: Language) -> list[str]:
     """Return the lines of a text with their numbers kept, without comments and long texts.
 
-    Names are as Python reads them: letters that only look different are the same.
+    Names are as Python reads them: letters that only look different are the same. A line that a
+    language takes for several has line ends in it.
     """
 
     def quiet(found: re.Match[str]) -> str:
@@ -222,7 +261,12 @@ def _spoken_lines(text: str, language: Language) -> list[str]:
         return kept or "\n" * found[0].count("\n")
 
     lines = re.sub(language.quiet, quiet, text).split("\n")
-    return [unicodedata.normalize("NFKC", line).rstrip() for line in lines]
+    return [unicodedata.normalize("NFKC", _broken(line)).rstrip() for line in lines]
+
+
+def _broken(line: str) -> str:
+    """Return a line in which what is no line end to git, and may be one to a language, is one."""
+    return re.sub(r"[\f\u2028\u2029]", "\n", line)
 
 
 def _may_hold_code(found: re.Match[str]) -> bool:
