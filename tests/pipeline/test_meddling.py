@@ -325,4 +325,3 @@ def test_the_list_of_changes_has_file_and_line() -> None:
     (found,) = find_tampering([many])
     assert found.detail == "line 1: os._exit(; 4 more lines like that"
     assert find_tampering([added("tests/helper.py", "import unittest\n")]) == ()
-    assert find_tampering([added("price.py", None)]) == ()
