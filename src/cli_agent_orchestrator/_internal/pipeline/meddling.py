@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from cli_agent_orchestrator._internal.characters import SEPARATORS
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.suites import Language, language_of
 
@@ -266,7 +267,7 @@ def _spoken_lines(text: str, language: Language) -> list[str]:
 
 def _broken(line: str) -> str:
     """Return a line in which what is no line end to git, and may be one to a language, is one."""
-    return re.sub(r"[\f\u2028\u2029]", "\n", line)
+    return re.sub(rf"[\f{SEPARATORS}]", "\n", line)
 
 
 def _may_hold_code(found: re.Match[str]) -> bool:

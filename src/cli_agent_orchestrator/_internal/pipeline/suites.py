@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cli_agent_orchestrator._internal.characters import SEPARATORS
+
 FOLDERS = frozenset(
     {"test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "e2e", "cypress"}
     | {"testdata", "benches"}
@@ -91,7 +93,7 @@ SHORT_TEXTS = r"\"(?:[^\"\\\n]|\\[\s\S])*+\"?|'(?:[^'\\\n]|\\[\s\S])*+'?"
 LONG_COMMENTS = r"/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
 C_COMMENTS = rf"//[^\n]*|{LONG_COMMENTS}"
 # "#!/usr/bin/env node"; a line of JavaScript has four possible ends
-SCRIPT_COMMENTS = rf"\A\ufeff?#![^\n\u2028\u2029]*|//[^\n\u2028\u2029]*|{LONG_COMMENTS}"
+SCRIPT_COMMENTS = rf"\A\ufeff?#![^\n{SEPARATORS}]*|//[^\n{SEPARATORS}]*|{LONG_COMMENTS}"
 LONG_TEXT = r"\"\"\"(?:[^\"\\]|\\[\s\S]|\"(?!\"\"))*+(?:\"\"\"|\\?\Z)"
 
 PYTHON = Language(
