@@ -18,18 +18,21 @@ from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.suites import Language, language_of
 
 FRAMEWORKS = r"(?:unittest|_?pytest|nose2?|xunit|test\.support)"
+# Where a statement begins: "import a", "if a: import b", "f(); import a"
+STATEMENT = r"(?:^|(?<=[;:}]))[ \t]*"
 SCRIPT_FRAMEWORKS = r"['\"](?:node:test|@?jest(?:/globals)?|vitest|mocha|ava|tape)['\"]"
 MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "import sys, unittest", "from _pytest import runner"
-        rf"^[ \t]*import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
-        rf"^[ \t]*from {FRAMEWORKS}\b",
+        rf"{STATEMENT}import\b[^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        rf"{STATEMENT}from[ \t]+{FRAMEWORKS}\b",
         # Python's own tests have a thing that is equal to everything.
-        r"^[ \t]*from test import [^\n#]{0,200}\bsupport\b|\bALWAYS_EQ\b",
+        rf"{STATEMENT}from[ \t]+test[ \t]+import\b[^\n#]{{0,200}}\bsupport\b|\bALWAYS_EQ\b",
         # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
-        rf"^[ \t]*from [\w.]{{1,200}} import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        rf"{STATEMENT}from[ \t]+[\w.]{{1,200}}[ \t]+import\b"
+        rf"[^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         r"(?<=\w)\.unittest\b|\bassert(?:[A-Z][a-z]{1,20}){1,4}\b",
-        rf"\b(?:__import__|import_module)\(['\"]{FRAMEWORKS}\b",
+        rf"\b(?:__import__|import_module)\( ?['\"]{FRAMEWORKS}\b",
         r"\b_testMethodName\b|\bPYTEST_CURRENT_TEST\b",
         # "sys.modules['unittest']", but not "sys.modules[__name__]"
         r"\bsys\.modules\b(?!\[__name__\]|\.get\(__name__\))",
@@ -38,8 +41,8 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         r"^(?:sys\.)?exit\(0?\)|^raise SystemExit(?:\(0?\))?$",
     ),
     suites.JAVASCRIPT: (
-        rf"\b(?:require|import)\({SCRIPT_FRAMEWORKS}",
-        rf"^[ \t]*import\b[^\n]{{0,200}}{SCRIPT_FRAMEWORKS}",
+        rf"\b(?:require|import)\( ?{SCRIPT_FRAMEWORKS}",
+        rf"{STATEMENT}import\b[^\n]{{0,200}}{SCRIPT_FRAMEWORKS}|\bfrom ?{SCRIPT_FRAMEWORKS}",
         r"\bglobal(?:This)?\.(?:it|test|describe|expect|assert)\b",
         r"\bassert(?:\.\w{1,40}|\[[^\]\n]{1,80}\]){1,3} ?=(?![=>])",
         r"\brequire\(['\"](?:node:)?assert(?:/strict)?['\"]\)(?:\.\w{1,40}){1,3} ?=(?![=>])",
@@ -72,8 +75,10 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         r"(?:''|\"\")\.join\( ?[\[(]{1,2} ?['\"]",
         # "__import__(name)", "import_module('unit' + 'test')"
         rf"\b__import__\b(?!\({LITERAL})",
-        rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
-        r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
+        rf"(?<!import )(?<!, )\bimport_module\b(?!\({LITERAL})|\bimport_module as\b",
+        rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\b(?:runpy|builtins|ctypes)\b",
+        # "import \\", with the name in the next line
+        rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\\$|\bresolve_name\(",
         # "SourceFileLoader('a', 'a.dat').load_module()": code in a file that looks like none
         r"\b(?:Source|Sourceless|Extension)FileLoader\b|\bspec_from_(?:file_location|loader)\b",
         r"\.(?:load|exec)_module\(|\bload_source\(",
@@ -92,8 +97,8 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         # "require(name)", "const load = require;"
         rf"(?<![\w.$])require(?= ?[(;,)\[]|$)(?!\({LITERAL})",
         rf"(?<![\w.$])import ?\((?!{LITERAL})",
-        rf"(?:(?<![\w.$])(?:require|import) ?\( ?|\bfrom ?|^[ \t]*import ?){OTHER_SUFFIX}",
-        r"(?:\bfrom|^[ \t]*import) ?['\"][^'\"\n\\]{0,200}\\",
+        rf"(?:(?<![\w.$])(?:require|import) ?\( ?|\bfrom ?|{STATEMENT}import ?){OTHER_SUFFIX}",
+        rf"(?:\bfrom|{STATEMENT}import) ?['\"][^'\"\n\\]{{0,200}}\\",
         # As old as web pages, and node still takes them for the beginning of a comment.
         r"<!--|^[ \t]*-->",
         r"\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.(?:binding|mainModule)\b",
@@ -122,10 +127,11 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
 # "assert" in "import * as assert from …", "const { equal: assert } = require(…)"
 IMPORTS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
-        r"^[ \t]*(?:from [\w.]{1,200} )?import[ \t]{1,9}(\([^)]{1,400}\)|[^\n]{1,400})",
+        rf"{STATEMENT}(?:from[ \t]+[\w.]{{1,200}}[ \t]+)?import\b[ \t]*"
+        r"(\([^)]{1,400}\)|[^\n]{1,400})",
     ),
     suites.JAVASCRIPT: (
-        r"^[ \t]*import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
+        STATEMENT + r"import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
         r"\b(?:const|let|var)\s{1,9}([\w$]{1,80}|\{[^{}]{1,400}\})\s{0,9}= ?"
         r"(?:await )?(?:require|import)\b",
     ),
