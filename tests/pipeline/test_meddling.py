@@ -37,6 +37,8 @@ from tests.pipeline.test_tampering import added, modified
         ("a.py", "x = 1; import unittest"),
         ("a.py", "if x: from unittest import case"),
         ("a.py", "import\tunittest"),
+        ("a.py", "    sys, unittest as u,"),
+        ("a.py", "    unittest,"),
         ("a.py", "from\tunittest\timport case"),
         ("a.py", "from doctest import(unittest)"),
         ("a.py", "x = __import__( 'unittest' )"),
@@ -95,6 +97,8 @@ def test_lines_that_reach_into_a_framework(path: str, line: str) -> None:
         ("a.py", "import pytest_runner_of_mine"),
         ("a.py", "from app.unittest_words import x"),
         ("a.py", "from app import unittest_words"),
+        ("a.py", "print('take pytest as it is')"),
+        ("a.py", "run('a',\n    'unittest')"),
         ("a.py", "from test_words import support"),
         ("a.py", "assert x, assertion"),
         ("a.js", "const assert = require('assert');"),
@@ -201,6 +205,7 @@ def test_lines_by_which_tests_could_be_misled(path: str, line: str) -> None:
         ("a.py", "x = importlib.import_module('json', package)"),
         ("a.py", "from importlib import import_module"),
         ("a.py", "from importlib import metadata, import_module"),
+        ("a.py", "from a import b, \\\n    c"),
         ("a.py", "x = import_module( 'json' )"),
         ("a.py", "setattr(self, name, value)"),
         ("a.py", "self.__dict__.update(x)"),
@@ -314,16 +319,17 @@ PIECES = [
     "getattr(a", "getattr(a,'", "require('", "__import__('", "Object.assign(", "func (", 'f"""',
     "`${", "a.b.c.d.", "import\n", "const {\n", "PartialEq ",
     "require('./", "from './a.", "import '../.", "# coding", "# coding: a", "from test import ",
-    ": import ", ";from\t", ":  ", "import_module ",
+    ": import ", ";from\t", ":  ", "import_module ", f"from{' ' * 90_000}x",
 ]  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", PIECES, ids=range(len(PIECES)))
 def test_a_hostile_text_is_looked_at_in_linear_time(piece: str) -> None:
     """With a pattern that begins again and again this would take hours."""
     for path in ("a.py", "a.js", "a.go", "a.rs", "A.java"):
         find_doubts(path, "", piece * (100_000 // len(piece)))
+        find_meddling(path, "", piece * (100_000 // len(piece)))
 
 
 def test_the_list_of_changes_has_both_kinds() -> None:

@@ -26,6 +26,8 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         # "import sys, unittest", "from _pytest import runner"
         rf"{STATEMENT}import\b[^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         rf"{STATEMENT}from[ \t]+{FRAMEWORKS}\b",
+        # "    unittest as u,", within an import of several lines
+        rf"^[^\n'\"]{{0,200}}(?<![\w.]){FRAMEWORKS}[ \t]+as\b|^[ \t]*{FRAMEWORKS}[ \t]*[,)]?$",
         # Python's own tests have a thing that is equal to everything.
         rf"{STATEMENT}from[ \t]+test[ \t]+import\b[^\n#]{{0,200}}\bsupport\b|\bALWAYS_EQ\b",
         # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
@@ -78,7 +80,8 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         rf"(?<!import )(?<!, )\bimport_module\b(?!\({LITERAL})|\bimport_module as\b",
         rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\b(?:runpy|builtins|ctypes)\b",
         # "import \\", with the name in the next line
-        rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\\$|\bresolve_name\(",
+        rf"{STATEMENT}(?:import\b[^\n]{{0,200}}|from\b[ \t]*+[\w.]{{0,200}}[ \t]*+)\\$",
+        r"\bresolve_name\(",
         # "SourceFileLoader('a', 'a.dat').load_module()": code in a file that looks like none
         r"\b(?:Source|Sourceless|Extension)FileLoader\b|\bspec_from_(?:file_location|loader)\b",
         r"\.(?:load|exec)_module\(|\bload_source\(",
