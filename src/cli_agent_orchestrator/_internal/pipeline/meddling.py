@@ -77,9 +77,9 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         r"(?:''|\"\")\.join\( ?[\[(]{1,2} ?['\"]",
         # "__import__(name)", "import_module('unit' + 'test')"
         rf"\b__import__\b(?!\({LITERAL})",
-        rf"(?<!import )(?<!, )\bimport_module\b(?!\({LITERAL})|\bimport_module as\b",
+        rf"(?<!import )\bimport_module\b(?!\({LITERAL})|\bimport_module as\b",
         rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\b(?:runpy|builtins|ctypes)\b",
-        # "import \\", with the name in the next line
+        # "import \", with the name in the next line
         rf"{STATEMENT}(?:import\b[^\n]{{0,200}}|from\b[ \t]*+[\w.]{{0,200}}[ \t]*+)\\$",
         r"\bresolve_name\(",
         # "SourceFileLoader('a', 'a.dat').load_module()": code in a file that looks like none
@@ -275,8 +275,8 @@ def _spoken_lines(text: str, language: Language) -> list[str]:
 
 
 def _broken(line: str) -> str:
-    """Return a line in which what is no line end to git, and may be one to a language, is one."""
-    return re.sub(rf"[\f{SEPARATORS}]", "\n", line)
+    """Return a line in which what git takes for a part of it, and a language may not, ends it."""
+    return re.sub(rf"[\f\v\ufeff{SEPARATORS}]", "\n", line)
 
 
 def _may_hold_code(found: re.Match[str]) -> bool:
