@@ -6,6 +6,7 @@ from cli_agent_orchestrator._internal.pipeline.patches import (
     block_of,
     excerpt,
     fence_of,
+    harmless,
     read_block,
 )
 
@@ -41,8 +42,28 @@ def test_without_a_command_the_number_stands_alone() -> None:
 
 
 def test_no_character_controls_anything_and_no_line_is_endless() -> None:
-    text = "+\x1b[2J\r\n+\u202eevil\udc80\n+" + "x" * 400 + "\n+" + "y" * 299 + "\n"
-    assert excerpt([text], 9, 9, "") == ("+�[2J�\n+�evil�\n+" + "x" * 299 + "…\n+" + "y" * 299)
+    text = "+\x1b[2J\r\n+\u202eevil\udc80\u2028\u2029\n+" + "x" * 400 + "\n+" + "y" * 299 + "\n"
+    assert excerpt([text], 9, 9, "") == ("+�[2J�\n+�evil���\n+" + "x" * 299 + "…\n+" + "y" * 299)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("tests/test_a.py (3 → 2)", "tests/test_a.py (3 → 2)"),
+        ("a/__init__.py", "`a/__init__.py`"),
+        ("<b>.py", "`<b>.py`"),
+        ("[a](b)", "`[a](b)`"),
+        ("~~a~~", "`~~a~~`"),
+        ("*a*", "`*a*`"),
+        ("http://a", "`http://a`"),
+        ("a`<b>`` c", "```a`<b>`` c```"),
+        ("`a", "`` `a ``"),
+        ("a\\", "`a\\`"),
+    ],
+)
+def test_what_means_something_to_markdown_is_shown_as_code(text: str, shown: str) -> None:
+    assert harmless(text) == shown
 
 
 @pytest.mark.parametrize(

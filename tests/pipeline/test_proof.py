@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import Cleared, Failed, NotProven, Passed
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator._internal.pipeline.patches import harmless
 from cli_agent_orchestrator._internal.pipeline.proof import (
     GateProof,
     Proof,
@@ -236,7 +237,7 @@ def test_what_is_proven(proof: Proof, proven: bool, words: str) -> None:
     assert words in str(proof)
     assert str(proof).startswith("proven: ") is proven
     assert page_of_proof(proof).startswith(
-        f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {proof}\n"
+        f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {harmless(str(proof))}\n"
     )
 
 
@@ -276,12 +277,21 @@ def test_the_page_has_what_was_before_apart_and_the_diff() -> None:
     odd = replace(BENT, path="a\n\nPROOF: x.py")
     proof = Proof((), (), (odd,), before=(BENT,), patches=("+```\n+\x1b[2J\n", "+b\n" * 50))
     head, before, diff, *_ = page_of_proof(proof, "cao diff k3f9").split("\n\n")
-    assert head.endswith("\n- 'a\\n\\nPROOF: x.py': new skips, 1 more skip (0 → 1)")
+    assert head.endswith("\n- `'a\\n\\nPROOF: x.py'`: new skips, 1 more skip (0 → 1)")
     assert before == (
         "Before the run, and not committed:\n- tests/test_a.py: new skips, 1 more skip (0 → 1)"
     )
     assert diff.startswith("What the run did to these files:\n````diff\n+```\n+�[2J\n+b\n")
     assert diff.endswith("\n+b\n…\n… 10 more lines: cao diff k3f9\n````\n")
+
+
+def test_no_name_on_the_page_becomes_markup() -> None:
+    name = "tests/test_<img src=x onerror=alert(1)>.py"
+    odd = Suspicion(name, Trick.MISLEADS, "line 1: `__eq__`")
+    proof = Proof((GateProof("tests", GREEN, GREEN),), (f"{name}\n- x: deleted",), (odd,))
+    head = page_of_proof(proof).partition("\n\n")[0].split("\n")
+    assert head[1].startswith("PROOF: `not proven: the run's own tests pass without its work ('")
+    assert head[2:] == [f"- `{name}`: could mislead the tests, `` line 1: `__eq__` ``"]
 
 
 def proving(rules: LoopRules) -> RunState:

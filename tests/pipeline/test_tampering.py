@@ -384,8 +384,39 @@ def test_what_cannot_be_looked_into_is_only_said_to_be_changed(text: str | None)
     assert told(modified(text, PYTHON_TEST)) == [(Trick.LINES_CHANGED, unreadable)]
     assert told(modified(PYTHON_TEST, text)) == [(Trick.LINES_CHANGED, unreadable)]
     assert told(modified(text, "#[test]", "src/lib.rs")) == []
-    assert told(modified("#[test]", text, "src/lib.rs")) == []
+    assert told(modified("a", text, "notes.txt")) == []
     assert told(deleted("tests/test_total.py", text)) == [(Trick.DELETED, "deleted")]
+
+
+@pytest.mark.parametrize("path", ["src/lib.rs", "price.py", "price.js"])
+@pytest.mark.parametrize(
+    "text", [None, "x" * (LARGEST_TEXT + 1), "\n" * MOST_LINES], ids=["none", "long", "lines"]
+)
+def test_source_code_that_cannot_be_looked_into_could_hold_anything(
+    path: str, text: str | None
+) -> None:
+    doubt = [(Trick.MISLEADS, "it is not text, or too large to be looked into")]
+    assert told(added(path, text)) == doubt
+    assert told(modified("a = 1\n", text, path)) == doubt
+    assert told(deleted(path, text)) == []
+
+
+def test_source_code_behind_a_link_could_hold_anything() -> None:
+    link = replace(added("price.py", "price\n.dat"), new_mode=LINK)
+    assert told(link) == [(Trick.MISLEADS, "it is a link to price?.dat")]
+    assert told(replace(link, path="price", old_path="price")) == []
+
+
+def test_files_that_are_too_many_to_be_looked_into_are_told() -> None:
+    change = added("price.py", "import unittest\n")
+    found = find_tampering([change], left_out=("a.py",))
+    assert [(one.path, one.trick) for one in found] == [
+        ("price.py", Trick.REACHES),
+        ("a.py", Trick.MISLEADS),
+    ]
+    assert found[1].detail == "not looked into, as too many files were changed"
+    (told,) = find_tampering([], left_out=("a.py", "b.py", "c.py"))
+    assert told.detail == "not looked into, as too many files were changed; 2 more files like that"
 
 
 def test_the_largest_text_is_looked_into() -> None:

@@ -13,10 +13,12 @@ from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, base_of
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.tampering import Trick
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, GateRunner, ignore_line
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES
 from cli_agent_orchestrator._internal.runs.work_folder import (
     WorkFolder,
     held_back_of,
@@ -92,11 +94,11 @@ class Desk:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    def prove(self) -> Proof:
+    def prove(self, most_files: int = MOST_FILES) -> Proof:
         self.work.look(1, "programmer")
         passed = self.said()
         self.runner.count = 0
-        prover = Prover(Checker(self.runner), self.place, self.work)
+        prover = Prover(Checker(self.runner), self.place, self.work, most_files)
         return prover.prove([self.gate], self.base, passed, "002-proof")
 
 
@@ -148,6 +150,20 @@ def test_source_code_without_tests_may_be_the_product_and_is_listed(tmp_path: Pa
     proof = desk.prove()
     assert str(proof).startswith("proven: 1 test")
     assert [one.path for one in proof.suspicions] == ["price.py"]
+
+
+def test_what_is_not_looked_into_is_told(tmp_path: Path) -> None:
+    files = {"price.py": "1000\n", "test_price.py": "900\n"}
+    desk = Desk(tmp_path, files, judged_by("test_price.py"))
+    desk.change(price__py="900\n", a__js="// \0", b__py="", c__py="import unittest", d__txt="d")
+    proof = desk.prove()
+    assert "could mislead the tests (a.js, it is not text, or too large" in str(proof)
+    proof = desk.prove(most_files=2)
+    assert "2 files that could mislead the tests (a.js, it is not text" in str(proof)
+    assert [(one.path, one.trick) for one in proof.suspicions] == [
+        ("a.js", Trick.MISLEADS),
+        ("c.py", Trick.MISLEADS),
+    ]
 
 
 def test_where_nothing_was_done_nothing_is_proven(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 """All but LF and TAB: an escape sequence could rewrite a screen, end a paste or press keys."""
-BREAKS = r"\t\n\u2028\u2029"
+SEPARATORS = r"\u2028\u2029"
+"""Line ends to some programs, and not to others."""
+BREAKS = rf"\t\n{SEPARATORS}"
 """What cannot stand within a line."""
 DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""

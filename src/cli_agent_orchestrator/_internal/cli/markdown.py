@@ -4,13 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.pipeline.patches import fence_of
+from cli_agent_orchestrator._internal.pipeline.patches import MARKUP_PATTERN, fence_of
 
-# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
-# ends nothing that another has begun.
-MARKUP_PATTERN = (
-    r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
-)
 # "`make test`": a pair of single marks with something between them
 CODE_PATTERN = r"(?<!`)(?P<code>`[^`]*[^`\s][^`]*`)(?!`)"
 NEVER = r"(?!)"

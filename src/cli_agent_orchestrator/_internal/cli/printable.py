@@ -6,11 +6,17 @@ Everything that is printed and is not ours goes through here, and JSON through `
 import re
 import unicodedata
 
-from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, DIRECTIONS, HALVES
+from cli_agent_orchestrator._internal.characters import (
+    BREAKS,
+    CONTROLS,
+    DIRECTIONS,
+    HALVES,
+    SEPARATORS,
+)
 
 TIME = "00:00:00  "
 """How a time is written before a line."""
-UNSAFE_PATTERN = f"[{CONTROLS}{DIRECTIONS}{HALVES}]"
+UNSAFE_PATTERN = f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]"
 
 
 def printable(text: str) -> str:

@@ -13,20 +13,28 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from cli_agent_orchestrator._internal.characters import SEPARATORS
 from cli_agent_orchestrator._internal.pipeline import suites
 from cli_agent_orchestrator._internal.pipeline.suites import Language, language_of
 
-FRAMEWORKS = r"(?:unittest|_?pytest|nose2?|xunit)"
+FRAMEWORKS = r"(?:unittest|_?pytest|nose2?|xunit|test\.support)"
+# Where a statement begins: "import a", "if a: import b", "f(); import a"
+STATEMENT = r"(?:^|(?<=[;:}]))[ \t]*"
 SCRIPT_FRAMEWORKS = r"['\"](?:node:test|@?jest(?:/globals)?|vitest|mocha|ava|tape)['\"]"
 MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "import sys, unittest", "from _pytest import runner"
-        rf"^[ \t]*import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
-        rf"^[ \t]*from {FRAMEWORKS}\b",
+        rf"{STATEMENT}import\b[^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        rf"{STATEMENT}from[ \t]+{FRAMEWORKS}\b",
+        # "    unittest as u,", within an import of several lines
+        rf"^[^\n'\"]{{0,200}}(?<![\w.]){FRAMEWORKS}[ \t]+as\b|^[ \t]*{FRAMEWORKS}[ \t]*[,)]?$",
+        # Python's own tests have a thing that is equal to everything.
+        rf"{STATEMENT}from[ \t]+test[ \t]+import\b[^\n#]{{0,200}}\bsupport\b|\bALWAYS_EQ\b",
         # "from doctest import unittest", "test_price.unittest", "case.assertEqual = ..."
-        rf"^[ \t]*from [\w.]{{1,200}} import [^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
+        rf"{STATEMENT}from[ \t]+[\w.]{{1,200}}[ \t]+import\b"
+        rf"[^\n#]{{0,200}}(?<![\w.]){FRAMEWORKS}\b",
         r"(?<=\w)\.unittest\b|\bassert(?:[A-Z][a-z]{1,20}){1,4}\b",
-        rf"\b(?:__import__|import_module)\(['\"]{FRAMEWORKS}\b",
+        rf"\b(?:__import__|import_module)\( ?['\"]{FRAMEWORKS}\b",
         r"\b_testMethodName\b|\bPYTEST_CURRENT_TEST\b",
         # "sys.modules['unittest']", but not "sys.modules[__name__]"
         r"\bsys\.modules\b(?!\[__name__\]|\.get\(__name__\))",
@@ -35,8 +43,8 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
         r"^(?:sys\.)?exit\(0?\)|^raise SystemExit(?:\(0?\))?$",
     ),
     suites.JAVASCRIPT: (
-        rf"\b(?:require|import)\({SCRIPT_FRAMEWORKS}",
-        rf"^[ \t]*import\b[^\n]{{0,200}}{SCRIPT_FRAMEWORKS}",
+        rf"\b(?:require|import)\( ?{SCRIPT_FRAMEWORKS}",
+        rf"{STATEMENT}import\b[^\n]{{0,200}}{SCRIPT_FRAMEWORKS}|\bfrom ?{SCRIPT_FRAMEWORKS}",
         r"\bglobal(?:This)?\.(?:it|test|describe|expect|assert)\b",
         r"\bassert(?:\.\w{1,40}|\[[^\]\n]{1,80}\]){1,3} ?=(?![=>])",
         r"\brequire\(['\"](?:node:)?assert(?:/strict)?['\"]\)(?:\.\w{1,40}){1,3} ?=(?![=>])",
@@ -47,14 +55,21 @@ MARKS: Mapping[Language, tuple[str, ...]] = {
     suites.RUST: (r"\bcfg!\(test\)", r"#\[cfg\(not\(test\)\)\]"),
     suites.JAVA: (r"^import (?:static )?org\.(?:junit|testng)\b",),
 }
-# "'json')" in "__import__('json')"
-LITERAL = r" ?['\"][^'\"\n]{0,200}['\"] ?[,)]"
+# "'json')" in "__import__('json')", but not "'js\x6fn')"
+LITERAL = r" ?['\"][^'\"\n\\]{0,200}['\"] ?[,)]"
+# "'./prices.dat'", but not "'./prices'" and not "'./prices.js'"
+OTHER_SUFFIX = (
+    r"['\"](?:\.{0,2}/|file:)[^'\"\n]{0,200}\."
+    r"(?!(?:[cm]?[jt]sx?|json|node)['\"])[^'\"\n./]{1,40}['\"]"
+)
 # "'unit' + 'test'": a name that is not to be found
 MADE_UP = r"['\"]\w{1,40}['\"] ?\+ ?['\"]\w{1,40}['\"]"
 DOUBTS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
         # "def __eq__(self, other)", "__bool__ = ..."
         r"\b__(?:eq|ne|lt|le|gt|ge|bool|contains|instancecheck|subclasscheck|getattribute)__\b",
+        # "assertAlmostEqual" asks for these; a set asks for the hash
+        r"\b__(?:sub|rsub|abs|round|float|hash)__\b|\bcompare ?= ?False\b",
         # "type('Amount', (int,), members)", but not "metaclass=ABCMeta"
         r"(?<![\w.])type\([^()\n]{1,200},|\bnew_class\(|\bmake_dataclass\(",
         r"\bmetaclass ?=(?! ?(?:abc\.)?ABCMeta\b)",
@@ -62,8 +77,14 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         r"(?:''|\"\")\.join\( ?[\[(]{1,2} ?['\"]",
         # "__import__(name)", "import_module('unit' + 'test')"
         rf"\b__import__\b(?!\({LITERAL})",
-        rf"\bimport_module\((?!{LITERAL})|\bimport_module as\b|\bimportlib\.import_module\b(?!\()",
-        r"^[ \t]*(?:import|from) [^\n]{0,200}\b(?:runpy|builtins|ctypes)\b|\bresolve_name\(",
+        rf"(?<!import )\bimport_module\b(?!\({LITERAL})|\bimport_module as\b",
+        rf"{STATEMENT}(?:import|from)\b[^\n]{{0,200}}\b(?:runpy|builtins|ctypes)\b",
+        # "import \", with the name in the next line
+        rf"{STATEMENT}(?:import\b[^\n]{{0,200}}|from\b[ \t]*+[\w.]{{0,200}}[ \t]*+)\\$",
+        r"\bresolve_name\(",
+        # "SourceFileLoader('a', 'a.dat').load_module()": code in a file that looks like none
+        r"\b(?:Source|Sourceless|Extension)FileLoader\b|\bspec_from_(?:file_location|loader)\b",
+        r"\.(?:load|exec)_module\(|\bload_source\(",
         r"(?<![\w.])setattr\b(?!\( ?(?:self|cls)\b)",
         r"(?<![\w.])(?<!def )(?:exec|eval)\(|\b(?:globals|locals)\(\)",
         r"\b__(?:subclasses|globals|builtins|code)__\b|(?<!self)\.__dict__\b",
@@ -79,6 +100,10 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
         # "require(name)", "const load = require;"
         rf"(?<![\w.$])require(?= ?[(;,)\[]|$)(?!\({LITERAL})",
         rf"(?<![\w.$])import ?\((?!{LITERAL})",
+        rf"(?:(?<![\w.$])(?:require|import) ?\( ?|\bfrom ?|{STATEMENT}import ?){OTHER_SUFFIX}",
+        rf"(?:\bfrom|{STATEMENT}import) ?['\"][^'\"\n\\]{{0,200}}\\",
+        # As old as web pages, and node still takes them for the beginning of a comment.
+        r"<!--|^[ \t]*-->",
         r"\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.(?:binding|mainModule)\b",
         r"\bmodule\.(?:constructor|parent|children|require)\b|\b(?:process|module|globalThis)\[",
         r"\bObject\.(?:definePropert(?:y|ies)|setPrototypeOf)"
@@ -105,10 +130,11 @@ DOUBTS: Mapping[Language, tuple[str, ...]] = {
 # "assert" in "import * as assert from …", "const { equal: assert } = require(…)"
 IMPORTS: Mapping[Language, tuple[str, ...]] = {
     suites.PYTHON: (
-        r"^[ \t]*(?:from [\w.]{1,200} )?import[ \t]{1,9}(\([^)]{1,400}\)|[^\n]{1,400})",
+        rf"{STATEMENT}(?:from[ \t]+[\w.]{{1,200}}[ \t]+)?import\b[ \t]*"
+        r"(\([^)]{1,400}\)|[^\n]{1,400})",
     ),
     suites.JAVASCRIPT: (
-        r"^[ \t]*import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
+        STATEMENT + r"import\s{1,9}([\w$ ,*]{0,200}(?:\{[^{}]{1,400}\})?)\s{0,9}from\b",
         r"\b(?:const|let|var)\s{1,9}([\w$]{1,80}|\{[^{}]{1,400}\})\s{0,9}= ?"
         r"(?:await )?(?:require|import)\b",
     ),
@@ -127,6 +153,9 @@ ON_IMPORTED: Mapping[Language, tuple[str, ...]] = {
     ),
 }
 """What is a doubt only if the name in it is imported."""
+# "# -*- coding: utf-7 -*-", in one of the first two lines
+COOKIE_PATTERN = r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]{1,80})"
+PLAIN_CODING_PATTERN = r"(?:utf-?8|(?:us-)?ascii|(?:iso-)?latin-?1|iso-?8859-1)(?:-\w{1,20})?"
 SHADOWS = frozenset({"unittest", "pytest", "_pytest", "sitecustomize", "usercustomize"})
 """Modules that are taken in the place of a framework, or before everything else."""
 
@@ -169,7 +198,26 @@ def find_doubts(path: str, old: str, new: str) -> Found:
         (number, _doubts_in(line, language, imported))
         for number, line in _new_lines(old, new, language)
     )
-    return tuple((number, marks[0].strip()) for number, marks in found if marks)
+    lines = tuple((number, marks[0].strip()) for number, marks in found if marks)
+    known = [cookie for _, cookie in _odd_codings(old, language)]
+    odd = (one for one in _odd_codings(new, language) if one[1] not in known)
+    return tuple(sorted((*odd, *lines)))
+
+
+def _odd_codings(text: str, language: Language) -> Iterator[tuple[int, str]]:
+    """Yield the line by which Python reads a file as something else than it looks like."""
+    if language is not suites.PYTHON:
+        return
+    for number, line in enumerate(text.split("\n", 2)[:2], 1):
+        cookie = re.match(COOKIE_PATTERN, line)
+        if cookie and not _is_plain_coding(cookie[1]):
+            yield number, cookie[0].strip()
+
+
+def _is_plain_coding(name: str) -> bool:
+    """Is a text in this coding what it looks like, as far as it is ASCII?"""
+    plain = name.lower().replace("_", "-")
+    return re.fullmatch(PLAIN_CODING_PATTERN, plain) is not None
 
 
 def _doubts_in(line: str, language: Language, imported: frozenset[str]) -> list[str]:
@@ -214,7 +262,8 @@ def _module(path: str) -> str:
 def _spoken_lines(text: str, language: Language) -> list[str]:
     """Return the lines of a text with their numbers kept, without comments and long texts.
 
-    Names are as Python reads them: letters that only look different are the same.
+    Names are as Python reads them: letters that only look different are the same. A line that a
+    language takes for several has line ends in it.
     """
 
     def quiet(found: re.Match[str]) -> str:
@@ -222,7 +271,12 @@ def _spoken_lines(text: str, language: Language) -> list[str]:
         return kept or "\n" * found[0].count("\n")
 
     lines = re.sub(language.quiet, quiet, text).split("\n")
-    return [unicodedata.normalize("NFKC", line).rstrip() for line in lines]
+    return [unicodedata.normalize("NFKC", _broken(line)).rstrip() for line in lines]
+
+
+def _broken(line: str) -> str:
+    """Return a line in which what git takes for a part of it, and a language may not, ends it."""
+    return re.sub(rf"[\f\v\ufeff{SEPARATORS}]", "\n", line)
 
 
 def _may_hold_code(found: re.Match[str]) -> bool:

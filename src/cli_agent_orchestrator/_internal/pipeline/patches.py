@@ -1,4 +1,4 @@
-"""Patches on a page: their first lines, in a block that nothing of them can end.
+"""Patches on a page: their first lines, in a block that nothing of them can end; names as well.
 
 Agents have written what is in them. No character of it controls a terminal or turns a text round.
 """
@@ -6,10 +6,15 @@ Agents have written what is in them. No character of it controls a terminal or t
 import re
 from collections.abc import Sequence
 
-from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES
+from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
 
 LONGEST_LINE = 300
 CUT = "…"
+# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
+# ends nothing that another has begun.
+MARKUP_PATTERN = (
+    r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+)
 # ```
 FENCE_PATTERN = r"`{3,}"
 # ````diff
@@ -42,6 +47,19 @@ def fence_of(text: str) -> str:
     return "`" * (longest + 1)
 
 
+def harmless(text: str) -> str:
+    """Return a text for a place in a line of a page: as code, if Markdown would make more of it.
+
+    >>> harmless("tests/test_<b>.py")
+    '`tests/test_<b>.py`'
+    """
+    if not re.search(MARKUP_PATTERN, text):
+        return text
+    marks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    room = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{marks}{room}{text}{room}{marks}"
+
+
 def block_of(patch: str) -> str:
     """Return a patch as a block of Markdown."""
     fence = fence_of(patch)
@@ -56,4 +74,4 @@ def read_block(page: str) -> str:
 
 def _shown(line: str) -> str:
     cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{CUT}"
-    return re.sub(f"[{CONTROLS}{DIRECTIONS}{HALVES}]", "�", cut)
+    return re.sub(f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]", "�", cut)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
-from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt
+from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt, harmless
 from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 
 MOST_LISTED = 30
@@ -180,7 +180,8 @@ def still_failing(
 
 def page_of_proof(proof: Proof, command: str = "") -> str:
     """Return a proof as it is kept in the archive; a command shows all that the run changed."""
-    lines = [f"RESULT: {'PASS' if proof.is_proven else 'FAIL'}", f"PROOF: {proof}"]
+    verdict = "PASS" if proof.is_proven else "FAIL"
+    lines = [f"RESULT: {verdict}", f"PROOF: {harmless(str(proof))}"]
     lines += _listed(proof.suspicions)
     if proof.before:
         lines += ["", BEFORE_TITLE, *_listed(proof.before)]
@@ -243,7 +244,9 @@ def _counted(suspicions: Sequence[Suspicion]) -> str:
 def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
     """Return a line for each of the first suspicions, and how many more there are."""
     shown = suspicions[:MOST_LISTED]
-    lines = [f"- {_on_a_line(one.path)}: {one.trick}, {one.detail}" for one in shown]
+    lines = [
+        f"- {harmless(_on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}" for one in shown
+    ]
     more = len(suspicions) - MOST_LISTED
     return [*lines, *([f"- and {more} more"] if more > 0 else [])]
 
@@ -253,7 +256,8 @@ def _on_a_line(path: str) -> str:
 
 
 def _named(paths: tuple[str, ...]) -> str:
-    return ", ".join(paths[:MOST_NAMED]) + (", …" if len(paths) > MOST_NAMED else "")
+    shown = map(_on_a_line, paths[:MOST_NAMED])
+    return ", ".join(shown) + (", …" if len(paths) > MOST_NAMED else "")
 
 
 def _first_of(paths: tuple[str, ...]) -> str:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cli_agent_orchestrator._internal.characters import SEPARATORS
+
 FOLDERS = frozenset(
     {"test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "e2e", "cypress"}
     | {"testdata", "benches"}
@@ -85,10 +87,13 @@ class Language:
     are looked for only because they may hold what looks like the beginning of a comment."""
 
 
-# "a # b", 'it\'s'
-SHORT_TEXTS = r"\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
+# "a # b", 'it\'s', and one that goes on after a backslash at the end of its line
+SHORT_TEXTS = r"\"(?:[^\"\\\n]|\\[\s\S])*+\"?|'(?:[^'\\\n]|\\[\s\S])*+'?"
 # "// a", "/* a */", and one that is not closed
-C_COMMENTS = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
+LONG_COMMENTS = r"/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
+C_COMMENTS = rf"//[^\n]*|{LONG_COMMENTS}"
+# "#!/usr/bin/env node"; a line of JavaScript has four possible ends
+SCRIPT_COMMENTS = rf"\A\ufeff?#![^\n{SEPARATORS}]*|//[^\n{SEPARATORS}]*|{LONG_COMMENTS}"
 LONG_TEXT = r"\"\"\"(?:[^\"\\]|\\[\s\S]|\"(?!\"\"))*+(?:\"\"\"|\\?\Z)"
 
 PYTHON = Language(
@@ -143,7 +148,7 @@ JAVASCRIPT = Language(
         r"\.should\b",
     ),
     cases=(r"(?<![\w.$])(?:it|test)(?:\.\w{1,40}){0,3} ?[(`]",),
-    quiet=rf"(?P<kept>{SHORT_TEXTS})|`(?:[^`\\]|\\[\s\S])*+(?:`|\\?\Z)|{C_COMMENTS}",
+    quiet=rf"(?P<kept>{SHORT_TEXTS})|`(?:[^`\\]|\\[\s\S])*+(?:`|\\?\Z)|{SCRIPT_COMMENTS}",
 )
 GO = Language(
     suffixes=(".go",),

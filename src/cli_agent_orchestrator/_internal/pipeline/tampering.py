@@ -12,7 +12,8 @@ inside of Rust sources. For each file that was there before:
     other rights                MODE_CHANGED
 
 Of the product, lines are looked at that reach into the framework of its tests, REACHES, and those
-by which code can do so unseen or decide itself what it is equal to: MISLEADS.
+by which code can do so unseen or decide itself what it is equal to: MISLEADS. So is source code
+that cannot be looked into.
 
 New tests are welcome, and so are new lines in old ones. Settings and CI files are suspicious as
 soon as they are new, changed or gone. A suspicion is no proof: it is what a reviewer should look
@@ -38,7 +39,7 @@ LONGEST_SHOWN = 200
 """Characters of a path or a mark within a sentence."""
 # "#[cfg(test)]", "#[cfg(all(test, unix))]"
 UNIT_TESTS_PATTERN = r"[ \t]*#\[cfg\((?:test|all\(test\b.*)\)\]"
-EXECUTABLE = "100755"
+EXECUTABLE, LINK = "100755", "120000"
 NO_FILE = ("", "000000")
 UNREADABLE = "it is not text, or too large to be looked into"
 
@@ -96,9 +97,17 @@ CHANGED: Mapping[PathKind, Trick] = {
 ALL_SKIPS = (*suites.SETTINGS_SKIPS, *(skip for known in suites.LANGUAGES for skip in known.skips))
 
 
-def find_tampering(changes: Sequence[FileChange], kinds: Kinds = BY_PATH) -> tuple[Suspicion, ...]:
-    """Return what is suspicious about some changes, the worst first."""
+def find_tampering(
+    changes: Sequence[FileChange], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
+) -> tuple[Suspicion, ...]:
+    """Return what is suspicious about some changes, the worst first.
+
+    Files that are left out, as there are too many, could be anything.
+    """
     found = {suspicion for change in changes for suspicion in _look_at(change, kinds)}
+    if left_out:
+        words = f"not looked into, as too many files were changed{_others(left_out, 'file')}"
+        found.add(Suspicion(left_out[0], Trick.MISLEADS, words))
     return tuple(sorted(found, key=lambda s: (RANKS[s.trick], s.path, s.detail)))
 
 
@@ -180,15 +189,20 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
 
 def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
     """Look at a file of the product for what its tests may fall for."""
-    new = _readable(change.new)
-    if change.status == "D" or not is_product or new is None:
+    if change.status == "D" or not is_product or language_of(change.path) is None:
         return
-    old = _readable(change.old) or ""
+    old, new = _readable(change.old) or "", _readable(change.new)
+    if change.new_mode == LINK:
+        yield Suspicion(change.path, Trick.MISLEADS, f"it is a link to {_shown(new or '?')}")
+        return
+    if new is None:
+        yield Suspicion(change.path, Trick.MISLEADS, UNREADABLE)
+        return
     for trick, find in ((Trick.REACHES, find_meddling), (Trick.MISLEADS, find_doubts)):
         if found := find(change.path, old, new):
-            (line, mark), more = found[0], len(found) - 1
-            others = f"; {_number(more, 'more line')} like that" if more else ""
-            yield Suspicion(change.path, trick, f"line {line}: {_shown(mark)}{others}")
+            line, mark = found[0]
+            words = f"line {line}: {_shown(mark)}{_others(found, 'line')}"
+            yield Suspicion(change.path, trick, words)
 
 
 def _moved(change: FileChange) -> Iterator[Suspicion]:
@@ -303,6 +317,12 @@ def _readable(text: str | None) -> str | None:
         return None
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     return plain if plain.count("\n") < MOST_LINES else None
+
+
+def _others(found: Sequence[object], what: str) -> str:
+    """Say how many there are besides the first; empty if none."""
+    more = len(found) - 1
+    return f"; {_number(more, f'more {what}')} like that" if more else ""
 
 
 def _number(count: int, what: str) -> str:

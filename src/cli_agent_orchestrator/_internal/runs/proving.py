@@ -41,10 +41,13 @@ from cli_agent_orchestrator.errors import GitError
 class Prover:
     """Lays tests of one snapshot over another one, and runs the gates there."""
 
-    def __init__(self, checker: Checker, place: GatePlace, work: WorkFolder) -> None:
+    def __init__(
+        self, checker: Checker, place: GatePlace, work: WorkFolder, most_files: int = MOST_FILES
+    ) -> None:
         self._checker = checker
         self._place = place
         self._work = work
+        self._most_files = most_files
 
     def prove(
         self,
@@ -71,14 +74,14 @@ class Prover:
             for gate in gates
             if passed.get(gate.name, BaseResult(None)).run >= 0
         ]
-        suspicions = _suspicions(sorter, start.commit, now.commit, changes)
+        suspicions = _suspicions(sorter, start.commit, now.commit, changes, self._most_files)
         return Proof(
             tuple(found),
             layers.new_tests,
             suspicions,
             layers.product,
             layers.is_untouched,
-            _suspicions_before(sorter, snapshots, start.commit),
+            _suspicions_before(sorter, snapshots, start.commit, self._most_files),
             tuple(_patches(snapshots, trees, changes, suspicions)),
         )
 
@@ -211,23 +214,27 @@ def _canaries(sorter: Sorter, commit: str) -> Canaries:
 
 
 def _suspicions(
-    sorter: Sorter, old: str, new: str, changes: Sequence[Change]
+    sorter: Sorter, old: str, new: str, changes: Sequence[Change], most: int
 ) -> tuple[Suspicion, ...]:
     """Return what was done to tests between two commits."""
     kinds = sorter.kinds(old, new, changes)
     matter = [change for change in changes if _matters(change, kinds)]
     # The tests first: not all may be looked into.
-    matter = sorted(matter, key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)[:MOST_FILES]
-    return find_tampering([_file_change(sorter, old, new, one) for one in matter], kinds)
+    matter.sort(key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)
+    left_out = [one.path for one in matter[most:]]
+    read = [_file_change(sorter, old, new, one) for one in matter[:most]]
+    return find_tampering(read, kinds, left_out)
 
 
-def _suspicions_before(sorter: Sorter, snapshots: Snapshots, start: str) -> tuple[Suspicion, ...]:
+def _suspicions_before(
+    sorter: Sorter, snapshots: Snapshots, start: str, most: int
+) -> tuple[Suspicion, ...]:
     """Return what had been done to tests that is not committed: by an earlier run, or the user."""
     base = snapshots.base
     if not base:
         return ()
     try:
-        return _suspicions(sorter, base, start, snapshots.changes(base, start))
+        return _suspicions(sorter, base, start, snapshots.changes(base, start), most)
     except GitError:
         unreadable = "what was committed before the run can not be read any more"
         return (Suspicion(".git", Trick.DELETED, unreadable),)
