@@ -406,6 +406,28 @@ def test_a_checkout_has_what_the_snapshot_had_and_is_removed(project: Path) -> N
     assert not folder.exists()
 
 
+def test_a_checkout_has_what_programs_left_behind_as_it_was_at_the_start(project: Path) -> None:
+    """Unless it is committed: then it is part of the work."""
+    mine, old, new = "node_modules/mine.js", "node_modules/old.js", "node_modules/new.js"
+    (project / "node_modules").mkdir()
+    (project / mine).write_text("committed\n", encoding="utf-8")
+    git(project, "add", "-f", mine)
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "two")
+    (project / old).write_text("left\n", encoding="utf-8")
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    for name in (mine, old, new, "a.py"):
+        (project / name).write_text("changed\n", encoding="utf-8")
+    work.look(1, "programmer")
+    assert work.now is not None
+    assert work.left_behind(work.now.commit) == (new, old)
+    with work.laid_out(work.now.commit) as folder:
+        assert (folder / "a.py").read_text(encoding="utf-8") == "changed\n"
+        assert (folder / mine).read_text(encoding="utf-8") == "changed\n"
+        assert (folder / old).read_text(encoding="utf-8") == "left\n"
+        assert not (folder / new).exists()
+
+
 def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
     work = open_here(project)
     work.begin(0, is_in_flight=False)

@@ -157,6 +157,21 @@ class WorkFolder:
         held = () if self._held_back is None else self._held_back.mentioning(word, limit)
         return (*kept, *held)
 
+    def left_behind(self, *commits: str) -> tuple[str, ...]:
+        """Return what of some snapshots programs have left behind, or changed, since the start.
+
+        It is no part of the work, and no commit gets it. What was committed before is.
+        """
+        snapshots = self._snapshots
+        if snapshots is None:
+            return ()
+        start = snapshots.all()[0].commit
+        changes = (one for commit in commits for one in snapshots.changes(start, commit))
+        paths = {path for one in changes for path in (one.path, one.old_path)}
+        found = {path for path in paths if is_left_behind(path)}
+        committed = snapshots.files(snapshots.base) if found and snapshots.base else ()
+        return tuple(sorted(found.difference(committed)))
+
     @contextmanager
     def laid_out(
         self,
@@ -167,7 +182,7 @@ class WorkFolder:
     ) -> Iterator[Path]:
         """Yield a fresh checkout of a snapshot, with some paths as another one has them.
 
-        Some files may have another text there.
+        Some files may have another text there. What programs left behind is as it was at the start.
         """
         if self._snapshots is None or self._checkouts is None:
             raise RunError("without snapshots there is no fresh checkout to run a gate in")
@@ -177,6 +192,8 @@ class WorkFolder:
             self._snapshots.lay_out(commit, folder)
             if over:
                 self._snapshots.lay_over(over, folder, paths)
+            if left := self.left_behind(*filter(None, (commit, over))):
+                self._snapshots.lay_over(self._snapshots.all()[0].commit, folder, left)
             if self._held_back is not None:
                 self._held_back.lay_over(folder)
             for path, text in (texts or {}).items():
