@@ -222,8 +222,8 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
             Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW),
             False,
             "not proven: the gate tests: the run's own tests do not pass in a fresh checkout "
-            "(FAIL: `make test` ended with exit code 1: 1 of 5 tests failed (t)); if that needs more than "
-            "the files of the project, give the gate a `setup`",
+            "(FAIL: `make test` ended with exit code 1: 1 of 5 tests failed (t)); if that needs "
+            "more than the files of the project, give the gate a `setup`",
         ),
         (
             Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW, left_behind=("a", "b")),

@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, Gate
 from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work_folder import (
+    KeptOut,
     WorkFolder,
     held_back_of,
     open_work_folder,
@@ -73,7 +74,9 @@ class Desk:
 
     def open(self) -> WorkFolder:
         clock = SystemClock()
-        work = open_work_folder(self.project, self.run_folder, clock, held_back=self.held_back)
+        work = open_work_folder(
+            self.project, self.run_folder, clock, kept_out=KeptOut(self.held_back)
+        )
         work.begin(0, is_in_flight=False)
         return work
 

@@ -83,6 +83,20 @@ class Seen:
         return tuple(path for path in paths if path not in self.restorable)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptOut:
+    """Paths of a work tree, from its top, that are in no snapshot."""
+
+    held_back: tuple[str, ...] = ()
+    """Only checkouts have them, as they are in the user's folder."""
+    ours: tuple[str, ...] = ()
+    """There the user's own folders of cao are, in the repository that the tree belongs to."""
+
+
+KEPT_IN = KeptOut()
+"""In a folder of the user's own there are none."""
+
+
 def leave_alone() -> None:
     """Do nothing: a folder that is the user's own is not for us to mend."""
 
@@ -394,7 +408,7 @@ def open_work_folder(
     run_folder: Folder | None,
     clock: Clock,
     tend: Callable[[], None] = leave_alone,
-    held_back: tuple[str, ...] = (),
+    kept_out: KeptOut = KEPT_IN,
 ) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in.
 
@@ -402,11 +416,12 @@ def open_work_folder(
     """
     repository = repository_of(wd)
     if run_folder is None:
-        if held_back:
+        if kept_out.held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
     top = wd if repository is None else repository.top
-    apart = (*held_back, *ours_in(top, run_folder.root))
+    held_back = kept_out.held_back
+    apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
     snapshots = Snapshots(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, clock, apart)
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)
