@@ -21,7 +21,11 @@ from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.work_folder import held_back_of, open_work_folder
+from cli_agent_orchestrator._internal.runs.work_folder import (
+    KeptOut,
+    held_back_of,
+    open_work_folder,
+)
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import FilesChanged, RunEvent, Warned
 from cli_agent_orchestrator.scripted_agent.script import parse_script
@@ -120,7 +124,7 @@ class Stage(Rig):
             self.rules,
             self.handoff_rules,
             GatePlace(self.project, 60, inherited(), run_folder),
-            open_work_folder(self.project, run_folder, self.clock, held_back=held_back),
+            open_work_folder(self.project, run_folder, self.clock, kept_out=KeptOut(held_back)),
         )
         records = Records(self.state_file, files, Journal(files.kept))
         world = World(self.clock, self.mailbox, no_watch)

@@ -14,7 +14,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
-from tests.workspace.projects import Project, make_hostile, make_project
+from tests.workspace.projects import SETTINGS, Project, make_hostile, make_project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -69,6 +69,24 @@ def run_to_pass(machine: Machine, *words: str) -> str:
     done = machine.cao("run", "task.md", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_no_agent_writes_to_the_state_folder_by_way_of_a_commit(machine: Machine) -> None:
+    """A home that is kept in git: the state folder is in it, and in no commit."""
+    home = Project(machine.home)
+    home.git("init", "-q")
+    for key, value in SETTINGS.items():
+        home.git("config", key, value)
+    home.write({"work/a.txt": "a\n"})
+    home.git("add", "work")
+    home.git("commit", "-q", "-m", "first")
+    work = "mkdir -p ../state; echo '{}' > ../state/trust.json; echo new > new.txt"
+    prepare(machine, script(rule("programmer", run=f'[["sh", "-c", {json.dumps(work)}]]')))
+    said = run_to_pass(machine)
+    assert "not committed: state (where cao's own files are)" in said
+    assert machine.cao("apply").returncode == 0
+    assert home.git("show", "--format=", "--name-only", "HEAD") == "work/new.txt"
+    assert not (machine.home / "state/trust.json").exists()
 
 
 GIT_THAT_FAILS = """\

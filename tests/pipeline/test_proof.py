@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cli_agent_orchestrator._internal.config import Limits, LoopRules
-from cli_agent_orchestrator._internal.pipeline.check import CheckResult
+from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
@@ -220,6 +220,23 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
             "give the gate a `setup`; look at 1 change to tests or settings",
         ),
         (
+            Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW),
+            False,
+            "not proven: the gate tests: the run's own tests do not pass in a fresh checkout "
+            "(FAIL: `make test` ended with exit code 1: 1 of 5 tests failed (t)); if that needs "
+            "more than the files of the project, give the gate a `setup`",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW, left_behind=("a", "b")),
+            False,
+            "a `setup`; checkouts do not have what programs left behind (a, b), nor has a commit",
+        ),
+        (
+            Proof((GateProof("tests", GREEN, RED, as_it_is=GREEN),), NEW, left_behind=("a",)),
+            True,
+            "proven: the run's own tests fail without its work",
+        ),
+        (
             # One gate is enough to show that something was missing, but each must be green.
             Proof((GateProof("unit", GREEN, RED), GateProof("e2e", GREEN, GREEN)), NEW),
             True,
@@ -271,6 +288,13 @@ def test_the_page_has_both_runs_and_what_was_done_to_tests() -> None:
     assert "- and" not in page_of_proof(Proof((), (), many[:30]))
     base = page.index("The run's own tests on the base, by the gate tests:\nRESULT: FAIL\n")
     assert base < page.index("The base's tests on the result, by the gate tests:\nRESULT: PASS\n")
+
+
+def test_the_page_has_the_runs_own_tests_on_the_result_if_they_were_run_there() -> None:
+    page = page_of_proof(Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW))
+    assert page.partition("The run's own tests on the result, by the gate tests:\n")[2] == (
+        f"{page_of(RED)}\n"
+    )
 
 
 def test_the_page_has_what_was_before_apart_and_the_diff() -> None:

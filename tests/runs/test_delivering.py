@@ -486,3 +486,32 @@ def test_of_a_run_without_a_work_tree_nothing_is_delivered(
         ended_run(tmp_path / "state", record.id, os.environ),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "path", [".local/state/cao/trust.json", ".Local/State/cao/x", ".local/state"]
+)
+@pytest.mark.parametrize("put_back", [False, True], ids=["", "and took it out again"])
+def test_a_branch_that_changes_what_is_ours_is_not_delivered(
+    project: Project, path: str, put_back: bool
+) -> None:
+    """A home that is kept in git has the state folder in it; an agent commits there."""
+    state = project.folder / ".local/state/cao"
+    run_folder(state, RUN).make()
+    tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
+    write(tree.wd, {path: "{}"})
+    project.git("add", "-A", folder=tree.wd)
+    project.git("commit", "-q", "-m", "agent", folder=tree.wd)
+    if put_back:
+        project.git("rm", "-q", path, folder=tree.wd)
+    write(tree.wd, {"new.txt": "new\n"})
+    tree, _ = tree.commit(store_of(state, RUN), RUN, STATE, "Do it")
+    write_record(run_folder(state, RUN), record_of(tree))
+    before = project.git("rev-parse", "HEAD")
+    with ended_run(state, RUN, os.environ) as ended:
+        for deliver in (apply_run, partial(request_run, title="", draft=False)):
+            with pytest.raises(NotSteerable, match="where cao's own files are, ") as caught:
+                deliver(ended)
+            assert repr(path) in str(caught.value)
+    assert project.git("rev-parse", "HEAD") == before
+    assert not (project.folder / "new.txt").exists()

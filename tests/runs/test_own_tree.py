@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     write_record,
 )
 from cli_agent_orchestrator._internal.workspace.commit_message import trailers
+from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from tests.workspace.projects import Project, make_project, write
 
@@ -152,6 +153,39 @@ def test_our_state_folder_is_not_among_what_is_not_committed(
     project.write({"new.txt": "n\n"})
     (said,) = plan_tree(project.folder, state, RUN, {})[1]
     assert said == "what is not committed is not in the work tree: 'new.txt'"
+
+
+OWN_PLACES = (".local/state/cao", ".config/cao")
+
+
+def tree_at_home(home: Project) -> OwnTree:
+    """Return the work tree of a run in a repository with the user's own folders of cao in it."""
+    state, config = (home.folder / place for place in OWN_PLACES)
+    environ = {**os.environ, "CAO_CONFIG_DIR": str(config)}
+    return plan_tree(home.folder, state, RUN, environ)[0].make()[0]
+
+
+def test_nothing_is_committed_where_our_own_folders_are(project: Project, tmp_path: Path) -> None:
+    project.commit({".config/cao/config.toml": "mine\n"})
+    tree = tree_at_home(project)
+    snapshots = tree.snapshots(tmp_path / "store")
+    snapshots.take(0, "start")
+    forged = {".local/state/cao/trust.json": "{}", ".config/cao/config.toml": "theirs\n"}
+    write(tree.wd, {**forged, ".Local/state/CAO/trust.json": "{}", "new.txt": "new\n"})
+    snapshots.take(1, "programmer")
+    taken = snapshots.all()
+    assert [one.path for one in snapshots.changes(taken[0].commit, taken[1].commit)] == [
+        ".Local/state/CAO/trust.json",
+        "new.txt",
+    ]
+    tree, done = tree.commit(tmp_path / "store", RUN, STATE, "Do it")
+    changed = project.git("diff", "--name-only", f"{tree.base}..{tree.worktree.tip}")
+    assert changed == "new.txt"
+    assert done.left_out == tuple(LeftOut(one, "where cao's own files are") for one in OWN_PLACES)
+    assert tree.worktree.uncommitted() == ()
+    record = record_of(tree)
+    assert record.tree is not None
+    assert record.tree.ours == OWN_PLACES
 
 
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.proving import Prover
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES
 from cli_agent_orchestrator._internal.runs.work_folder import (
+    KeptOut,
     WorkFolder,
     held_back_of,
     open_work_folder,
@@ -75,7 +76,9 @@ class Desk:
 
     def open(self) -> WorkFolder:
         clock = SystemClock()
-        work = open_work_folder(self.project, self.run_folder, clock, held_back=self.held_back)
+        work = open_work_folder(
+            self.project, self.run_folder, clock, kept_out=KeptOut(self.held_back)
+        )
         work.begin(0, is_in_flight=False)
         return work
 
@@ -213,8 +216,8 @@ def test_new_tests_on_the_base_tell_of_old_ones_as_well(tmp_path: Path) -> None:
     desk = Desk(tmp_path, files, judged_by("test_price.py"))
     desk.change(price__py="900\n", test_more__py="")
     assert str(desk.prove()).startswith("proven: 1 test that failed before now passes")
-    # Both trees with tests that must fail, and the base's tests on the result.
-    assert desk.runner.count == 1 + 3
+    # Both trees with tests that must fail, and the result with the base's tests and as it is.
+    assert desk.runner.count == 1 + 4
 
 
 def names_in(folder: Path) -> set[str]:
@@ -263,8 +266,8 @@ def test_a_new_test_that_only_needs_a_new_file_to_be_there_proves_nothing(
     desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
     desk.change(**{"deep/done__py": "def total(): ...\n", "test_done__py": ""})
     assert words in str(desk.prove())
-    # The base's tests on the result; the run's on the base, without and with empty files.
-    assert desk.runner.count == 3
+    # The base's tests on the result, and the run's; those on the base without and with empty files.
+    assert desk.runner.count == 4
 
 
 def test_an_empty_file_that_is_in_the_way_of_tests_proves_nothing(tmp_path: Path) -> None:
@@ -275,7 +278,7 @@ def test_an_empty_file_that_is_in_the_way_of_tests_proves_nothing(tmp_path: Path
     desk = Desk(tmp_path, {"price.py": "1\n"}, judge)
     desk.change(json__py="all of it\n", test_done__py="")
     assert "the run's own tests pass without its work (test_done.py)" in str(desk.prove())
-    assert desk.runner.count == 2
+    assert desk.runner.count == 3
 
 
 @pytest.mark.parametrize("held_back", [(), ("tests",)])
@@ -304,4 +307,23 @@ def test_without_snapshots_that_is_why_nothing_is_proven(tmp_path: Path) -> None
     desk.work = WorkFolder(None)
     assert str(desk.prove()) == (
         "not proven: without snapshots (the run has no folder for them) nothing can be proven"
+    )
+
+
+def priced_by_a_package(folder: Path) -> dict[str, bool]:
+    """Ten costs what a package says, if there is one."""
+    package = read(folder, "node_modules/rates/index.js")
+    return {"ten": (package or read(folder, "price.js")) == "900\n"}
+
+
+PRICE = {"price.js": "1000\n", "test/price.test.js": "it('ten')\n"}
+
+
+def test_what_programs_leave_behind_is_no_part_of_the_work(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, PRICE, priced_by_a_package)
+    desk.change(**{"node_modules/rates/index__js": "900\n", "notes__txt": "done\n"})
+    proof = str(desk.prove())
+    assert proof.startswith("not proven: the gate tests: the tests from before do not pass")
+    assert proof.endswith(
+        "; checkouts do not have what programs left behind (node_modules), nor has a commit"
     )

@@ -1,10 +1,12 @@
 """What is proven of the work of a run: real snapshots, real checkouts, real tests."""
 
 import os
+import py_compile
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -206,3 +208,46 @@ def test_that_tests_from_before_fail_says_nothing_of_new_ones(tmp_path: Path) ->
     gates = [replace(GATE, allow_base_failures=True)]
     proof = rig.prove({"test_two.py": TEST.format(number=0)}, gates, base, replace(base, run=3))
     assert str(proof) == "not proven: the run's own tests pass without its work (test_two.py)"
+
+
+def compile_otherwise(source: Path, text: str) -> Path:
+    """Put other code where Python has compiled a file: it runs that, and looks no further."""
+    other = source.parent.parent / "other.py"
+    other.write_text(text, encoding="utf-8")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compiled = Path(cache_from_source(str(source)))
+    py_compile.compile(str(other), str(compiled), str(source), True, invalidation_mode=unchecked)
+    return compiled
+
+
+LEFT_OUT = "checkouts do not have what programs left behind (__pycache__), nor has a commit"
+
+
+def test_code_that_no_commit_has_proves_nothing(tmp_path: Path) -> None:
+    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
+    compile_otherwise(rig.wd / "doubling.py", DOUBLES)
+    base = BaseResult(1, 2, ("test_1 (test_one.TestDouble.test_1)",))
+    proof = rig.prove({"doubling.py": f"{BEFORE['doubling.py']}# x\n"}, base=base)
+    assert "the tests from before do not pass" in str(proof)
+    assert LEFT_OUT in str(proof)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_nor_does_a_new_test_that_only_passes_with_it(tmp_path: Path, ignored: bool) -> None:
+    rig = bench(tmp_path, {".gitignore": "__pycache__\n"} if ignored else {})
+    compile_otherwise(rig.wd / "doubling.py", DOUBLES)
+    proof = rig.prove({"test_one.py": TEST.format(number=1)}, passed=BaseResult(0, 2))
+    assert "the run's own tests do not pass in a fresh checkout" in str(proof)
+    assert (LEFT_OUT in str(proof)) is not ignored
+
+
+def test_compiled_code_that_is_committed_counts(tmp_path: Path) -> None:
+    rig = bench(tmp_path, {"test_one.py": TEST.format(number=1)})
+    compiled = compile_otherwise(rig.wd / "doubling.py", BEFORE["doubling.py"])
+    git(rig.wd, "add", "-f", str(compiled))
+    git(rig.wd, "commit", "-qm", "compiled")
+    rig = Bench(rig.wd)
+    compile_otherwise(rig.wd / "doubling.py", DOUBLES)
+    base = BaseResult(1, 2, ("test_1 (test_one.TestDouble.test_1)",))
+    proof = rig.prove({"a.txt": "a\n"}, base=base, passed=BaseResult(0, 2))
+    assert proof.is_proven, str(proof)

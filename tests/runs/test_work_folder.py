@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
 from cli_agent_orchestrator._internal.runs.work_folder import (
+    KeptOut,
     Seen,
     WorkFolder,
     named,
@@ -365,7 +366,7 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
 
 def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
     with pytest.raises(RunError, match="nothing of what is held back"):
-        open_work_folder(project, None, SystemClock(), held_back=("a.py",))
+        open_work_folder(project, None, SystemClock(), kept_out=KeptOut(("a.py",)))
 
 
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
@@ -414,6 +415,38 @@ def test_a_checkout_has_what_the_snapshot_had_and_is_removed(project: Path) -> N
         assert (folder / "a.py").read_text(encoding="utf-8") == "one\n"
         assert (folder / "b.py").read_text(encoding="utf-8") == "new\n"
     assert not folder.exists()
+
+
+def test_a_checkout_has_what_programs_left_behind_as_it_was_at_the_start(project: Path) -> None:
+    """Unless it is committed: then it is part of the work."""
+    mine, old, new = "node_modules/mine.js", "node_modules/old.js", "node_modules/new.js"
+    (project / "node_modules").mkdir()
+    (project / mine).write_text("committed\n", encoding="utf-8")
+    git(project, "add", "-f", mine)
+    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "two")
+    (project / old).write_text("left\n", encoding="utf-8")
+    work = open_here(project)
+    work.begin(0, is_in_flight=False)
+    for name in (mine, old, new, "a.py"):
+        (project / name).write_text("changed\n", encoding="utf-8")
+    work.look(1, "programmer")
+    assert work.now is not None
+    assert work.left_behind(work.now.commit) == (new, old)
+    with work.laid_out(work.now.commit) as folder:
+        assert (folder / "a.py").read_text(encoding="utf-8") == "changed\n"
+        assert (folder / mine).read_text(encoding="utf-8") == "changed\n"
+        assert (folder / old).read_text(encoding="utf-8") == "left\n"
+        assert not (folder / new).exists()
+
+
+def test_what_is_made_where_our_own_folders_are_is_in_no_snapshot(project: Path) -> None:
+    folder = run_folder(project.parent / "state", "20261115-084037-k3f9")
+    kept_out = KeptOut(ours=(".local/state/cao",))
+    work = open_work_folder(project, folder, SystemClock(), kept_out=kept_out)
+    work.begin(0, is_in_flight=False)
+    (project / ".local/state/cao").mkdir(parents=True)
+    (project / ".local/state/cao/trust.json").write_text("{}", encoding="utf-8")
+    assert work.look(1, "programmer").changes == ()
 
 
 def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:

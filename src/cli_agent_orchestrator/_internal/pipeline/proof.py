@@ -4,6 +4,7 @@ Some more runs of each gate that counts its tests say more than a green one, in 
 
     the run's own tests on the base     must fail: they test what was not there
     the base's tests on the result      must pass: nothing was bought by changing them
+    the run's own tests on the result   must pass: all that they need is in the files
     tests that fail in any case         must be noticed on the result, if they are on the base
 
 Tests that failed before the run and pass now are worth as much as new ones. What was done to tests,
@@ -52,6 +53,8 @@ class GateProof:
     """How many tests failed before the run; that they do says nothing of those it made."""
     passed_with: int = -1
     """How many tests it ran when it passed; -1 if that was compared with the base then."""
+    as_it_is: CheckResult | None = None
+    """The run's own tests on the result, in a fresh checkout; None if it passed in one already."""
 
     @property
     def has_red_tests(self) -> bool:
@@ -66,8 +69,13 @@ class GateProof:
     @property
     def is_green_after(self) -> bool:
         """Do the base's tests pass with the work, and would the gate tell if they did not?"""
-        passed = self.on_result.passed and self.on_result.counts is not None
+        passed = not self.fails_afresh and self.on_result.counts is not None
         return passed and not self.is_deaf and not self.betrayed and not self.lost
+
+    @property
+    def fails_afresh(self) -> bool:
+        """Does it fail on the result in a fresh checkout?"""
+        return not self.on_result.passed or not (self.as_it_is is None or self.as_it_is.passed)
 
     @property
     def lost(self) -> int:
@@ -96,6 +104,8 @@ class Proof:
     """What the run did to each file of its suspicions."""
     no_snapshots: str = ""
     """Why there is nothing to compare; empty if there is."""
+    left_behind: tuple[str, ...] = ()
+    """What programs left behind during the run, outermost folders: no checkout has it."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -107,6 +117,11 @@ class Proof:
         if self.is_untouched:
             return ("nothing was changed",)
         found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
+        if self.left_behind and any(one.fails_afresh for one in self.gates):
+            left = _first_of(self.left_behind)
+            found.append(
+                f"checkouts do not have what programs left behind ({left}), nor has a commit"
+            )
         if not any(one.is_red_before for one in self.gates):
             found.append(self._why_not_red())
         return tuple(found)
@@ -193,6 +208,9 @@ def page_of_proof(proof: Proof, command: str = "") -> str:
             lines.append(page_of(gate.on_base))
         lines += ["", f"The base's tests on the result, by the gate {gate.gate}:"]
         lines.append(page_of(gate.on_result))
+        if gate.as_it_is is not None:
+            lines += ["", f"The run's own tests on the result, by the gate {gate.gate}:"]
+            lines.append(page_of(gate.as_it_is))
     return "\n".join([*lines, ""])
 
 
@@ -205,6 +223,11 @@ def _fault(gate: GateProof) -> str:
         return (
             f"it ran no tests in a fresh checkout ({result}); if that needs more than the files "
             "of the project, give the gate a `setup`"
+        )
+    if result.passed and gate.as_it_is is not None and not gate.as_it_is.passed:
+        return (
+            f"the run's own tests do not pass in a fresh checkout ({gate.as_it_is}); if that needs "
+            "more than the files of the project, give the gate a `setup`"
         )
     if gate.is_deaf:
         return "since the run it does not notice tests that must fail; something keeps them quiet"

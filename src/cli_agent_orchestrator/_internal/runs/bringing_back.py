@@ -120,8 +120,8 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
     with keeping_runs_out(temporary_folder(wd)):
         store = kept.folder.path / SNAPSHOTS_FOLDER
         tree = kept.record.tree
-        held_back = () if tree is None else tree.held_back
-        apart = (*held_back, *ours_in(top, kept.folder.root))
+        kept_out = () if tree is None else (*tree.held_back, *tree.ours)
+        apart = (*kept_out, *ours_in(top, kept.folder.root))
         snapshots = Snapshots(store, wd, repository, clock, apart)
         readable = snapshots.make_readable(kept.taken[0].left_out)
         yield GoingBack(kept, snapshots, apart, readable)

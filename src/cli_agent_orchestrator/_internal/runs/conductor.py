@@ -84,6 +84,8 @@ from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.teller import Teller
 from cli_agent_orchestrator._internal.runs.tree_run import TreeRun
 from cli_agent_orchestrator._internal.runs.work_folder import (
+    KEPT_IN,
+    KeptOut,
     began_at,
     leave_alone,
     open_work_folder,
@@ -469,8 +471,11 @@ class Conductor:
         )
         place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
         tend = leave_alone if in_tree is None else in_tree.mend
-        held_back = () if in_tree is None else in_tree.tree.worktree.held_back
-        work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend, held_back)
+        kept_out = KEPT_IN
+        if in_tree is not None:
+            tree = in_tree.tree.worktree
+            kept_out = KeptOut(tree.held_back, tree.ours)
+        work = open_work_folder(config.wd, self._recorder.folder, self._clock, tend, kept_out)
         plan = Plan(
             briefing,
             config.rules,

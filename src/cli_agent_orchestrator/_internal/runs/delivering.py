@@ -338,6 +338,12 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
             f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and merge "
             "it, or discard it"
         )
+    if forged := tree.in_our_place(saved.base):
+        raise NotSteerable(
+            f"nothing was delivered: {saved.branch} changes what is where cao's own files are, "
+            f"{first_of(forged)}. Take it out of {saved.branch} yourself (git rebase), and merge "
+            "that, or discard it"
+        )
     return ended, remarks
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import is_left_behind
+from cli_agent_orchestrator._internal.config import config_folder
 from cli_agent_orchestrator._internal.layout import (
     KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
@@ -88,6 +89,11 @@ class OwnTree:
         )
 
     @property
+    def apart(self) -> tuple[str, ...]:
+        """What of it is in no snapshot."""
+        return (*self.worktree.held_back, *self.worktree.ours)
+
+    @property
     def note(self) -> str:
         """What agents are told about where they work."""
         return NOTE + HELD_BACK_NOTE if self.worktree.held_back else NOTE
@@ -106,6 +112,7 @@ class OwnTree:
             included=tree.included,
             common_dir=str(tree.repository.common_dir),
             held_back=tree.held_back,
+            ours=tree.ours,
         )
 
     def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
@@ -114,7 +121,8 @@ class OwnTree:
         made, remarks = Worktree.make(
             plan.repository, plan.folder, plan.branch, self.base, plan.held_back
         )
-        return replace(self, worktree=replace(made, environ=plan.environ)), remarks
+        made = replace(made, environ=plan.environ, ours=plan.ours)
+        return replace(self, worktree=made), remarks
 
     def check_held_back(self, paths: Sequence[str]) -> None:
         """Refuse to go on with other files held back: agents have seen them, or gates lack them."""
@@ -154,7 +162,7 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        return Snapshots(store, self.wd, self.repository, apart=self.worktree.held_back)
+        return Snapshots(store, self.wd, self.repository, apart=self.apart)
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
@@ -236,6 +244,7 @@ def plan_tree(
         repository.head,
         environ=environ,
         held_back=_from_top(repository, held_back),
+        ours=ours_in(repository.top, state_folder, config_folder(environ)),
     )
     find(repository.top, tree.held_back)
     planned = OwnTree(
@@ -246,8 +255,7 @@ def plan_tree(
         base=repository.head,
         onto=repository.branch,
     )
-    apart = (*tree.held_back, *ours_in(repository.top, state_folder))
-    return planned, tuple(_warnings(repository, apart, environ))
+    return planned, tuple(_warnings(repository, planned.apart, environ))
 
 
 def reopen_tree(
@@ -258,6 +266,7 @@ def reopen_tree(
     repository = _repository(project)
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
+    ours = ours_in(repository.top, state_folder, config_folder(environ))
     tree = Worktree(
         repository,
         Path(saved.folder),
@@ -266,6 +275,7 @@ def reopen_tree(
         saved.included,
         saved.name,
         saved.held_back,
+        tuple(dict.fromkeys((*saved.ours, *ours))),
         environ,
     )
     return OwnTree(

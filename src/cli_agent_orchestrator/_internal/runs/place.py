@@ -37,18 +37,25 @@ def check_place(state_folder: Path, wd: Path) -> None:
         )
 
 
-def ours_in(folder: Path, state_folder: Path) -> tuple[str, ...]:
-    """Return what is ours in a folder of the user's: the state folder, if it lies there.
+def ours_in(folder: Path, *own: Path) -> tuple[str, ...]:
+    """Return what is ours in a folder of the user's: the state folder, say, if it lies there.
 
-    It is in no snapshot, it counts as nobody's change, and nothing in it is put back.
+    It is in no snapshot, it counts as nobody's change, and nothing in it is put back. Where links
+    lead there, they count as well: somebody may put a folder in the place of one.
     """
-    inside = path_inside(folder, state_folder)
-    return (inside,) if inside else ()
+    found = (place for path in own for place in (path_inside(folder, path), _named(folder, path)))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def path_inside(folder: Path, path: Path) -> str:
     """Return where in a folder a path lies, wherever links lead; nothing if it does not."""
     above, below = _resolved(folder), _resolved(path)
+    return str(below.relative_to(above)) if above in below.parents else ""
+
+
+def _named(folder: Path, path: Path) -> str:
+    """Return where in a folder a path lies by its name alone; nothing if it does not."""
+    above, below = Path(os.path.abspath(folder)), Path(os.path.abspath(path))  # noqa: PTH100
     return str(below.relative_to(above)) if above in below.parents else ""
 
 

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cli_agent_orchestrator._internal.caches import cache_of
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.canary import (
     Canaries,
@@ -83,6 +84,7 @@ class Prover:
             layers.is_untouched,
             _suspicions_before(sorter, snapshots, start.commit, self._most_files),
             tuple(_patches(snapshots, trees, changes, suspicions)),
+            left_behind=tuple(sorted({*map(cache_of, self._work.left_behind(now.commit))})),
         )
 
     def _prove_by(
@@ -99,7 +101,7 @@ class Prover:
         hearing = Hearing()
         if on_result.passed:
             hearing = self._run_with_canaries(gate, name, known, trees, canaries)
-        return GateProof(
+        found = GateProof(
             gate.name,
             on_result,
             on_base,
@@ -111,6 +113,22 @@ class Prover:
             known.failed_before,
             -1 if known.is_counted else known.passed.run,
         )
+        if not found.is_green_after:
+            return found
+        return replace(found, as_it_is=self._run_as_it_is(gate, name, known, trees))
+
+    def _run_as_it_is(
+        self, gate: Gate, name: str, known: "_Known", trees: "_Trees"
+    ) -> CheckResult | None:
+        """Run a gate on the result, its new tests included; None if that was done already.
+
+        In the work folder they may have passed by files that no commit has.
+        """
+        is_same = not trees.layers.over_result(had_tests=known.had_tests)
+        if is_same or gate.clean or self._work.holds_back:
+            return None
+        result = self._run(gate, f"{name}-as-it-is", _Layout(trees.now, "", ()))
+        return judge_check(result, known.base, allow_base_failures=gate.allow_base_failures)
 
     def _run_new_tests(
         self, gate: Gate, name: str, known: "_Known", trees: "_Trees"

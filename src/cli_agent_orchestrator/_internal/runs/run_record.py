@@ -92,6 +92,8 @@ class SavedTree:
     """The repository that it belongs to."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it."""
+    ours: tuple[str, ...] = ()
+    """Paths where the user's own folders of cao are."""
     delivered: Delivered = Delivered.NOT_YET
     earlier: Delivered = Delivered.NOT_YET
     """What had become of the work before the tree was discarded."""
@@ -314,6 +316,7 @@ def _tree(table: object) -> SavedTree | None:
         included=_list(table, "included"),
         common_dir=_text(table, "common_dir"),
         held_back=_list(table, "held_back"),
+        ours=_list(table, "ours"),
         delivered=_delivered(table, "delivered"),
         earlier=_delivered(table, "earlier"),
     )

@@ -83,6 +83,20 @@ class Seen:
         return tuple(path for path in paths if path not in self.restorable)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptOut:
+    """Paths of a work tree, from its top, that are in no snapshot."""
+
+    held_back: tuple[str, ...] = ()
+    """Only checkouts have them, as they are in the user's folder."""
+    ours: tuple[str, ...] = ()
+    """There the user's own folders of cao are, in the repository that the tree belongs to."""
+
+
+KEPT_IN = KeptOut()
+"""In a folder of the user's own there are none."""
+
+
 def leave_alone() -> None:
     """Do nothing: a folder that is the user's own is not for us to mend."""
 
@@ -157,6 +171,21 @@ class WorkFolder:
         held = () if self._held_back is None else self._held_back.mentioning(word, limit)
         return (*kept, *held)
 
+    def left_behind(self, *commits: str) -> tuple[str, ...]:
+        """Return what of some snapshots programs have left behind, or changed, since the start.
+
+        It is no part of the work, and no commit gets it. What was committed before is.
+        """
+        snapshots = self._snapshots
+        if snapshots is None:
+            return ()
+        start = snapshots.all()[0].commit
+        changes = (one for commit in commits for one in snapshots.changes(start, commit))
+        paths = {path for one in changes for path in (one.path, one.old_path)}
+        found = {path for path in paths if is_left_behind(path)}
+        committed = snapshots.files(snapshots.base) if found and snapshots.base else ()
+        return tuple(sorted(found.difference(committed)))
+
     @contextmanager
     def laid_out(
         self,
@@ -167,7 +196,7 @@ class WorkFolder:
     ) -> Iterator[Path]:
         """Yield a fresh checkout of a snapshot, with some paths as another one has them.
 
-        Some files may have another text there.
+        Some files may have another text there. What programs left behind is as it was at the start.
         """
         if self._snapshots is None or self._checkouts is None:
             raise RunError("without snapshots there is no fresh checkout to run a gate in")
@@ -177,6 +206,8 @@ class WorkFolder:
             self._snapshots.lay_out(commit, folder)
             if over:
                 self._snapshots.lay_over(over, folder, paths)
+            if left := self.left_behind(*filter(None, (commit, over))):
+                self._snapshots.lay_over(self._snapshots.all()[0].commit, folder, left)
             if self._held_back is not None:
                 self._held_back.lay_over(folder)
             for path, text in (texts or {}).items():
@@ -377,7 +408,7 @@ def open_work_folder(
     run_folder: Folder | None,
     clock: Clock,
     tend: Callable[[], None] = leave_alone,
-    held_back: tuple[str, ...] = (),
+    kept_out: KeptOut = KEPT_IN,
 ) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in.
 
@@ -385,11 +416,12 @@ def open_work_folder(
     """
     repository = repository_of(wd)
     if run_folder is None:
-        if held_back:
+        if kept_out.held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
         return WorkFolder(None, repository)
     top = wd if repository is None else repository.top
-    apart = (*held_back, *ours_in(top, run_folder.root))
+    held_back = kept_out.held_back
+    apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
     snapshots = Snapshots(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, clock, apart)
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)

@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
@@ -199,8 +199,10 @@ class Snapshots:
 
         A path that the snapshot does not have is removed.
         """
-        there = self.files(commit)
-        wanted = {asked: [path for path in there if _is_below(path, asked)] for asked in paths}
+        wanted: dict[str, list[str]] = {asked.rstrip("/"): [] for asked in paths}
+        for path in self.files(commit):
+            for above in {path, *map(str, PurePosixPath(path).parents)} & wanted.keys():
+                wanted[above].append(path)
         files = [path for found in wanted.values() for path in found]
         laying = Laying(folder, is_ours=True)
         laying.remove(asked for asked, found in wanted.items() if not found)
@@ -288,10 +290,6 @@ class Snapshots:
         if taken:
             return last_of(taken).commit
         return "" if self._repository is None else self._repository.head
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _read_snapshot(commit: str, tree: str, sequence: int, about: str) -> Snapshot:

@@ -23,6 +23,7 @@ MARKER = ".codex"
 """A file that one agent leaves behind; it is empty."""
 LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
 PRIVATE = "copied from your folder, and not for the repository"
+IN_OUR_PLACE = "where cao's own files are"
 OWN_REPOSITORY = "a repository of its own"
 OPTIONS = {
     # All files are in the tree, and the index is a file of its own.
@@ -66,6 +67,8 @@ class Rules:
     """Files that never are."""
     also: Collection[str] = ()
     """Files that are, though something might by now call them ignored."""
+    ours: Collection[str] = ()
+    """Paths where the user's own folders of cao are: never what is there, nor on the way to it."""
     prefix: str = ""
     """The work folder in the tree; what lies there in `OURS` is not taken."""
 
@@ -97,6 +100,8 @@ def stage(git: Git, commit: str, rules: Rules) -> Staged:
     known = {one.path for one in found} | {*git.names("ls-files", "-z")} if rules.also else set()
     found += [Difference(path, False, False) for path in rules.also if path not in known]
     found = [one for one in found if not is_ours(one.path, rules.prefix, git.work_tree)]
+    touched = [ours for ours in rules.ours if any(is_at(one.path, [ours]) for one in found)]
+    found = [one for one in found if not is_at(one.path, touched)]
     found = [one for one in found if not is_held(one.path, rules.fixed.paths)]
     hidden = [one.path for one in found if one.path in rules.private]
     found = [one for one in found if one.path not in rules.private]
@@ -111,6 +116,7 @@ def stage(git: Git, commit: str, rules: Rules) -> Staged:
     rules.fixed.restore(git)
     left_out = (
         *there.left_out,
+        *(LeftOut(path, IN_OUR_PLACE) for path in touched),
         *(LeftOut(path, PRIVATE) for path in hidden),
         *(LeftOut(place, LEFT_BEHIND) for place in sorted({*map(cache_of, left_behind)})),
         *(LeftOut(path, OWN_REPOSITORY) for path in there.repositories),
@@ -158,6 +164,13 @@ def is_ours(name: str, prefix: str, folder: Path) -> bool:
         if name == start + MARKER and _is_empty_file(folder / name):
             return True
     return False
+
+
+def is_at(path: str, places: Iterable[str]) -> bool:
+    """Is a path at one of some places, below or above it, also where case does not count?"""
+    asked = path.rstrip("/").casefold()
+    known = [place.casefold() for place in places]
+    return is_held(asked, known) or any(is_held(place, [asked]) for place in known)
 
 
 def _is_empty_file(path: Path) -> bool:

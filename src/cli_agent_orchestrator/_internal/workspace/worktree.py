@@ -65,6 +65,8 @@ class Worktree:
     """What git calls it, if not by the name of its folder."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it; commits have there what `tip` has."""
+    ours: tuple[str, ...] = ()
+    """Paths where the user's own folders of cao are; commits have there what `tip` has."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     @classmethod
@@ -171,7 +173,9 @@ class Worktree:
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
         with self._own_index(identity) as git:
-            rules = staging.Rules(self._fixed, self.included, also, self.repository.prefix)
+            fixed = Fixed(self.tip, (*self.held_back, *self.ours))
+            prefix = self.repository.prefix
+            rules = staging.Rules(fixed, self.included, also, self.ours, prefix)
             staged = staging.stage(git, parent, rules)
             is_new = staged.tree != git.text("rev-parse", f"{parent}^{{tree}}")
             commit = parent
@@ -196,6 +200,7 @@ class Worktree:
                 for one in staging.differences(git)
                 if not staging.is_ours(one.path, self.repository.prefix, self.folder)
                 and not is_held(one.path, self.held_back)
+                and not staging.is_at(one.path, self.ours)
             )
 
     def leaked(self, base: str) -> list[str]:
@@ -203,10 +208,12 @@ class Worktree:
         return self._leaked(self._store, base, self.ref)
 
     def _leaked(self, git: Git, base: str, tip: str) -> list[str]:
-        if not self.included:
-            return []
-        log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
-        return sorted({*git.names(*log, f"{base}..{tip}", "--")} & {*self.included})
+        return sorted(_touched(git, base, tip) & {*self.included}) if self.included else []
+
+    def in_our_place(self, base: str) -> list[str]:
+        """Return what was committed since a commit where the user's own folders of cao are."""
+        touched = _touched(self._store, base, self.ref) if self.ours else ()
+        return sorted(path for path in touched if staging.is_at(path, self.ours))
 
     def checked_out_elsewhere(self) -> str:
         """Return the folder of another work tree that has the branch checked out, if any."""
@@ -311,6 +318,12 @@ class Worktree:
             git = Git(common_dir, self.folder, Path(scratch) / "index", OPTIONS, self.environ)
             git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
             yield replace(git, identity=identity)
+
+
+def _touched(git: Git, base: str, tip: str) -> set[str]:
+    """Return every path that a commit since another one changes."""
+    log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
+    return {*git.names(*log, f"{base}..{tip}", "--")}
 
 
 def first_of(names: list[str]) -> str:
