@@ -88,7 +88,7 @@ def test_what_was_done_to_the_files_is_shown() -> None:
     assert "  programmer changed 1 file (+4 −2)" in drawn(*a_whole_run(), mine)
     other = FilesChanged(NOON + 30, "tester", 1, 3, ("a\nb.py",), 1, 4, 2, allowed=False)
     rows = drawn(*a_whole_run(), other)
-    assert "  ✗ round 1, tester changed 1 file, which is not its task: a b.py" in rows
+    assert "  ✗ round 1, tester changed 1 file, which is not its task: 'a\\nb.py'" in rows
     assert not any("changed" in row for row in drawn(*a_whole_run(), mine, turn("analyst", 2)))
 
 

@@ -1,7 +1,6 @@
 """`cao run` with real processes, real terminals and the packaged agents."""
 
 import json
-import re
 import shutil
 import signal
 import time
@@ -12,6 +11,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.discovery import known_tokens
+from cli_agent_orchestrator._internal.runs.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
@@ -238,7 +238,8 @@ class TestPeopleAndServers:
         prepare(machine, script(rule("programmer", misbehave='{ ask = "Run: make clean" }')))
         with machine.server() as server, running(machine, "task.md") as run:
             asks = run.until(at("waiting_for_person", "programmer"))
-            assert re.fullmatch("cao attach [a-z0-9]{4}/programmer", asks["text"])
+            name = short_name(run.events[0]["run"])
+            assert asks["text"] == f"cao attach {name}/programmer"
             token = next(known_tokens(machine.env))
             with ApiClient(server.url, token=token) as client:
                 client.press_key(asks["terminal_id"], "1")
