@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import secrets
+import shutil
 import signal
 import sys
 import tempfile
@@ -56,7 +57,7 @@ settings.register_profile(
 )
 settings.load_profile("same")
 
-# Only a name: workers of a parallel run end without tidying up.
+# Only a name: most tests make nothing there.
 FOLDER = Path(tempfile.gettempdir()) / f"cao-tests-{secrets.token_hex(8)}"
 NUMBERS = itertools.count()
 NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
@@ -69,6 +70,10 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def pytest_runtest_setup() -> None:
