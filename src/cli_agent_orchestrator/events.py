@@ -16,6 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from cli_agent_orchestrator._internal.characters import on_a_line
 from cli_agent_orchestrator._internal.models import LATEST_TIME, TerminalStatus
 
 HINT_CHARACTERS = 200
@@ -280,8 +281,7 @@ class FilesChanged(Event):
     @property
     def named(self) -> str:
         more = self.count - len(self.files)
-        # A line break in a name would make a line of its own.
-        shown = [name if name.isprintable() else ascii(name) for name in self.files]
+        shown = map(on_a_line, self.files)
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 

@@ -10,3 +10,12 @@ DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
 HALVES = r"\ud800-\udfff"
 """Halves of a character, which cannot be written at all."""
+
+
+def on_a_line(name: str) -> str:
+    """Return a name from outside so that it stays on its line: as it is, or else quoted.
+
+    >>> on_a_line("a.py"), on_a_line("a\\nb.py")
+    ('a.py', "'a\\\\nb.py'")
+    """
+    return name if name.isprintable() else ascii(name)

@@ -15,6 +15,7 @@ been done before the run, and is not committed, is listed apart: the run is not 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cli_agent_orchestrator._internal.characters import on_a_line
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
 from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt, harmless
@@ -268,24 +269,20 @@ def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
     """Return a line for each of the first suspicions, and how many more there are."""
     shown = suspicions[:MOST_LISTED]
     lines = [
-        f"- {harmless(_on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}" for one in shown
+        f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}" for one in shown
     ]
     more = len(suspicions) - MOST_LISTED
     return [*lines, *([f"- and {more} more"] if more > 0 else [])]
 
 
-def _on_a_line(path: str) -> str:
-    return path if path.isprintable() else ascii(path)
-
-
 def _named(paths: tuple[str, ...]) -> str:
-    shown = map(_on_a_line, paths[:MOST_NAMED])
+    shown = map(on_a_line, paths[:MOST_NAMED])
     return ", ".join(shown) + (", …" if len(paths) > MOST_NAMED else "")
 
 
 def _first_of(paths: tuple[str, ...]) -> str:
     """Name the first of some files, each on one line, and say how many more there are."""
-    shown = [_on_a_line(path) for path in paths[:MOST_NAMED]]
+    shown = [on_a_line(path) for path in paths[:MOST_NAMED]]
     more = len(paths) - MOST_NAMED
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 

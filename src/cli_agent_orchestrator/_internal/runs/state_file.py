@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from cli_agent_orchestrator._internal.characters import on_a_line
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import TASK_FILE
 from cli_agent_orchestrator._internal.pipeline.front_matter import read_front_matter
@@ -216,8 +217,7 @@ def _instead(path: Path, project: Path) -> str:
         found = [name for name in pages[:MOST_LOOKED_AT] if _looks_like_task(folder, name)]
     if not found:
         return "`cao init` writes a template"
-    # A line break in a name would make a line of its own.
-    shown = (name if name.isprintable() else ascii(name) for name in found)
+    shown = map(on_a_line, found)
     return f"these in {folder.path} look like tasks: {', '.join(shown)}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import is_left_behind
+from cli_agent_orchestrator._internal.characters import on_a_line
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import (
     CHECKOUTS_FOLDER,
@@ -493,6 +494,5 @@ def _clear(checkouts: Folder) -> None:
 def named(texts: Sequence[str], most: int = MOST_NAMED) -> str:
     """Name the first of some files, and say how many more there are."""
     more = len(texts) - most
-    # A line break in a name would make a line of its own.
-    shown = [text if text.isprintable() else ascii(text) for text in texts[:most]]
+    shown = map(on_a_line, texts[:most])
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
