@@ -243,3 +243,34 @@ def test_caches_of_the_project_itself_are_its_own(project: Project, tmp_path: Pa
     tree, done = tree.commit(store, RUN, STATE, "Do it")
     assert project.git("show", f"{tree.worktree.tip}:node_modules/own.js") == "2"
     assert (done.remarks, done.left_out) == ((), ())
+
+
+def test_all_of_a_tree_is_seen_though_agents_work_in_a_folder_of_it(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit({"sub/x.py": "1\n", "root.py": "1\n"})
+    tree, store = made(Project(project.folder / "sub"), tmp_path / "state"), tmp_path / "store"
+    top = tree.worktree.folder
+    snapshots = tree.snapshots(store)
+    start = snapshots.take(0, "start")
+    write(top, {"root.py": "judged\n", "beside/y": "judged\n", "sub/.tmp/reply": "", ".codex": ""})
+    judged = snapshots.take(1, "tester")
+    changes = snapshots.changes(start.commit, judged.commit)
+    assert [one.path for one in changes] == ["beside/y", "root.py"]
+    write(top, {"root.py": "later\n", "other/z": "later\n"})
+    tree, done = tree.commit(store, RUN, STATE, "Do it")
+    tip = tree.worktree.tip
+    assert project.git("show", f"{tip}:root.py") == "judged"
+    assert project.git("diff", "--name-only", "HEAD", tip).split() == ["beside/y", "root.py"]
+    assert done.remarks == ("changed after the verdict, and not committed: 'other/z', 'root.py'",)
+
+
+def test_a_file_of_the_project_is_committed_also_when_it_is_empty_now(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit({".codex": "the project's own\n"})
+    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
+    write(tree.wd, {".codex": ""})
+    tree.snapshots(store).take(0, "programmer")
+    tree, _ = tree.commit(store, RUN, STATE, "Do it")
+    assert project.git("show", f"{tree.worktree.tip}:.codex") == ""

@@ -134,6 +134,27 @@ def test_our_state_folder_is_in_no_snapshot_wherever_it_lies(
     (state / "shut").chmod(0o700)
 
 
+def test_what_lies_beside_a_folder_of_the_users_own_is_nobodys_change(project: Path) -> None:
+    write(project / "sub", {"x.py": "1\n"})
+    work = open_here(project / "sub")
+    work.begin(0, is_in_flight=False)
+    write(project, {"a.py": "two\n", "sub/x.py": "2\n"})
+    assert work.look(1, "programmer").work.changed == ("sub/x.py",)
+
+
+def test_a_reviewers_change_anywhere_in_a_work_tree_can_be_put_back(project: Path) -> None:
+    write(project, {"sub/x.py": "1\n"})
+    wd, folder = project / "sub", run_folder(project.parent / "state", "20261115-084037-k3f9")
+    work = open_work_folder(wd, folder, SystemClock(), kept_out=KeptOut())
+    work.begin(0, is_in_flight=False)
+    write(project, {"a.py": "two\n", "new/y": "1\n"})
+    seen = work.look(1, "analyst_review")
+    assert seen.work.changed == ("a.py", "new/y")
+    work.put_back(2, "analyst_review", seen)
+    assert (project / "a.py").read_text() == "one\n"
+    assert not (project / "new").exists()
+
+
 def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:
     (project / "mine.txt").write_text("mine\n", encoding="utf-8")
     work = open_here(project)

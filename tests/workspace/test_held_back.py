@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.workspace.held_back import (
     in_their_place,
     is_held,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshots
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, UsageError
 from tests.workspace.projects import AUTHOR, Project, contents, make_project, write
@@ -49,7 +49,7 @@ def files_of(folder: Path) -> set[str]:
 
 def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
     repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.link.entry.path)
-    return Snapshots(tmp_path / "store", worktree.folder, repository, apart=HELD)
+    return Snapshots(tmp_path / "store", worktree.folder, repository, scope=Scope(apart=HELD))
 
 
 def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:

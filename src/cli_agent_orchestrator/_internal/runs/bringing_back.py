@@ -29,7 +29,7 @@ from cli_agent_orchestrator._internal.runs.turns import turns_of
 from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, repository_of
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots
 from cli_agent_orchestrator.errors import GitError, GitFailed, RunError, RunLocked, StateError
 from cli_agent_orchestrator.events import Warned
 
@@ -122,7 +122,7 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
         tree = kept.record.tree
         kept_out = () if tree is None else (*tree.held_back, *tree.ours)
         apart = (*kept_out, *ours_in(top, kept.folder.root))
-        snapshots = Snapshots(store, wd, repository, clock, apart)
+        snapshots = Snapshots(store, wd, repository, clock, Scope(tree is not None, apart))
         readable = snapshots.make_readable(kept.taken[0].left_out)
         yield GoingBack(kept, snapshots, apart, readable)
 

@@ -84,7 +84,6 @@ from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.teller import Teller
 from cli_agent_orchestrator._internal.runs.tree_run import TreeRun
 from cli_agent_orchestrator._internal.runs.work_folder import (
-    KEPT_IN,
     KeptOut,
     began_at,
     leave_alone,
@@ -471,7 +470,7 @@ class Conductor:
         )
         place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
         tend = leave_alone if in_tree is None else in_tree.mend
-        kept_out = KEPT_IN
+        kept_out = None
         if in_tree is not None:
             tree = in_tree.tree.worktree
             kept_out = KeptOut(tree.held_back, tree.ours)

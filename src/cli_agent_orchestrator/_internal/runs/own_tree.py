@@ -38,7 +38,7 @@ from cli_agent_orchestrator._internal.workspace.repository import (
     find_repository,
     user_identity,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
@@ -162,7 +162,7 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        return Snapshots(store, self.wd, self.repository, apart=self.apart)
+        return Snapshots(store, self.wd, self.repository, scope=Scope(whole=True, apart=self.apart))
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str

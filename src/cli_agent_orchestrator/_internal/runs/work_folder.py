@@ -21,7 +21,7 @@ from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots, last_of
 from cli_agent_orchestrator._internal.workspace.uncommitted import compare_with_commit
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
 from cli_agent_orchestrator._internal.workspace.watch import Watch
@@ -92,10 +92,6 @@ class KeptOut:
     """Only checkouts have them, as they are in the user's folder."""
     ours: tuple[str, ...] = ()
     """There the user's own folders of cao are, in the repository that the tree belongs to."""
-
-
-KEPT_IN = KeptOut()
-"""In a folder of the user's own there are none."""
 
 
 def leave_alone() -> None:
@@ -409,13 +405,15 @@ def open_work_folder(
     run_folder: Folder | None,
     clock: Clock,
     tend: Callable[[], None] = leave_alone,
-    kept_out: KeptOut = KEPT_IN,
+    kept_out: KeptOut | None = None,
 ) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in.
 
-    What is held back lies in the folder of the run: `held_back_of`.
+    Of a work tree is said what is kept out of snapshots; all else in it is the run's. What is held
+    back lies in the folder of the run: `held_back_of`.
     """
     repository = repository_of(wd)
+    whole, kept_out = kept_out is not None, kept_out or KeptOut()
     if run_folder is None:
         if kept_out.held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
@@ -423,7 +421,8 @@ def open_work_folder(
     top = wd if repository is None else repository.top
     held_back = kept_out.held_back
     apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
-    snapshots = Snapshots(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, clock, apart)
+    store = run_folder.path / SNAPSHOTS_FOLDER
+    snapshots = Snapshots(store, wd, repository, clock, Scope(whole, apart))
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)
 

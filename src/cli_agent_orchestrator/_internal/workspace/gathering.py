@@ -6,12 +6,10 @@ git would follow a link on the way, wait for a pipe or give up at the first that
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import (
@@ -24,6 +22,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
     refuse_pipes,
     sort_out,
 )
+from cli_agent_orchestrator._internal.workspace.ours import OURS, is_ours, starts
 from cli_agent_orchestrator._internal.workspace.store import Store, listed
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator.errors import GitError, GitFailed
@@ -34,9 +33,6 @@ MOST_BYTES = 2 * 1024 * 1024 * 1024
 """Of what a first snapshot copies because no repository has it."""
 TRIES = 100
 """How many files may become unreadable while they are read."""
-OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
-"""In the work folder, made by us or by agents' programs for themselves."""
-EMPTY_FILE_OF_CODEX = ".codex"
 # fatal: Unable to process path src/secret.txt
 REFUSED_PATTERN = r"(?s)Unable to process path (.*)\Z"
 FILE_MODES = ("100644", "100755")
@@ -52,6 +48,16 @@ GONE = "invalid object"
 """What git says when the index names something that is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of a repository is looked at: the work folder, or more than that, or less."""
+
+    whole: bool = False
+    """Is it all that lies below the top?"""
+    apart: tuple[str, ...] = ()
+    """What is never looked at, and in no snapshot, whoever has it."""
+
+
 @dataclass(slots=True)
 class Gathering:
     """The work folder `prefix` below `top`, and the store whose index follows it."""
@@ -59,8 +65,7 @@ class Gathering:
     store: Store
     top: Path
     prefix: str
-    apart: tuple[str, ...] = ()
-    """What is never looked at, and in no snapshot, whoever has it."""
+    scope: Scope = field(default_factory=Scope)
     _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths of repositories of their own, by tree."""
 
@@ -157,8 +162,8 @@ class Gathering:
     def _odd_files(self) -> list[LeftOut]:
         """Return the pipes and sockets that are not ignored: git lists neither."""
         found = [
-            replace(one, path=f"{self.prefix}/{one.path}" if self.prefix else one.path)
-            for one in odd_files(self.top / self.prefix)
+            replace(one, path=f"{self.reach}/{one.path}" if self.reach else one.path)
+            for one in odd_files(self.top / self.reach)
         ]
         found = [one for one in found if not self.is_ours(one.path)]
         if not found:
@@ -194,8 +199,8 @@ class Gathering:
 
     def _forget_what_is_apart(self) -> None:
         """Take out of the index what came into it with a commit, or from the user's own."""
-        if self.apart:
-            words = ("ls-files", "-z", "--", *map(_literally, self.apart))
+        if self.scope.apart:
+            words = ("ls-files", "-z", "--", *map(_literally, self.scope.apart))
             known = self.store.git.names(*words)
             words = ("update-index", "-z", "--force-remove", "--stdin")
             self.store.git.run(*words, given=listed(known))
@@ -219,32 +224,27 @@ class Gathering:
 
     def within(self, paths: Iterable[str] = ()) -> list[str]:
         """Return the words that limit a command to paths, or to the work folder."""
-        chosen = list(paths) or [self.prefix] * bool(self.prefix)
-        if not self.apart:
+        chosen = list(paths) or [self.reach] * bool(self.reach)
+        if not self.scope.apart:
             return [_literally(path) for path in chosen]
-        without = (f":(top,exclude,literal){path}" for path in self.apart)
+        without = (f":(top,exclude,literal){path}" for path in self.scope.apart)
         return [*(map(_literally, chosen) if chosen else [":(top)"]), *without]
 
     def is_ours(self, path: str, is_known: bool = True) -> bool:
         """Is a path never looked at? Some only if no snapshot has them."""
-        if is_held(path, self.apart):
-            return True
-        inner = path.removeprefix(f"{self.prefix}/") if self.prefix else path
-        if inner == EMPTY_FILE_OF_CODEX and not is_known:
-            return self._is_empty(path)
-        return any(f"{inner}/".startswith(f"{name}/") for name in OURS)
-
-    def _is_empty(self, path: str) -> bool:
-        try:
-            status = (self.top / path).lstat()
-        except OSError:
-            return False
-        return stat.S_ISREG(status.st_mode) and status.st_size == 0
+        return is_held(path, self.scope.apart) or is_ours(
+            path, self.prefix, self.top, is_known=is_known
+        )
 
     def is_inside(self, path: str) -> bool:
-        """Is a path one of the work folder's own?"""
-        below = tuple(path.split("/"))
-        return below[: len(self.folder)] == self.folder and not self.is_ours(path)
+        """Is a path one of those that are looked at?"""
+        within = not self.reach or is_held(path, [self.reach])
+        return within and not self.is_ours(path)
+
+    @property
+    def reach(self) -> str:
+        """Where all lies that is looked at; empty for the top."""
+        return "" if self.scope.whole else self.prefix
 
     @property
     def folder(self) -> tuple[str, ...]:
@@ -253,8 +253,8 @@ class Gathering:
 
     def ignored(self) -> tuple[str, ...]:
         """Return patterns of what git need not look at."""
-        folder = f"{self.prefix}/" if self.prefix else ""
-        names = (*(f"{folder}{name}/" for name in OURS), *self.apart)
+        ours = (f"{start}{name}/" for start in sorted(starts(self.prefix)) for name in OURS)
+        names = (*ours, *self.scope.apart)
         return tuple(f"/{_as_pattern(name)}" for name in names if "\n" not in name)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
-from cli_agent_orchestrator._internal.workspace.staging import OURS
+from cli_agent_orchestrator._internal.workspace.ours import OURS
 
 FILE = ".worktreeinclude"
 LARGEST_LIST = 64 * 1024

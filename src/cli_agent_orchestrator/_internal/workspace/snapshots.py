@@ -9,8 +9,9 @@ Tracked and untracked files are kept, ignored ones are not. Nothing of the user'
 written: its index, HEAD, branches, stash and configuration stay as they are. What cannot be kept is
 named in the snapshot; where an earlier one had it, its tree goes on having that.
 
-Paths are relative to the top of the repository, or to the work folder where there is none; only
-what lies in the work folder counts, and nothing that is kept apart.
+Paths are relative to the top of the repository, or to the work folder where there is none. Only
+what lies in the work folder counts, or all of a work tree that is the run's own, and nothing that
+is kept apart.
 """
 
 import json
@@ -26,7 +27,7 @@ from cli_agent_orchestrator._internal.workspace.changes import (
     Change,
     read_changes,
 )
-from cli_agent_orchestrator._internal.workspace.gathering import Gathering
+from cli_agent_orchestrator._internal.workspace.gathering import Gathering, Scope
 from cli_agent_orchestrator._internal.workspace.git import LONGEST_SECONDS
 from cli_agent_orchestrator._internal.workspace.laying import Laying
 from cli_agent_orchestrator._internal.workspace.left_out import (
@@ -39,7 +40,7 @@ from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
-__all__ = ["Change", "LeftOut", "Snapshot", "Snapshots"]
+__all__ = ["Change", "LeftOut", "Scope", "Snapshot", "Snapshots"]
 
 REFS = "refs/cao/"
 BASE_REF = "refs/cao-base"
@@ -79,7 +80,7 @@ class Snapshots:
         folder: Path,
         repository: Repository | None,
         clock: Clock | None = None,
-        apart: tuple[str, ...] = (),
+        scope: Scope | None = None,
     ) -> None:
         self._top = folder if repository is None else repository.top
         prefix = "" if repository is None else repository.prefix
@@ -87,7 +88,7 @@ class Snapshots:
         self._store = Store(store, self._top, repository)
         self._git = self._store.reader
         self._clock = clock or SystemClock()
-        self._gathering = Gathering(self._store, self._top, prefix, apart)
+        self._gathering = Gathering(self._store, self._top, prefix, scope or Scope())
         self._newest: float | None = None
 
     def take(self, sequence: int, label: str) -> Snapshot:

@@ -6,21 +6,16 @@ filters in its configuration would run). Submodules stay at the commit that they
 """
 
 import os
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import cache_of, is_left_behind
-from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.held_back import is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, sort_out
+from cli_agent_orchestrator._internal.workspace.ours import is_ours
 
-OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
-"""What we and the agents' sandboxes leave behind in the folder where agents work."""
-MARKER = ".codex"
-"""A file that one agent leaves behind; it is empty."""
 LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
 PRIVATE = "copied from your folder, and not for the repository"
 IN_OUR_PLACE = "where cao's own files are"
@@ -70,7 +65,7 @@ class Rules:
     ours: Collection[str] = ()
     """Paths where the user's own folders of cao are: never what is there, nor on the way to it."""
     prefix: str = ""
-    """The work folder in the tree; what lies there in `OURS` is not taken."""
+    """The work folder in the tree; what is ours there is not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +87,10 @@ class Difference:
     """Does the commit have it?"""
     is_gone: bool
 
+    def is_ours(self, prefix: str, top: Path) -> bool:
+        """Is it nothing of the project's? The work folder is `prefix` below the top."""
+        return is_ours(self.path, prefix, top, is_known=self.is_known)
+
 
 def stage(git: Git, commit: str, rules: Rules) -> Staged:
     """Take all of a work tree into the index that `git` has, and write it as a tree."""
@@ -99,7 +98,7 @@ def stage(git: Git, commit: str, rules: Rules) -> Staged:
     found = [*differences(git)]
     known = {one.path for one in found} | {*git.names("ls-files", "-z")} if rules.also else set()
     found += [Difference(path, False, False) for path in rules.also if path not in known]
-    found = [one for one in found if not is_ours(one.path, rules.prefix, git.work_tree)]
+    found = [one for one in found if not one.is_ours(rules.prefix, git.work_tree)]
     touched = [ours for ours in rules.ours if any(is_at(one.path, [ours]) for one in found)]
     found = [one for one in found if not is_at(one.path, touched)]
     found = [one for one in found if not is_held(one.path, rules.fixed.paths)]
@@ -155,30 +154,11 @@ def user_ignore_file(git: Git) -> Mapping[str, str]:
     return {"core.excludesFile": answer.text} if answer.code == 0 else {}
 
 
-def is_ours(name: str, prefix: str, folder: Path) -> bool:
-    """Is a path nothing of the project's, but what we or an agent's sandbox left behind?"""
-    for start in {"", f"{prefix}/" if prefix else ""}:
-        below = name.removeprefix(start)
-        if name.startswith(start) and any(f"{below}/".startswith(f"{our}/") for our in OURS):
-            return True
-        if name == start + MARKER and _is_empty_file(folder / name):
-            return True
-    return False
-
-
 def is_at(path: str, places: Iterable[str]) -> bool:
     """Is a path at one of some places, below or above it, also where case does not count?"""
     asked = path.rstrip("/").casefold()
     known = [place.casefold() for place in places]
     return is_held(asked, known) or any(is_held(place, [asked]) for place in known)
-
-
-def _is_empty_file(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
 def _listed(names: Iterable[str]) -> bytes:

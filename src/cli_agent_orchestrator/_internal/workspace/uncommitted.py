@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.line_ends import line_ends
+from cli_agent_orchestrator._internal.workspace.ours import is_ours
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.store import LARGEST_INDEX, listed
 from cli_agent_orchestrator.errors import GitFailed
@@ -24,6 +25,7 @@ from cli_agent_orchestrator.errors import GitFailed
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 # "?? new.txt", " M changed.txt"
 STATUS_LETTERS = 3
+UNKNOWN = "??"
 OPTIONS = {"core.splitIndex": "false"}
 """The copy of the index is all in one file."""
 LATE = (2**31 - 1) * 10**9
@@ -52,9 +54,13 @@ def uncommitted(
     with _looking(repository, environ) as look:
         names = look.differing("--", ":(top)", *without)
         same = look.same_by_notes(look.filtered(names))
-    ours = (repository.prefix, repository.top)
     return tuple(
-        name for name in names if name not in same and not staging.is_ours(name.rstrip("/"), *ours)
+        name
+        for name, letters in names.items()
+        if name not in same
+        and not is_ours(
+            name.rstrip("/"), repository.prefix, repository.top, is_known=letters != UNKNOWN
+        )
     )
 
 

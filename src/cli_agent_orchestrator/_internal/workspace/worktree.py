@@ -198,7 +198,7 @@ class Worktree:
             return tuple(
                 one.path
                 for one in staging.differences(git)
-                if not staging.is_ours(one.path, self.repository.prefix, self.folder)
+                if not one.is_ours(self.repository.prefix, self.folder)
                 and not is_held(one.path, self.held_back)
                 and not staging.is_at(one.path, self.ours)
             )
