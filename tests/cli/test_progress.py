@@ -23,7 +23,6 @@ from cli_agent_orchestrator._internal.cli.narration import (
     UNFINISHED,
     Narration,
     Tone,
-    command_to_resume,
     unfinished_words,
 )
 from cli_agent_orchestrator._internal.cli.printable import beside_time
@@ -50,6 +49,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
+from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,

@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
+from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -341,17 +342,6 @@ class Narration:
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
-
-
-def command_to_resume(reason: str, run: str) -> str:
-    """Return the first command that resumes a run out of why it ended; empty if it names none.
-
-    What an agent said stands in quotation marks, and does not count.
-    """
-    own = re.sub(r"“[^”]*”", "", reason)
-    names = "|".join(map(re.escape, filter(None, (run, short_name(run)))))
-    found = re.search(rf"`(cao resume (?:{names})(?: --[^`]+)?)`", own) if names else None
-    return found[1] if found else ""
 
 
 def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
