@@ -116,6 +116,8 @@ PURE = [
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
+    "cli/line.py",
+    "cli/ending.py",
     "cli/markdown.py",
     "cli/for_others.py",
     "cli/report_words.py",

@@ -17,14 +17,10 @@ from typing import Self
 import pytest
 from rich.console import Console
 
+from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, UNFINISHED, unfinished_words
+from cli_agent_orchestrator._internal.cli.line import Tone
 from cli_agent_orchestrator._internal.cli.live import LiveView, Recall
-from cli_agent_orchestrator._internal.cli.narration import (
-    RESUME_BY_ID,
-    UNFINISHED,
-    Narration,
-    Tone,
-    unfinished_words,
-)
+from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
