@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from cli_agent_orchestrator._internal.api.schemas import (
+from cli_agent_orchestrator._internal.api.run_schemas import (
     AskedBody,
     RunBody,
     RunDetailBody,

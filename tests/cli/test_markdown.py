@@ -1,7 +1,5 @@
 """Text of others on a page of Markdown."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +10,8 @@ from cli_agent_orchestrator._internal.cli.markdown import (
     escape,
     fenced,
     folded,
-    shown_folder,
-    without_places,
 )
 
-HOME = Path("/home/ada")
 NASTY = (
     "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "
     "www.evil.org http://evil.org a|b ~~no~~ &lt; @ada </details> | # heading"
@@ -97,31 +92,3 @@ def test_a_block_ends_where_its_text_does(text: str, fence: str) -> None:
 def test_a_part_is_folded_below_its_title() -> None:
     page = folded("All turns", "| a |")
     assert page == "<details>\n<summary>All turns</summary>\n\n| a |\n\n</details>"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/home/ada/shop/a.py", "a.py"),
-        ("in /home/ada/shop, and", "in ., and"),
-        ("/home/ada/shop.old", "~/shop.old"),
-        ("/home/ada/shop2/a", "~/shop2/a"),
-        ("/home/ada/other, /home/ada", "~/other, ~"),
-        ("/mnt/home/ada/shop/a", "/mnt/home/ada/shop/a"),
-        ("/home/adam", "/home/adam"),
-    ],
-)
-def test_a_path_begins_in_the_project_or_at_home(text: str, shown: str) -> None:
-    assert without_places(text, ["/home/ada/shop", ""], HOME) == shown
-
-
-def test_a_project_may_have_a_short_path_and_the_root_is_none() -> None:
-    assert without_places("/w/a.py in /w", ["/w"], HOME) == "a.py in ."
-    assert without_places("/w/a.py in /", ["/"], Path("/")) == "/w/a.py in /"
-
-
-@pytest.mark.parametrize(
-    ("wd", "shown"), [("/home/ada/shop", "~/shop"), ("/srv/shop", "shop"), ("/", "/")]
-)
-def test_a_project_is_named_by_its_place_at_home_or_its_name(wd: str, shown: str) -> None:
-    assert shown_folder(wd, HOME) == shown

@@ -17,15 +17,10 @@ from typing import Self
 import pytest
 from rich.console import Console
 
+from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, UNFINISHED, unfinished_words
+from cli_agent_orchestrator._internal.cli.line import Tone
 from cli_agent_orchestrator._internal.cli.live import LiveView, Recall
-from cli_agent_orchestrator._internal.cli.narration import (
-    RESUME_BY_ID,
-    UNFINISHED,
-    Narration,
-    Tone,
-    command_to_resume,
-    unfinished_words,
-)
+from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
@@ -50,6 +45,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
+from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,

@@ -87,7 +87,7 @@ def it_leaves_the_project_and_nothing_else(visitor: Machine, said: str) -> None:
 
 def its_report_can_be_read(visitor: Machine, said: str) -> None:
     lines = said.splitlines()
-    (command,) = [line for line in lines if "report" in line]
+    (command,) = [line for line in lines if " report" in line]
     assert lines.index("The run on one page:") == lines.index(command) - 1
     page = type_in(visitor, command)
     assert page.returncode == 0, page.stderr

@@ -139,6 +139,7 @@ TESTS = {
     "cli/picture.py": "cli/test_picture.py",
     "runs/moments.py": "runs/test_moments.py",
     "runs/names.py": "runs/test_names.py",
+    "runs/resume_command.py": "cli/test_progress.py -kreason_names",
     "workspace/commit_message.py": "workspace/test_commit_message.py",
     "providers/actions.py": "providers/test_actions.py",
     "providers/codex_actions.py": "providers/test_actions.py",
@@ -147,7 +148,11 @@ TESTS = {
     "cli/variables.py": "cli/test_variables.py",
     "cli/remarks.py": "cli/test_remarks.py",
     "cli/dry_run.py": "cli/test_runs.py",
+    "cli/ending.py": "cli/test_ending.py cli/test_progress.py",
     "cli/markdown.py": "cli/test_markdown.py",
+    "cli/for_others.py": "cli/test_for_others.py cli/test_report_markdown.py",
+    "cli/report_words.py": "cli/test_report_words.py",
+    "cli/report_markdown.py": "cli/test_report_markdown.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
@@ -158,6 +163,8 @@ NOT_TRIED = {
     "models.py": "words; whatever decides by them is tried itself",
     "pipeline/__init__.py": "a sentence and no code",
     "pipeline/work.py": "a class without behavior",
+    "runs/report.py": "a class without behavior",
+    "cli/line.py": "a class without behavior",
     "pipeline/runners/__init__.py": "a sentence and no code",
     "usage/__init__.py": "a sentence and no code",
     "providers/base.py": "the contract: it has no behavior",

@@ -17,18 +17,18 @@ from cli_agent_orchestrator._internal.api.parameters import (
     SteerPath,
     TurnPath,
 )
-from cli_agent_orchestrator._internal.api.schemas import (
+from cli_agent_orchestrator._internal.api.run_schemas import (
     AnswerBody,
     AskedBody,
     ChangeBody,
     HintBody,
-    Json,
     NewRunBody,
     RunBody,
     RunDetailBody,
     RunEventBody,
     RunTurnTextBody,
 )
+from cli_agent_orchestrator._internal.api.schemas import Json
 from cli_agent_orchestrator.events import RunEvent, to_json
 
 logger = logging.getLogger(__name__)

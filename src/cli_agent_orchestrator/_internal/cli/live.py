@@ -23,7 +23,8 @@ from cli_agent_orchestrator._internal.cli.drawing import Canvas, draw
 from cli_agent_orchestrator._internal.cli.interrupts import ERASE_BLOCK, SHOW_CURSOR
 from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.keys import Keys, press
-from cli_agent_orchestrator._internal.cli.narration import Line, Narration, Tone
+from cli_agent_orchestrator._internal.cli.line import Line, Tone
+from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.picture import Picture, fold, rings
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.pipeline.asks import Wish

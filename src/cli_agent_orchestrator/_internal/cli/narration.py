@@ -1,16 +1,12 @@
 """A run in words: each event as a line for people."""
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
-from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.cli.ending import UNFINISHED, Ending
+from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -40,12 +36,6 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 
-PASS, RUNNING = "PASS", "RUNNING"
-NOT_PROVEN = "not proven"
-DOUBTS = "; look at "
-"""Between what was proven and what is to be looked at."""
-BEFORE = "; before the run and not committed: "
-"""Between that and what the user had."""
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
@@ -53,36 +43,11 @@ POINTS: Mapping[str, str] = {
     "after_tester": "",
 }
 
-LONGEST_REASON = 300
-# FAIL: `make test` ended with exit code 1; all 2 rounds are used up
-FAIL_PATTERN = (
-    r"(?s)(?:FAIL(?:: )?)?(.*?)"
-    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
-)
-
 Step = (
     TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
 )
 Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
 """What people ask for."""
-
-
-class Tone(Enum):
-    """How a line is meant."""
-
-    PLAIN = "plain"
-    QUIET = "quiet"
-    GOOD = "good"
-    BAD = "bad"
-    ALERT = "alert"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line for people, or the few with which a run ends."""
-
-    text: str
-    tone: Tone = Tone.PLAIN
 
 
 TONES: Mapping[str, Tone] = {
@@ -110,38 +75,6 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
 """What is told of events that need nothing but their own text."""
 
 
-SAVED = "The run is saved"
-DELIVERY = (
-    # what can be done with work on a branch, and the command for it
-    ("See it on one page:        ", "report"),
-    ("Bring it into your branch: ", "apply"),
-    ("Open a pull request:       ", "pr"),
-    ("Remove it:                 ", "discard"),
-)
-UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
-UNCOMMITTED = (("Remove both: ", "discard"),)
-AGENTS_STAY = "End its agents, who stay:  "
-NO_CHANGE = (
-    "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
-    "work (--provider), or give it a script that does"
-)
-NOT_RESUMED = "The run did not go on; it is saved as it was"
-MORE_ROUNDS = "Go on with more rounds: "
-
-
-def unfinished_words(resume: bool | None) -> str:
-    """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = ", with --resume instead of --no-resume," if resume is False else ""
-    return f"{SAVED}. Run the same command again{changed} to resume"
-
-
-UNFINISHED = unfinished_words(None)
-RESUME_BY_ID = f"{SAVED}. `cao resume {{id}}` resumes it"
-RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes it with new ones"
-"""The command that began a run looks for the agents that it had."""
-REPORT_BY_ID = "cao report {id}"
-
-
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -154,30 +87,22 @@ class Narration:
         In both texts `{id}` stands for the id of the run.
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self._attach_prefix = ""
-        self._report = report
-        self._unfinished = unfinished
+        self._ending = Ending(report, unfinished)
         self._base = base
         self._turn: TurnBegan | None = None
         self._waiting = False
         self._delayed = False
         self._starting: Mapping[str, str] = {}
         self._started: list[str] = []
-        self._dry = False
-        self._is_idle = False
-        """Is every agent the built-in one, and has none changed a file?"""
-        self._run = ""
-        self._not_begun = "Nothing was started"
-        self._against = ""
-        self._by_gate = False
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
+        self._ending = self._ending.after(event)
         match event:
             case RunOpened():
-                return self._opened(event)
+                resumed = " is resumed" if event.resumed else ""
+                return Line(f"Run {event.run}{resumed}", Tone.QUIET)
             case ServerChosen():
-                self._attach_prefix = event.attach_prefix
                 return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
@@ -190,24 +115,9 @@ class Narration:
                 return self._handoff(event)
             case CheckOutput():
                 return None
-            case TurnEnded() | CheckEnded() | FilesChanged():
-                self._note(event)
             case RunEnded():
-                return self._ended(event)
+                return self._ending.tell(event)
         return _step_line(event)
-
-    def _note(self, event: TurnEnded | CheckEnded | FilesChanged) -> None:
-        """Remember what the last lines of the run are about."""
-        if isinstance(event, FilesChanged):
-            self._is_idle = self._is_idle and not event.allowed
-            return
-        self._against = reason_of_fail(event)
-        self._by_gate = isinstance(event, CheckEnded)
-
-    def _opened(self, event: RunOpened) -> Line:
-        self._run = event.run
-        self._not_begun = NOT_RESUMED if event.resumed else "The run did not begin"
-        return Line(f"Run {event.run}{' is resumed' if event.resumed else ''}", Tone.QUIET)
 
     def _start(self, event: AgentsStarting | AgentStarted) -> Line:
         if isinstance(event, AgentsStarting):
@@ -219,9 +129,6 @@ class Narration:
         return Line(f"{event.role} has started, {count}", Tone.QUIET)
 
     def _began(self, event: RunBegan) -> Line:
-        self._dry = is_dry(event.providers.values())
-        is_built_in = set(event.providers.values()) == {BUILT_IN}
-        self._is_idle = is_built_in and (self._is_idle or not event.resumed)
         agents = ", ".join(sorted(set(event.providers.values())))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
@@ -263,145 +170,17 @@ class Narration:
 
     def _ways_to_answer(self, event: HandoffEvent) -> str:
         """Return the commands that answer an agent: to look and type there, and to press a key."""
-        ways = [f"  Look and answer: {self._attach_prefix}{event.text}"]
-        if self._run:
-            run, prefix = short_name(self._run), self._attach_prefix
+        prefix = self._ending.attach_prefix
+        ways = [f"  Look and answer: {prefix}{event.text}"]
+        if run := short_name(self._ending.run):
             ways.append(f"  See the choices: {prefix}cao output {run}/{event.role} --screen")
             # Which key means what is for a person to see: none is proposed.
             ways.append(f"  Press a key:     {prefix}cao answer {run} KEY")
         return "\n".join(ways)
 
-    def _ended(self, event: RunEnded) -> Line:
-        rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-        if event.final_status == RUNNING:
-            saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
-            return Line(saved if event.round else self._not_begun, Tone.ALERT)
-        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
-            tone = Tone.ALERT
-        return Line("\n".join(self._verdict(event, rounds)), tone)
-
-    def _verdict(self, event: RunEnded, rounds: str) -> Iterator[str]:
-        """Yield the last lines of a run: short ones, which are read where they end."""
-        run = short_name(self._run)
-        verdict = f"{DRY_RUN}: " if self._dry else ""
-        proof, *doubts = _proof_words(event.proof, run)
-        verdict += f"{event.final_status}{proof} after {rounds}"
-        stop = self._stop(event.session_left)
-        if event.branch:
-            yield f"{verdict}, on branch {event.branch}"
-            yield from filter(None, [*doubts, *_look_first(event)])
-            yield from next_lines(DELIVERY, run)
-            if event.session_left:
-                yield f"  {AGENTS_STAY}{stop}"
-            return
-        yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
-        yield from filter(None, [*doubts, *_look_first(event)])
-        if event.final_status != PASS:
-            yield from self._after_fail(event, run)
-        elif event.tree:
-            yield "Its work tree and its branch are left, with nothing committed:"
-            yield from next_lines(UNCOMMITTED, run)
-        if event.session_left:
-            yield f"Its agents stay. To end them: {stop}"
-
-    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
-        """Yield why a run failed, and where its work is if that is not in the user's folder."""
-        yield from filter(None, [self._against])
-        if self._is_idle and self._by_gate:
-            yield NO_CHANGE
-        if event.tree:
-            yield f"Its work is not committed. It is in {event.tree}"
-            yield from next_lines(UNDELIVERED, run)
-        if run:
-            yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
-
-    def _goes_on(self, event: RunEnded) -> str:
-        """Say how a run is resumed, if it can be."""
-        if command := command_to_resume(event.reason, self._run):
-            return f"{SAVED}. `{command}` resumes it"
-        is_anew = self._run and not event.session_left and self._unfinished.startswith(SAVED)
-        return self._named(RESUME_ANEW if is_anew else self._unfinished)
-
-    def _agents_left(self, session: str) -> str:
-        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
-        if not session:
-            return ""
-        cao = f"{self._attach_prefix}cao"
-        return f". Its agents stay: `{cao} ls` lists them, `{self._stop(session)}` ends them"
-
-    def _stop(self, session: str) -> str:
-        """Return the command that ends the agents of the run."""
-        what = short_name(self._run) or f"--session {session}"
-        return f"{self._attach_prefix}cao stop {what}"
-
-    def _named(self, text: str) -> str:
-        return text.replace("{id}", self._run)
-
     def _short(self, path: str) -> str:
         full = Path(path)
         return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
-
-
-def command_to_resume(reason: str, run: str) -> str:
-    """Return the first command that resumes a run out of why it ended; empty if it names none.
-
-    What an agent said stands in quotation marks, and does not count.
-    """
-    own = re.sub(r"“[^”]*”", "", reason)
-    names = "|".join(map(re.escape, filter(None, (run, short_name(run)))))
-    found = re.search(rf"`(cao resume (?:{names})(?: --[^`]+)?)`", own) if names else None
-    return found[1] if found else ""
-
-
-def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
-    """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
-    who = step.gate if isinstance(step, CheckEnded) else step.role
-    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
-    found = re.fullmatch(FAIL_PATTERN, step.detail)
-    words = " ".join(filter(None, [found[1] if found else step.detail, quoted]))
-    shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
-    return f"{who}: {shown or 'FAIL'}"
-
-
-def _proof_words(proof: str, run: str) -> tuple[str, str, str]:
-    """Return what the last lines say of a proof, what to look at and where, and what was before.
-
-    What was proven was told by the proof itself; why something was not is said again.
-    """
-    rest, _, before = proof.partition(BEFORE)
-    words, _, doubts = rest.partition(DOUBTS)
-    if proof and not proof.startswith(NOT_PROVEN):
-        words = f"{words.partition(':')[0]},"
-    elif proof:
-        words += ";"
-    where = f": cao report {run}" if run else ""
-    return (
-        words and f", {words}",
-        doubts and f"{_begun(DOUBTS)}{doubts}{where}",
-        before and f"{_begun(BEFORE)}{before}",
-    )
-
-
-def _begun(words: str) -> str:
-    """Return the beginning of a part of a sentence as that of a line."""
-    return words.removeprefix("; ").capitalize()
-
-
-def delivery_words(branch: str, run: str) -> Iterator[str]:
-    """Yield where the work of a run is, and how it comes to the user: a command on each line."""
-    yield f"The work of {run} is on branch {branch}:"
-    yield from next_lines(DELIVERY[1:], short_name(run))
-
-
-def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
-    """Yield what can be done next, and the whole command for each."""
-    yield from (f"  {words}cao {word} {run}" for words, word in ways)
-
-
-def _look_first(event: RunEnded) -> Iterator[str]:
-    """Yield what was changed that the user's next git command would go by."""
-    yield from (f"Look first: {text}" for text in event.repository)
 
 
 def agents_in_words(providers: Mapping[str, str]) -> list[str]:

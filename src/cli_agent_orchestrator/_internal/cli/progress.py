@@ -9,7 +9,8 @@ from typing import Self
 
 import click
 
-from cli_agent_orchestrator._internal.cli.narration import UNFINISHED, Narration
+from cli_agent_orchestrator._internal.cli.ending import UNFINISHED
+from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.asking import pass_on

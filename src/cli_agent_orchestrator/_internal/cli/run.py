@@ -181,15 +181,11 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
         return
     with importing():
         from cli_agent_orchestrator._internal.cli.conduct import conduct
-        from cli_agent_orchestrator._internal.cli.narration import (
-            REPORT_BY_ID,
-            RESUME_BY_ID,
-            unfinished_words,
-        )
+        from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, unfinished_words
         from cli_agent_orchestrator._internal.cli.progress import choose_view
 
     has_tree = bool(manner.run) or config.in_worktree
-    report = REPORT_BY_ID if has_tree else report_command(config, Path.cwd())
+    report = "cao report {id}" if has_tree else report_command(config, Path.cwd())
     unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
     view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view))

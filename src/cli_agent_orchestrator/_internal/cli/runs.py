@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
-from cli_agent_orchestrator._internal.cli.narration import delivery_words
+from cli_agent_orchestrator._internal.cli.ending import delivery_words
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR

@@ -154,6 +154,22 @@ def _plain(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True).encode()
 
 
+def read_state(path: Path, wd: Path) -> RunState:
+    """Return the saved state; unlike a run, leave a file alone that cannot be read."""
+    try:
+        data = folder_of(path, wd).read(path.name, LARGEST_STATE)
+        content = json.loads(data.decode("utf-8-sig"))
+        state, half = from_json(content), find_half_character(content)
+    except FileNotFoundError:
+        raise UsageError(f"there is no saved run in {path}; `cao run` makes one") from None
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror}") from error
+    except (StateError, ValueError, RecursionError) as error:
+        raise StateError(f"{path} is not the state of a run: {error}") from error
+    check_text(path, half, "mend it")
+    return state
+
+
 def check_text(path: Path, half: str | None, advice: str) -> None:
     """Raise if half a character was found in a part of a state."""
     if half is not None:

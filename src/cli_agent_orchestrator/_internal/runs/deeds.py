@@ -1,21 +1,17 @@
 """What a report says of the work itself: who changed which files, and what was proven."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.gates import PROOF
-from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.patches import read_block
 from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE, DIFF_TITLE
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.journal import TurnRecord
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import read_record
 from cli_agent_orchestrator._internal.runs.turns import archive_of, read_reply
 from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
@@ -58,15 +54,6 @@ class Deeds:
     def verdict(self) -> str:
         """`proven` or `not proven`; empty if that was not looked into."""
         return self.proof.partition(":")[0]
-
-
-def own_folder(archive: str, wd: Path) -> Folder | None:
-    """Return the folder of the run that a saved state names, if it worked where that lies."""
-    if not is_run_id(archive):
-        return None
-    folder = run_folder(state_folder(os.environ), archive)
-    record = read_record(folder)
-    return folder if record is not None and record.wd == str(wd) else None
 
 
 def deeds_in(folder: Folder | None) -> Deeds:

@@ -1,0 +1,77 @@
+"""What others are shown who have never seen the machine: no path begins where only it has one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.runs.deeds import Deeds
+from cli_agent_orchestrator._internal.runs.report import Report
+
+NOT_IN_PATH = r"(?<![\w./-])"
+END_OF_PATH = r"(?![\w-]|\.\w)"
+
+
+def for_others(found: Report, home: Path, state: Path) -> Report:
+    """Return a report in which no path begins outside of the project, the state or home folder."""
+
+    def short(text: str) -> str:
+        return without_places(text, (found.wd, found.project), home, state)
+
+    def place(text: str) -> str:
+        in_tree = found.project not in ("", found.wd)
+        is_own = Path(text).is_relative_to(found.wd) and not in_tree
+        is_own = is_own or not Path(text).is_relative_to(state)
+        return short(text) if is_own else f"{Path(text).relative_to(state)} in your state folder"
+
+    def each(texts: Mapping[str, str]) -> dict[str, str]:
+        return {short(name): short(text) for name, text in texts.items()}
+
+    return replace(
+        found,
+        task=short(found.task),
+        archive=place(found.archive),
+        state_file=place(found.state_file),
+        evidence=short(found.evidence),
+        reason=short(found.reason),
+        notes=each(found.notes),
+        open_notes=each(found.open_notes),
+        setbacks=each(found.setbacks),
+        deeds=Deeds(
+            tuple(map(short, found.deeds.changes)),
+            short(found.deeds.proof),
+            tuple(map(short, found.deeds.suspicions)),
+            tuple(map(short, found.deeds.circles)),
+            place(found.deeds.logs),
+            tuple(map(short, found.deeds.repository)),
+            tuple(map(short, found.deeds.before)),
+            short(found.deeds.patch),
+        ),
+        diff=short(found.diff),
+        turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
+        acts=[replace(act, text=short(act.text)) for act in found.acts],
+    )
+
+
+def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
+    """Return a page for others: paths begin in its folders, and the home folder is `~`.
+
+    The state folder is named as such, wherever it is.
+
+    >>> without_places("/home/ada/shop/a.py, /home/ada/x", ["/home/ada/shop"], Path("/home/ada"))
+    'a.py, ~/x'
+    """
+    own = ((folder, "", ".") for folder in folders)
+    kept = (str(state or ""), "(state folder)/", "(state folder)")
+    for folder, inside, itself in (*own, kept, (str(home), "~/", "~")):
+        if len(folder) > 1:
+            place = NOT_IN_PATH + re.escape(folder)
+            text = re.sub(f"{place}/", inside, text)
+            text = re.sub(f"{place}{END_OF_PATH}", itself, text)
+    return text
+
+
+def shown_folder(wd: str, home: Path) -> str:
+    """Return how a project is named to others: below the home folder, else by its name alone."""
+    path = Path(wd)
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else path.name or wd

@@ -1,0 +1,160 @@
+"""The last lines of a run."""
+
+from dataclasses import replace
+
+import pytest
+
+from cli_agent_orchestrator._internal.cli.ending import (
+    LONGEST_REASON,
+    UNFINISHED,
+    Ending,
+    delivery_words,
+    reason_of_fail,
+)
+from cli_agent_orchestrator._internal.cli.line import Tone
+from cli_agent_orchestrator.events import (
+    CheckEnded,
+    FilesChanged,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    TurnEnded,
+)
+
+RUN = "20261115-084037-k3f9"
+NEW = Ending("", UNFINISHED)
+BUILT_IN = RunBegan(1.0, "cao-1", {}, {"a": "scripted", "b": "scripted"}, "/a")
+PASSED = RunEnded(9.0, "PASS", 1, 0)
+FAILED = RunEnded(9.0, "FAIL", 2, 1)
+CHANGE = FilesChanged(2.0, "a", 1, 3, ("a.py",), 1, 1, 0)
+
+
+def after(*events: RunEvent) -> Ending:
+    """Return what is remembered of a new run after some events."""
+    ending = NEW
+    for event in events:
+        ending = ending.after(event)
+    return ending
+
+
+def failed_gate(detail: str) -> CheckEnded:
+    return CheckEnded(5.0, "tests", 2, 12, "failed", detail, 1.0, "/a/012-tests.md")
+
+
+@pytest.mark.parametrize(
+    ("events", "is_idle"),
+    [
+        ([], False),
+        ([BUILT_IN], True),
+        ([replace(BUILT_IN, resumed=True)], False),
+        ([BUILT_IN, replace(BUILT_IN, resumed=True)], True),
+        ([replace(BUILT_IN, providers={"a": "scripted", "b": "codex"})], False),
+        ([BUILT_IN, CHANGE], False),
+        ([BUILT_IN, replace(CHANGE, allowed=False)], True),
+        ([BUILT_IN, CHANGE, replace(BUILT_IN, resumed=True)], False),
+    ],
+)
+def test_it_is_known_whether_the_built_in_agent_alone_did_nothing(
+    events: list[RunEvent], is_idle: bool
+) -> None:
+    ending = after(*events)
+    assert ending.is_idle == is_idle
+    lines = ending.after(failed_gate("FAIL: no")).tell(FAILED).text.splitlines()
+    assert any(line.startswith("The scripted agent changed no code") for line in lines) == is_idle
+
+
+def test_a_run_with_the_built_in_agent_is_a_dry_one() -> None:
+    assert after(BUILT_IN).tell(PASSED).text == "DRY RUN: PASS after 1 round"
+    assert after(replace(BUILT_IN, providers={"a": "codex"})).tell(PASSED).text == (
+        "PASS after 1 round"
+    )
+
+
+@pytest.mark.parametrize(
+    ("opened", "words"),
+    [
+        ([], "Nothing was started"),
+        ([RunOpened(0.0, RUN, "/p")], "The run did not begin"),
+        (
+            [RunOpened(0.0, RUN, "/p", resumed=True)],
+            "The run did not go on; it is saved as it was",
+        ),
+    ],
+)
+def test_a_run_that_does_not_begin_says_so(opened: list[RunEvent], words: str) -> None:
+    line = after(*opened).tell(RunEnded(9.0, "RUNNING", 0, 2))
+    assert (line.text, line.tone) == (words, Tone.ALERT)
+
+
+def test_a_work_tree_without_a_commit_can_be_removed() -> None:
+    line = after(RunOpened(0.0, RUN, "/p")).tell(replace(PASSED, tree="/t"))
+    assert line.text.splitlines() == [
+        "PASS after 1 round",
+        "Its work tree and its branch are left, with nothing committed:",
+        "  Remove both: cao discard k3f9",
+    ]
+
+
+def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
+    ending = after(RunOpened(0.0, RUN, "/p"), failed_gate("FAIL: `make` ended; round 2 follows"))
+    line = replace(ending, report="cao report {id}").tell(replace(FAILED, tree="/t"))
+    assert line.tone is Tone.BAD
+    assert line.text.splitlines() == [
+        f"FAIL after 2 rounds (cao report {RUN} says more)",
+        "tests: `make` ended",
+        "Its work is not committed. It is in /t",
+        "  Show it:   cao diff k3f9",
+        "  Remove it: cao discard k3f9",
+        "Go on with more rounds: cao resume k3f9 --max-rounds 4",
+    ]
+
+
+def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:
+    ending = after(RunOpened(0.0, RUN, "/p"), ServerChosen(0.0, "http://x", "", named=True))
+    line = ending.tell(replace(PASSED, branch="cao/x", session_left="cao-1"))
+    assert line.text.splitlines() == [
+        "PASS after 1 round, on branch cao/x",
+        "  See it on one page:        cao report k3f9",
+        "  Bring it into your branch: cao apply k3f9",
+        "  Open a pull request:       cao pr k3f9",
+        "  Remove it:                 cao discard k3f9",
+        "  End its agents, who stay:  CAO_API=http://x cao stop k3f9",
+    ]
+    assert list(delivery_words("cao/x", RUN)) == [
+        f"The work of {RUN} is on branch cao/x:",
+        "  Bring it into your branch: cao apply k3f9",
+        "  Open a pull request:       cao pr k3f9",
+        "  Remove it:                 cao discard k3f9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("proof", "repository", "tone"),
+    [
+        ("", (), Tone.GOOD),
+        ("proven: it is", (), Tone.GOOD),
+        ("not proven: no", (), Tone.ALERT),
+        ("", ("a hook is new",), Tone.ALERT),
+    ],
+)
+def test_a_pass_that_is_to_be_looked_at_is_an_alert(
+    proof: str, repository: tuple[str, ...], tone: Tone
+) -> None:
+    line = NEW.tell(replace(PASSED, proof=proof, repository=repository))
+    assert line.tone is tone
+    assert [f"Look first: {text}" for text in repository] == line.text.splitlines()[1:]
+
+
+def test_a_long_reason_is_cut() -> None:
+    whole, longer = "x" * LONGEST_REASON, "x" * (LONGEST_REASON + 1)
+    assert reason_of_fail(failed_gate(whole)) == f"tests: {whole}"
+    assert reason_of_fail(failed_gate(longer)) == f"tests: {whole}…"
+    assert reason_of_fail(failed_gate("FAIL")) == "tests: FAIL"
+
+
+def test_the_words_of_a_tester_are_quoted() -> None:
+    step = TurnEnded(5.0, "tester", 1, 1, 9, "failed", "FAIL: no; round 2 follows", 1.0, "")
+    assert reason_of_fail(replace(step, reason="one fails")) == "tester: no “one fails”"
+    assert reason_of_fail(step) == "tester: no"

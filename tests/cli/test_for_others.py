@@ -1,0 +1,75 @@
+"""What others are shown of the paths of a machine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.cli.for_others import (
+    for_others,
+    shown_folder,
+    without_places,
+)
+from tests.cli.reports import REPORT, STATE, WD
+
+HOME = Path("/home/ada")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/ada/shop/a.py", "a.py"),
+        ("in /home/ada/shop, and", "in ., and"),
+        ("/home/ada/shop.old", "~/shop.old"),
+        ("/home/ada/shop2/a", "~/shop2/a"),
+        ("/home/ada/other, /home/ada", "~/other, ~"),
+        ("/mnt/home/ada/shop/a", "/mnt/home/ada/shop/a"),
+        ("/home/adam", "/home/adam"),
+    ],
+)
+def test_a_path_begins_in_the_project_or_at_home(text: str, shown: str) -> None:
+    assert without_places(text, ["/home/ada/shop", ""], HOME) == shown
+
+
+def test_a_project_may_have_a_short_path_and_the_root_is_none() -> None:
+    assert without_places("/w/a.py in /w", ["/w"], HOME) == "a.py in ."
+    assert without_places("/w/a.py in /", ["/"], Path("/")) == "/w/a.py in /"
+
+
+@pytest.mark.parametrize(
+    ("wd", "shown"), [("/home/ada/shop", "~/shop"), ("/srv/shop", "shop"), ("/", "/")]
+)
+def test_a_project_is_named_by_its_place_at_home_or_its_name(wd: str, shown: str) -> None:
+    assert shown_folder(wd, HOME) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/var/cao/runs/a, in /var/cao", "(state folder)/runs/a, in (state folder)"),
+        ("x and /x", "x and /x"),
+        ("/home/ada/a", "~/a"),
+    ],
+)
+def test_the_state_folder_is_named_as_such(text: str, shown: str) -> None:
+    assert without_places(text, [], HOME, Path("/var/cao")) == shown
+
+
+def test_without_a_state_folder_none_is_named() -> None:
+    assert without_places("/var/cao", [], HOME) == "/var/cao"
+
+
+@pytest.mark.parametrize(
+    ("project", "shown"),
+    [
+        # A state folder in the project is a part of it, and a work tree in the state folder is not.
+        ("", "runs/a"),
+        (f"{STATE}/tree", "runs/a"),
+        (WD, "tree/runs/a in your state folder"),
+    ],
+)
+def test_what_is_kept_is_found_from_the_project_or_the_state_folder(
+    project: str, shown: str
+) -> None:
+    found = replace(REPORT, wd=f"{STATE}/tree", project=project, archive=f"{STATE}/tree/runs/a")
+    assert for_others(found, HOME, Path(STATE)).archive == shown
