@@ -1,6 +1,7 @@
 """A flow file: its text becomes a flow, or an error that names the line and what was expected.
 
-    description, scenario           texts
+    description                     text
+    scenario                        text: how a task that names no scenario is tested
     [[stages]]                      name; one of `author` (and `reviewer`), `tester`, `gate = true`;
                                     `then`, if not the stage below it comes next
     [roles.NAME]                    profile, response_file, terminal, title (all may be left out);
@@ -22,6 +23,7 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
     DONE,
     OF_ONE,
     OF_REVIEWERS,
+    USUAL_SCENARIO,
     Amount,
     Block,
     Flow,
@@ -35,8 +37,6 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
 from cli_agent_orchestrator._internal.pipeline.toml_lines import Path, find_line
 from cli_agent_orchestrator._internal.toml_text import read_toml
 from cli_agent_orchestrator.errors import FlowError
-
-USUAL_SCENARIO = "The project's tests pass and the change does what was asked."
 
 FLOW_KEYS = ("description", "scenario", "stages", "roles")
 STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate", "then")
@@ -116,7 +116,7 @@ class _Reader:
             roles=self._in_order(self._roles(roles, reviewers), stages),
             stages=stages,
             source=self._source,
-            scenario=self._text(self._top, "scenario", USUAL_SCENARIO),
+            scenario=self._text(self._top, "scenario", "").strip() or USUAL_SCENARIO,
         )
 
     def _fault(self, path: Path, fault: str, expected: str) -> FlowError:
