@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
@@ -16,7 +16,6 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     remove_folder,
 )
 from cli_agent_orchestrator._internal.runs.delivering import (
-    BODY_FILE,
     apply_run,
     discard_run,
     ended_run,
@@ -211,7 +210,7 @@ class TestNotCommittedYet:
             self.apply(state)
         with ended_run(state, RUN, os.environ) as ended:
             assert request_run(ended, "", draft=False).remote == "origin"
-        body = run_folder(state, RUN).read(BODY_FILE).decode()
+        body = run_folder(state, RUN).read(REQUEST_FILE).decode()
         assert body.startswith("Do it\n\nNo gate was run")
         assert f"\n    Cao-Run: {RUN}\n    Cao-Round: 1\n" in body
         assert str(tmp_path) not in body

@@ -1,8 +1,8 @@
 """Frozen settings, checked when they are read.
 
 A setting comes from a mapping of text to text (the environment, an option, a file flattened to
-the same names), which `cli/` hands over: nothing below looks for one. Empty means unset. A bad
-value is a `ConfigError` that names the variable, its value and what was expected.
+the same names), which whoever reads settings hands over. Empty means unset. A bad value is a
+`ConfigError` that names the variable, its value and what was expected.
 """
 
 import os
