@@ -38,7 +38,7 @@ from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
-from tests.workspace.repositories import make_repository
+from tests.workspace.repositories import is_intact, make_repository
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
@@ -242,7 +242,7 @@ class TestNotCommittedYet:
         snapshots = Snapshots(store_of(state, RUN), tree.wd, None)
         (last,) = snapshots.all()
         assert snapshots.read(last.commit, "new.txt", 99) == b"new"
-        assert snapshots.is_intact()
+        assert is_intact(snapshots)
 
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)

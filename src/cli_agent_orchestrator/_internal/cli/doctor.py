@@ -189,7 +189,7 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
 def describe_agent(provider: Provider, found: Program) -> Finding:
     """Say all that is to be known about an agent that is installed."""
     remarks = [
-        *remarks_on_version(found.version, provider.tried_versions),
+        *remarks_on_version(found.version, provider.tested_versions),
         *remarks_on_login(found),
     ]
     advice = [remark.advice for remark in remarks if remark.advice]

@@ -61,7 +61,7 @@ completes = "$@"
 guards: dict[str, str] = {"!": "\u2800", "/": " "}
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
-tried_versions: tuple[tuple[int, ...], ...] = (
+tested_versions: tuple[tuple[int, ...], ...] = (
     (0, 101, 0),
     (0, 125, 0),
     (0, 149, 1),
