@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.command import own_command
+from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
@@ -39,7 +40,6 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
-BUILT_IN = "scripted"
 AGENT = "agent "
 ASK_SECONDS = 20
 EXIT_MISSING = 1

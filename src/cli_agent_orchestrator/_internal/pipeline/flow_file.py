@@ -19,6 +19,7 @@ from enum import StrEnum
 from string import Template
 from typing import Any, TypeVar
 
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS
 from cli_agent_orchestrator._internal.pipeline.flow import (
     DONE,
     OF_ONE,
@@ -51,7 +52,7 @@ FILE_FORM = "the plain name of a file, such as `summary.md`"
 PROFILE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 PROFILE_FORM = "the name of a profile, such as `programmer`"
 # "EXPLORE SUMMARY": it stands between two marks on a line
-TITLE_PATTERN = r"(?=\S)[^=\x00-\x1f\x7f-\x9f\u2028\u2029]{1,100}(?<=\S)"
+TITLE_PATTERN = rf"(?=\S)[^={CONTROLS}{BREAKS}]{{1,100}}(?<=\S)"
 TITLE_FORM = "a line of text without `=`"
 # (at line 3, column 7)
 PLACE_PATTERN = r"at line (\d+)"
