@@ -51,7 +51,7 @@ mutants: $(READY) ## Change the pure modules in small ways: do their tests notic
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
 
-accuracy: agents ## Measure how true the status is, on the same agents (an hour and a half); writes docs/accuracy.md
+accuracy: agents ## Measure how accurate the status is, on the same agents (an hour and a half); writes docs/accuracy.md
 	$(BIN)/python -m tests.agents.accuracy
 
 check: $(READY) ## Lint, format and types

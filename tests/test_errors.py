@@ -1,9 +1,11 @@
 """What users are told by errors."""
 
+import re
 from itertools import product
 
 import pytest
 
+from cli_agent_orchestrator import errors
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator.errors import (
     ApiRefused,
@@ -13,6 +15,9 @@ from cli_agent_orchestrator.errors import (
     in_words,
     suggestion,
 )
+
+# "    │   ├── GitMissing (UsageError)     git is not installed"
+DRAWN_PATTERN = r"^ {4}((?:[│├└ ].{3})*)(\w+)(?: \((\w+)\))? *"
 
 PATHS = (
     "/terminals/9f3c",
@@ -145,3 +150,16 @@ def test_what_is_much_is_listed_a_line_each() -> None:
 )
 def test_people_are_not_told_the_numbers_of_errors(error: Exception, words: str) -> None:
     assert in_words(error) == words
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    drawn: dict[str, list[str]] = {}
+    above: list[str] = []
+    for indent, name, second in re.findall(DRAWN_PATTERN, errors.__doc__ or "", re.MULTILINE):
+        above = [*above[: len(indent) // 4], name]
+        drawn[name] = [above[-2] if len(above) > 1 else "Exception", *filter(None, [second])]
+    assert drawn == {
+        name: [base.__name__ for base in kind.__bases__]
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.OrchestratorError)
+    }

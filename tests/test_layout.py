@@ -23,7 +23,7 @@ def test_all_that_is_in_the_project_is_in_one_folder() -> None:
     [
         *(layout.IGNORE_FILE, layout.STATE_FILE, layout.OWNER_FILE, layout.LOG_FILE),
         *(layout.JOURNAL_FILE, layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
-        layout.REJECTED_FILE,
+        *(layout.REJECTED_FILE, layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
     ],
 )
 def test_every_file_is_told_to_readers(name: str) -> None:

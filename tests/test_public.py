@@ -1,11 +1,13 @@
 """What a program that starts a run counts on, without a run."""
 
 import inspect
+import re
 import typing
 from pathlib import Path
 
 import pytest
 
+import cli_agent_orchestrator as cao
 from cli_agent_orchestrator._internal import public
 from cli_agent_orchestrator._internal.runs.request import build_request
 from cli_agent_orchestrator.errors import RunError, Stopped, UsageError
@@ -57,3 +59,20 @@ def test_an_error_of_the_caller_or_of_ours_is_raised(tmp_path: Path, error: Exce
 def test_the_help_of_a_run_can_be_read() -> None:
     assert len(str(inspect.signature(public.run))) < 400
     assert typing.get_type_hints(public.run)["on_event"]
+
+
+def kinds_in(hint: object) -> set[type]:
+    """Return the classes of the package that a type is made of."""
+    found = {kind for part in typing.get_args(hint) for kind in kinds_in(part)}
+    if isinstance(hint, type) and hint.__module__.startswith(cao.__name__):
+        found.add(hint)
+    return found
+
+
+def test_what_a_client_takes_and_returns_can_be_imported() -> None:
+    verbs = [verb for _, verb in inspect.getmembers(cao.Client, inspect.isfunction)]
+    public_verbs = [verb for verb in verbs if re.fullmatch(r"[a-z]\w*|__\w+__", verb.__name__)]
+    hints = [hint for verb in public_verbs for hint in typing.get_type_hints(verb).values()]
+    kinds = {kind for hint in hints for kind in kinds_in(hint)}
+    offered = [getattr(cao, name) for name in cao.__all__]
+    assert kinds - {*offered, *typing.get_args(cao.events.RunEvent)} == set()

@@ -1,8 +1,10 @@
 """TOML from anybody."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.toml_text import MOST_DOTS, read_toml
+from cli_agent_orchestrator._internal.toml_text import MOST_DOTS, read_toml, toml_value
 
 
 def test_a_key_that_would_take_hours_is_refused() -> None:
@@ -13,3 +15,9 @@ def test_a_key_that_would_take_hours_is_refused() -> None:
 def test_dots_that_people_write_are_read() -> None:
     text = "." * MOST_DOTS
     assert read_toml(f'a.b = "{text[1:]}"') == {"a": {"b": text[1:]}}
+
+
+@given(st.one_of(st.text(), st.booleans(), st.lists(st.text())))
+@example('\x7f\x00\x1b"\\\n')
+def test_what_is_written_is_read_again(value: object) -> None:
+    assert read_toml(f"key = {toml_value(value)}") == {"key": value}

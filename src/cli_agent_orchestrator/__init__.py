@@ -11,12 +11,34 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cli_agent_orchestrator import errors, events
+    from cli_agent_orchestrator._internal.models import (
+        AgentView,
+        Delivery,
+        TerminalEvent,
+        TerminalStatus,
+    )
     from cli_agent_orchestrator._internal.public import Client, Flow, RunResult, run
     from cli_agent_orchestrator._internal.version import __version__
 
-__all__ = ["Client", "Flow", "RunResult", "__version__", "errors", "events", "run"]
+__all__ = [
+    "AgentView",
+    "Client",
+    "Delivery",
+    "Flow",
+    "RunResult",
+    "TerminalEvent",
+    "TerminalStatus",
+    "__version__",
+    "errors",
+    "events",
+    "run",
+]
 
 _MODULES = ("errors", "events")
+_HOMES = {
+    "__version__": "version",
+    **dict.fromkeys(("AgentView", "Delivery", "TerminalEvent", "TerminalStatus"), "models"),
+}
 
 
 def __getattr__(name: str) -> object:
@@ -24,8 +46,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
-    home = "version" if name == "__version__" else "public"
-    return getattr(import_module(f"{__name__}._internal.{home}"), name)
+    return getattr(import_module(f"{__name__}._internal.{_HOMES.get(name, 'public')}"), name)
 
 
 def __dir__() -> list[str]:

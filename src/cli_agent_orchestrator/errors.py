@@ -16,6 +16,9 @@
     ├── InputRefused                    the terminal cannot take input now
     ├── StartError                      an agent could not be started
     │   └── ProgramEnded                its program ended before it could be given work
+    ├── StepFailed                      the agent of a step gave no answer
+    │   └── StepTimeout                 it did not end its work in time
+    ├── ServerEnding                    the server was told to stop before it could answer
     ├── ServerConflict                  another server owns the state folder or the port
     ├── StoreError                      the server's store cannot be read or written
     ├── GitError                        git cannot do what a run needs
@@ -39,8 +42,8 @@
         ├── StateError                  the state file cannot be read or written
         └── ResumeError                 the saved run cannot be resumed
 
-They travel up untouched and are translated in two places only: `api/problems.py` (to HTTP) and
-`cli/main.py` (to a message and an exit code). Their text says what to do next.
+What becomes of them is decided in two places: `api/problems.py` makes HTTP of them, `exit_codes.py`
+the exit code of a command or a run. Their text says what to do next.
 
 Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """

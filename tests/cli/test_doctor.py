@@ -67,7 +67,7 @@ def test_with_tmux_and_an_agent_a_run_is_possible(desk: Desk) -> None:
     desk.install_tmux()
     desk.install("codex", "echo codex-cli 0.166.0")
     assert desk.findings()["agent codex"].detail.startswith("0.166.0, ")
-    assert "tried" not in desk.findings()["agent codex"].detail
+    assert "tested" not in desk.findings()["agent codex"].detail
     assert desk.is_ready()
 
 
@@ -148,22 +148,22 @@ def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     assert "version unknown" in desk.findings()["agent codex"].detail
 
 
-def test_an_agent_that_is_newer_than_any_that_was_tried_is_noted(desk: Desk) -> None:
+def test_an_agent_that_is_newer_than_any_that_was_tested_is_noted(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 9.0.0")
     finding = desk.findings()["agent codex"]
     assert finding.state is State.NOTE
     assert finding.detail.startswith("9.0.0, ")
-    assert "newer than any that was tried (0.101.0 to " in finding.detail
+    assert "newer than any that was tested (0.101.0 to " in finding.detail
     assert "never as idle" in finding.advice
 
 
-def test_an_agent_that_is_older_than_any_that_was_tried_is_noted(desk: Desk) -> None:
+def test_an_agent_that_is_older_than_any_that_was_tested_is_noted(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 0.50.0")
     assert desk.findings()["agent codex"].state is State.NOTE
     assert "older than any" in desk.findings()["agent codex"].detail
 
 
-def test_an_agent_that_was_never_tried_is_noted(desk: Desk) -> None:
+def test_an_agent_that_was_never_tested_is_noted(desk: Desk) -> None:
     desk.install("kiro-cli", "echo kiro-cli 2.4.1")
     assert desk.findings()["agent kiro_cli"].state is State.NOTE
     assert "recordings" in desk.findings()["agent kiro_cli"].detail

@@ -1,4 +1,4 @@
-"""What a user reads about an agent of a version that nobody has tried."""
+"""What a user reads about an agent of a version that nobody has tested."""
 
 import json
 
@@ -19,7 +19,7 @@ def install(machine: Machine, *screens: str) -> None:
     machine.env["CAO_CODEX_COMMAND"] = str(program)
 
 
-def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tried(
+def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tested(
     machine: Machine,
 ) -> None:
     install(machine, IDLE_LOOK, NEW_LOOK)
@@ -39,5 +39,5 @@ def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tried(
     examined = json.loads(machine.cao("doctor", "--json").stdout)["findings"]
     [codex] = [finding for finding in examined if finding["subject"] == "agent codex"]
     assert codex["state"] == "note"
-    assert "newer than any that was tried" in codex["detail"]
+    assert "newer than any that was tested" in codex["detail"]
     assert "shown as `unknown`, never as idle" in codex["advice"]

@@ -92,7 +92,7 @@ def test_killing_the_server_while_ten_agents_work_loses_none_of_them(machine: Ma
 
 @contextlib.contextmanager
 def waiting_for_a_step(machine: Machine, url: str) -> Iterator[list[str]]:
-    """Ask for a step that never ends; after the block the list has what came of it."""
+    """Ask for a step that never ends; after the block the list has its outcome."""
     step = {
         "provider": "scripted",
         "agent": "tester",

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.task import DEFAULT_SCENARIO
+from cli_agent_orchestrator._internal.pipeline.flow import USUAL_SCENARIO
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import FIVE_TURNS, prepare, rule, running, script, state_of
 
@@ -42,7 +42,7 @@ def test_a_task_in_one_line_runs_with_the_usual_scenario_and_can_be_reported(
     done = ready.cao("run", "-m", "Mend the typo.")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Mend the typo." in prompt_of(ready, "analyst")
-    assert DEFAULT_SCENARIO.strip() in prompt_of(ready, "tester")
+    assert USUAL_SCENARIO in prompt_of(ready, "tester")
     assert "Mend the typo." in ready.cao("report").stdout
 
 
@@ -73,7 +73,7 @@ def test_a_task_with_headings_may_leave_out_the_test(ready: Machine) -> None:
     done = ready.cao("run", "task.md")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "```\n# Test\n```" in prompt_of(ready, "analyst")
-    assert DEFAULT_SCENARIO.strip() in prompt_of(ready, "tester")
+    assert USUAL_SCENARIO in prompt_of(ready, "tester")
 
 
 def test_a_task_brings_settings_that_win_over_the_project_but_not_over_the_user(

@@ -156,7 +156,7 @@ TESTS = {
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
-    "characters.py": "parts of patterns; whatever searches with them is tried itself",
+    "characters.py": "parts of patterns, names on a line; whatever uses them is tried itself",
     "exit_codes.py": "a table; every command is tried for its own",
     "version.py": "a number",
     "settings/table.py": "a table; test_settings.py has all its names and defaults",

@@ -5,6 +5,7 @@ import pytest
 from cli_agent_orchestrator._internal.pipeline.counts import (
     TestCounts,
     add_counts,
+    number_of,
     read_counts,
     read_junit,
 )
@@ -266,3 +267,8 @@ def test_sums_keep_the_first_error_of_a_test() -> None:
 
     assert add_counts(parts) == TestCounts("go", 1, 3, 3, ("a", "b"), {"a": "second"})
     assert add_counts(parts).run == 4
+
+
+def test_a_number_of_things_is_said_in_words() -> None:
+    numbers = [number_of(count, "test") for count in (0, 1, 2)]
+    assert numbers == ["0 tests", "1 test", "2 tests"]

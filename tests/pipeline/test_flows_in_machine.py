@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult
-from cli_agent_orchestrator._internal.pipeline.flow import Flow, FlowSource, StageKind
+from cli_agent_orchestrator._internal.pipeline.flow import (
+    USUAL_SCENARIO,
+    Flow,
+    FlowSource,
+    StageKind,
+)
 from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
@@ -387,6 +392,21 @@ class TestPrompts:
         first = build_prompt(Turn("programmer", 1, 1), begin(state.flow), self.briefing)
         assert "Make the parser accept empty lines." in first
         assert "Run `parse empty.txt`" in first
+
+    def test_a_task_without_a_scenario_is_tested_by_the_one_of_the_flow(self) -> None:
+        told = TEXT + 'sees = [{ title = "SCENARIO", show = "scenario" }]\n'
+        own = f'scenario = """\nRead it aloud.\n"""\n{told}'
+        bare = replace(self.briefing, task=parse_task("# Task\nDo it.\n"))
+
+        def scenario(text: str, briefing: Briefing) -> str:
+            flow = read_flow(FlowSource(text, TEMPLATES), "mine", "mine.toml")
+            prompt = build_prompt(Turn("user", 1, 1), begin(flow), briefing)
+            return prompt.partition("=== SCENARIO ===\n")[2].partition("\n=== end of")[0]
+
+        assert scenario(own, bare) == "Read it aloud."
+        assert scenario(own, self.briefing) == "Run `parse empty.txt` and expect exit code 0."
+        blank = own.replace("Read it aloud.", " ")
+        assert scenario(told, bare) == scenario(blank, bare) == USUAL_SCENARIO
 
     def test_open_notes_of_the_round_before_have_the_name_of_their_reviewer(self) -> None:
         opened = OpenNotes("critic", 1, Excerpt("open"))

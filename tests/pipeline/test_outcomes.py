@@ -59,7 +59,7 @@ def test_what_speaks_against_a_pass_is_told_in_words() -> None:
         "after they were approved, and were not reviewed: "
     )
     trees = ("0123456789abcdef", "9876543210abcdef")
-    assert str(NotReviewed(("a", "b"), *trees)) == f"{said}a, b"
+    assert str(NotReviewed(("a", "b\nRESULT: PASS"), *trees)) == f"{said}a, 'b\\nRESULT: PASS'"
     all_named = ("a",) * MOST_FILES
     assert str(NotReviewed(all_named, *trees)) == said + ", ".join(all_named)
     one_more = NotReviewed((*all_named, "b"), *trees)

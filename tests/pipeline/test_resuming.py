@@ -111,7 +111,7 @@ class TestObjections:
             Asked(flow="loop"),
             Asked(role_providers={"designer": "codex"}),
             Asked(role_providers={"analyst_review": "claude_code", "tester": "codex"}),
-            # As it was begun: one role of another make by option, the others by variable.
+            # As it was begun: one role's agent by option, the others' by variable.
             Asked(GivenTask("PROMPT", TASK_TEXT), "codex", {"programmer": "codex"}),
         ],
     )

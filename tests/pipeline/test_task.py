@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.pipeline.task import (
-    DEFAULT_SCENARIO,
     EXPECTED_FORM,
     MARKDOWN_FORM,
     PARTS,
@@ -112,11 +111,10 @@ def test_a_heading_may_have_several_words(task: str, test: str) -> None:
     assert (parsed.explore_summary, parsed.scenario_test) == ("Do it.", "Run it.")
 
 
-def test_without_a_heading_for_it_the_scenario_is_the_usual_one() -> None:
+def test_without_a_heading_for_it_there_is_no_scenario() -> None:
     task = parse_task("# Task\nDo it.\n\n# Notes\nCarefully.\n")
     assert task.explore_summary == "Do it.\n\n# Notes\nCarefully."
-    assert task.scenario_test == DEFAULT_SCENARIO.strip()
-    assert task.scenario_test.startswith("The project's tests pass and the change does what was")
+    assert task.scenario_test == ""
 
 
 @pytest.mark.parametrize(
@@ -180,10 +178,10 @@ def test_settings_without_an_end_are_refused() -> None:
         parse_task("---\nflow: pair\n# Task\nDo it.\n")
 
 
-def test_a_task_in_one_line_has_the_usual_scenario() -> None:
+def test_a_task_in_one_line_has_no_scenario() -> None:
     task = parse_task(task_of_line("  Fix the typo in README.md "))
     assert task.explore_summary == "Fix the typo in README.md"
-    assert task.scenario_test == DEFAULT_SCENARIO.strip()
+    assert task.scenario_test == ""
 
 
 @pytest.mark.parametrize("line", ["", " \t"])
@@ -210,14 +208,14 @@ TEXTS = LINES.map("\n".join)
 
 
 @given(TEXTS)
-def test_every_text_is_a_task_of_two_parts_or_refused(text: str) -> None:
+def test_every_text_says_what_is_to_be_done_or_is_refused(text: str) -> None:
     try:
         task = parse_task(text)
     except PromptError:
         return
     assert task.text == text
     assert task.explore_summary.strip()
-    assert task.scenario_test.strip()
+    assert task.scenario_test == task.scenario_test.strip()
 
 
 @given(TEXTS, TEXTS)
@@ -237,7 +235,7 @@ def test_every_line_is_a_task_as_it_stands_or_refused(line: str) -> None:
         return
     task = parse_task(text)
     assert task.explore_summary == text.removeprefix(f"{TASK_HEADING}\n\n").strip()
-    assert task.scenario_test == DEFAULT_SCENARIO.strip()
+    assert task.scenario_test == ""
 
 
 def test_a_test_heading_with_nothing_below_counts_as_left_out() -> None:

@@ -91,13 +91,13 @@ def test_an_unknown_name_lists_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_of_every_version_that_is_said_to_be_tried_there_are_screens(name: str) -> None:
+def test_of_every_version_that_is_said_to_be_tested_there_are_screens(name: str) -> None:
     files = [file.name for file in CAPTURES if file.relative_to(SCREENS).parts[0] == name]
-    for version in get_provider(name).tried_versions:
+    for version in get_provider(name).tested_versions:
         assert any(file.startswith(f"{'.'.join(map(str, version))}-") for file in files)
 
 
 @pytest.mark.parametrize("agent", (AGENTS | FURTHER_AGENTS).values(), ids=AGENTS | FURTHER_AGENTS)
-def test_every_version_that_the_tests_run_on_is_said_to_be_tried(agent: Agent) -> None:
-    tried = get_provider(agent.name).tried_versions
-    assert {numbers(version) for version in agent.versions} <= set(tried)
+def test_every_version_that_the_tests_run_on_is_said_to_be_tested(agent: Agent) -> None:
+    tested = get_provider(agent.name).tested_versions
+    assert {numbers(version) for version in agent.versions} <= set(tested)

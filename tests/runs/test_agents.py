@@ -1,4 +1,4 @@
-"""How a run comes to its agents."""
+"""How a run gets its agents."""
 
 import threading
 from collections.abc import Callable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import archive_folder, run_folder
+from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.cleaning import (
@@ -16,7 +16,6 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     remove_folder,
 )
 from cli_agent_orchestrator._internal.runs.delivering import (
-    BODY_FILE,
     apply_run,
     discard_run,
     ended_run,
@@ -39,7 +38,7 @@ from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
-from tests.workspace.repositories import make_repository
+from tests.workspace.repositories import is_intact, make_repository
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
@@ -211,7 +210,7 @@ class TestNotCommittedYet:
             self.apply(state)
         with ended_run(state, RUN, os.environ) as ended:
             assert request_run(ended, "", draft=False).remote == "origin"
-        body = run_folder(state, RUN).read(BODY_FILE).decode()
+        body = run_folder(state, RUN).read(REQUEST_FILE).decode()
         assert body.startswith("Do it\n\nNo gate was run")
         assert f"\n    Cao-Run: {RUN}\n    Cao-Round: 1\n" in body
         assert str(tmp_path) not in body
@@ -243,7 +242,7 @@ class TestNotCommittedYet:
         snapshots = Snapshots(store_of(state, RUN), tree.wd, None)
         (last,) = snapshots.all()
         assert snapshots.read(last.commit, "new.txt", 99) == b"new"
-        assert snapshots.is_intact()
+        assert is_intact(snapshots)
 
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)

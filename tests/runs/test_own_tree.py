@@ -80,7 +80,7 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     again = reopen_tree(record, tree.saved, tmp_path, {})
     assert again.saved == tree.saved
     assert again.wd == tree.wd
-    assert again.worktree.is_intact()
+    assert not again.worktree.faults()
     assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
 
 
@@ -100,7 +100,7 @@ def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     assert tree.mend(tmp_path / "store")[0] == FOLDER_GONE
     assert (tree.wd / "a.txt").read_text() == "changed\n"
     assert (tree.wd / ".env").read_text() == "A=1\n"
-    assert tree.worktree.is_intact()
+    assert not tree.worktree.faults()
 
 
 def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.snapshots import REFS, Snapshot, Snapshots
 
 USER = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -74,3 +74,9 @@ def content(snapshots: Snapshots, snapshot: Snapshot) -> dict[str, str]:
     """Return the paths of a snapshot with their modes."""
     listed = snapshots._store.git.names("ls-tree", "-r", "-z", snapshot.commit)
     return {entry.partition("\t")[2]: entry.split(" ")[0] for entry in listed}
+
+
+def is_intact(snapshots: Snapshots) -> bool:
+    """Is all there that the snapshots are made of?"""
+    words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
+    return snapshots._git.ask(*words).code == 0

@@ -62,7 +62,7 @@ def test_without_a_text_there_are_subject_and_trailers() -> None:
     [
         ("\n\n  ---  \n## Add  a\ttab\nmore", "Add a tab"),
         ("#1 is broken", "#1 is broken"),
-        ("a\x1b[31mb\u202ec", "a[31mbc"),
+        ("a\x1b[31mb\u202ec\u061cd", "a[31mbcd"),
         ("one\u2028two", "one"),
         ("one\rtwo", "one"),
         ("\ud800x", "x"),

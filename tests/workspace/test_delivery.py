@@ -431,7 +431,7 @@ def kept(worktree: Worktree, files: dict[str, bytes] | None = None) -> Kept:
 
 
 def is_whole(worktree: Worktree) -> bool:
-    return worktree.is_intact() and (worktree.folder / "touched.txt").exists()
+    return not worktree.faults() and (worktree.folder / "touched.txt").exists()
 
 
 def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
@@ -480,7 +480,7 @@ def test_commits_that_no_snapshot_has_are_not_discarded(project: Project) -> Non
 def test_a_work_tree_that_the_user_locked_stays(project: Project) -> None:
     worktree = worked(project)
     project.git("worktree", "lock", str(worktree.folder))
-    assert worktree.is_intact()
+    assert not worktree.faults()
     assert "git worktree unlock" in discard(worktree, kept(worktree)).reason
     assert is_whole(worktree)
 

@@ -107,7 +107,7 @@ def test_a_commit_has_there_what_the_base_has(
     assert project.git("diff", "--name-status", worktree.tip, done.id, "--", *HELD) == ""
     assert project.git("show", f"{done.id}:new.txt") == "new"
     after = replace(worktree, tip=done.id)
-    assert after.is_intact()
+    assert not after.faults()
     assert not any(is_held(path, HELD) for path in after.uncommitted())
 
 

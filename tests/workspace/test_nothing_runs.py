@@ -20,7 +20,14 @@ from cli_agent_orchestrator._internal.workspace.uncommitted import (
 )
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
-from tests.workspace.repositories import fingerprint, git, make_repository, snapshots_of, write
+from tests.workspace.repositories import (
+    fingerprint,
+    git,
+    is_intact,
+    make_repository,
+    snapshots_of,
+    write,
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ def work(folder: Path) -> None:
     snapshots.lay_out(new.commit, folder.parent / "checkout")
     snapshots.lay_over(old.commit, folder.parent / "checkout", ["a.txt", "new.txt"])
     assert snapshots.restore(old.commit) == ("a.txt", "new.txt")
-    assert snapshots.is_intact()
+    assert is_intact(snapshots)
     snapshots.keep_for_good()
 
 

@@ -31,6 +31,7 @@ from tests.workspace.repositories import (
     content,
     fingerprint,
     git,
+    is_intact,
     make_repository,
     snapshots_of,
     write,
@@ -60,7 +61,7 @@ def check_round_trip(folder: Path, known: set[str]) -> None:
     assert snapshots.restore(old.commit) == ("a.txt", "mine.txt", "new.txt")
     assert fingerprint(folder) == before
     assert fingerprint(git_dir) == git_before
-    assert snapshots.is_intact()
+    assert is_intact(snapshots)
 
 
 def test_a_repository(project: Path) -> None:
@@ -622,7 +623,7 @@ def test_what_was_borrowed_may_go_if_it_was_copied(project: Path) -> None:
     taken = snapshots.take(0, "start")
     snapshots.keep_for_good()
     subprocess.run(["rm", "-r", project / ".git"], check=True)
-    assert snapshots.is_intact()
+    assert is_intact(snapshots)
     assert snapshots.read(taken.commit, "a.txt", 10) == b"a\n"
     write(project, {"new.txt": "new\n"})
     assert "new.txt" in content(snapshots, snapshots.take(1, "programmer"))
@@ -632,7 +633,7 @@ def test_what_was_borrowed_and_is_gone_is_read_again(project: Path) -> None:
     snapshots = snapshots_of(project)
     snapshots.take(0, "start")
     subprocess.run(["rm", "-r", project / ".git"], check=True)
-    assert not snapshots.is_intact()
+    assert not is_intact(snapshots)
     write(project, {"new.txt": "new\n"})
     taken = snapshots.take(1, "programmer")
     assert snapshots.read(taken.commit, "a.txt", 10) == b"a\n"

@@ -16,7 +16,14 @@ from cli_agent_orchestrator._internal.workspace import store as store_module
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
 from cli_agent_orchestrator.errors import GitError
-from tests.workspace.repositories import content, fingerprint, make_repository, snapshots_of, write
+from tests.workspace.repositories import (
+    content,
+    fingerprint,
+    is_intact,
+    make_repository,
+    snapshots_of,
+    write,
+)
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def test_a_snapshot_has_tracked_and_new_files_but_no_ignored_ones(project: Path)
     assert snapshots.read(taken.commit, "a.txt", 3) == b"cha"
     assert snapshots.read(taken.commit, "out.log", 100) is None
     assert taken.left_out == ()
-    assert snapshots.is_intact()
+    assert is_intact(snapshots)
     assert fingerprint(project / ".git") == before
 
 

@@ -54,7 +54,7 @@ def test_a_work_tree_has_the_files_of_a_commit_and_a_branch_of_its_own(
     before = project.state()
     worktree = made(project, state)
     assert worktree.exists
-    assert worktree.is_intact()
+    assert not worktree.faults()
     assert {name for name in contents(worktree.folder) if name != ".git"} == {
         "a.txt", "b.txt", "src/c.txt",
     }  # fmt: skip
@@ -69,8 +69,8 @@ def test_the_folder_of_a_work_tree_may_have_any_name(project: Project, tmp_path:
     worktree = made(project, tmp_path / "a b\tc", "name with spaces".replace(" ", "-"))
     odd = replace(project.repository())
     other, _ = Worktree.make(odd, tmp_path / "o o" / "x y", "cao/odd", odd.head)
-    assert worktree.is_intact()
-    assert other.is_intact()
+    assert not worktree.faults()
+    assert not other.faults()
     assert other.name == "x-y"
     write(other.folder, {"new\nline": "1\n", 'quo"te': "2\n", "ümlaut": "3\n"})
     commit = other.commit("odd names\n", AUTHOR)
@@ -81,7 +81,7 @@ def test_the_folder_may_be_reached_by_a_link(project: Project, tmp_path: Path) -
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     worktree = made(project, tmp_path / "link")
-    assert worktree.is_intact()
+    assert not worktree.faults()
     assert worktree.folder == tmp_path / "real/worktrees/r1"
 
 
@@ -465,7 +465,7 @@ def test_commits_of_agents_stay_below_ours_and_are_told(project: Project, state:
     project.git("add", "-f", ".env", "a.txt", folder=worktree.folder)
     project.git("commit", "-q", "-m", "mine", folder=worktree.folder)
     own = project.git("rev-parse", BRANCH)
-    assert worktree.is_intact()
+    assert not worktree.faults()
     write(worktree.folder, {"b.txt": "3\n"})
     commit = worktree.commit("ours\n", AUTHOR)
     assert commit.by_agents == (own,)
@@ -544,11 +544,11 @@ def test_what_others_break_is_seen_and_mended(project: Project, state: Path, har
     before = project.state()
     harm(project, worktree)
     files = {name: data for name, data in contents(worktree.folder).items() if name != ".git"}
-    assert not worktree.is_intact()
+    assert worktree.faults()
     with pytest.raises(GitError, match="is damaged"):
         worktree.commit("two\n", AUTHOR)
     assert len(worktree.mend()) >= 1
-    assert worktree.is_intact()
+    assert not worktree.faults()
     assert worktree.mend() == ()
     after = {name: data for name, data in contents(worktree.folder).items() if name != ".git"}
     assert after == files
@@ -579,7 +579,7 @@ def test_a_lost_folder_comes_back_as_it_was_committed(
     with pytest.raises(GitError, match="is gone"):
         worktree.uncommitted()
     assert worktree.mend() == (f"its folder {worktree.folder} is gone",)
-    assert worktree.is_intact()
+    assert not worktree.faults()
     assert (worktree.folder / "a.txt").read_text() == "2\n"
     assert (worktree.folder / ".env").read_text() == "A=1\n"
     assert project.git("status", "--porcelain", folder=worktree.folder) == ""
@@ -602,7 +602,7 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
     worktree = Worktree(project.repository(), folder, BRANCH, head)
     assert worktree.mend() == ("it was not finished when it was made",)
     assert (folder / "src/c.txt").read_text() == "c\n"
-    assert worktree.is_intact()
+    assert not worktree.faults()
 
 
 def test_lost_commits_cannot_be_mended(project: Project, state: Path) -> None:

@@ -1,5 +1,7 @@
 """Characters that text from others may not have, as parts of a pattern: `f"[{CONTROLS}]"`."""
 
+from collections.abc import Sequence
+
 CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 """All but LF and TAB: an escape sequence could rewrite a screen, end a paste or press keys."""
 SEPARATORS = r"\u2028\u2029"
@@ -19,3 +21,13 @@ def on_a_line(name: str) -> str:
     ('a.py', "'a\\\\nb.py'")
     """
     return name if name.isprintable() else ascii(name)
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Name the first of some files, each so that it stays on its line, and say how many more.
+
+    >>> first_names(["a.py", "b.py", "c.py"], 2)
+    'a.py, b.py and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(map(on_a_line, names[:most])) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import urlencode
 
 import httpx
@@ -324,7 +324,7 @@ class ApiClient:
     def close(self) -> None:
         self._server.close()
 
-    def __enter__(self) -> "ApiClient":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

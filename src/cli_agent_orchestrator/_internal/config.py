@@ -1,8 +1,8 @@
 """Frozen settings, checked when they are read.
 
 A setting comes from a mapping of text to text (the environment, an option, a file flattened to
-the same names), which `cli/` hands over: nothing below looks for one. Empty means unset. A bad
-value is a `ConfigError` that names the variable, its value and what was expected.
+the same names), which whoever reads settings hands over. Empty means unset. A bad value is a
+`ConfigError` that names the variable, its value and what was expected.
 """
 
 import os
@@ -257,13 +257,13 @@ class Condensation:
     review_feedback: bool = True
     """Hand on notes and evidence, not whole replies (CONDENSE_REVIEW_FEEDBACK)."""
     max_feedback_lines: int = 30
-    """The most lines of notes or evidence (MAX_FEEDBACK_LINES)."""
+    """Maximum lines of notes or evidence (MAX_FEEDBACK_LINES)."""
     upstream_on_repeat: bool = True
     """Send an earlier phase's summary once a round (CONDENSE_UPSTREAM_ON_REPEAT)."""
     cross_phase: bool = True
     """Hand on only what the next phase needs (CONDENSE_CROSS_PHASE)."""
     max_cross_phase_lines: int = 40
-    """The most lines handed to the next phase (MAX_CROSS_PHASE_LINES)."""
+    """Maximum lines handed to the next phase (MAX_CROSS_PHASE_LINES)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class HandoffRules:
     """How long to wait for a reply, and what to do without one."""
 
     poll_seconds: float = 2
-    """The longest time between two looks (POLL_SECONDS)."""
+    """Maximum polling interval (POLL_SECONDS)."""
     response_timeout: float = 1800
     """How long an agent may work on one turn (RESPONSE_TIMEOUT)."""
     idle_grace: float = 30

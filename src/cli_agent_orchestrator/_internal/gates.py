@@ -31,6 +31,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from cli_agent_orchestrator._internal.toml_text import toml_value
 from cli_agent_orchestrator.errors import ConfigError
 
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
@@ -98,10 +99,10 @@ def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
     for gate in gates:
         unusual = _unusual(gate)
         if set(unusual) == {"name", "run"}:
-            yield f"{gate.name} = {_toml(gate.run)}"
+            yield f"{gate.name} = {toml_value(gate.run)}"
             continue
         yield f"[gates.{gate.name}]"
-        yield from (f"  {key} = {_toml(unusual[key])}" for key in unusual if key != "name")
+        yield from (f"  {key} = {toml_value(unusual[key])}" for key in unusual if key != "name")
 
 
 def gates_text(gates: tuple[Gate, ...]) -> str:
@@ -222,8 +223,3 @@ def _unusual(gate: Gate) -> dict[str, Any]:
         for one in fields(Gate)
         if (value := getattr(gate, one.name)) != getattr(USUAL, one.name)
     }
-
-
-def _toml(value: object) -> str:
-    """Return a value of a gate as TOML has it, which is as JSON has it."""
-    return json.dumps(value, ensure_ascii=False)

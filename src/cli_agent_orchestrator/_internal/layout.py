@@ -26,6 +26,8 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
     <state folder>/runs/<run>/held_back        files that gates have and agents do not
+    <state folder>/runs/<run>/repository.json  what the user's repository was like at the last look
+    <state folder>/runs/<run>/pull-request.md  what the last `cao pr` wrote about the work
 
     <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
     <state folder>/runs/<run>/archive          prompts and replies, once that work tree is gone
@@ -65,6 +67,7 @@ RECORDS_FOLDER = "records"
 CHECKOUTS_FOLDER = "checkouts"
 HELD_BACK_FOLDER = "held_back"
 WATCH_FILE = "repository.json"
+REQUEST_FILE = "pull-request.md"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
 ARCHIVE_FOLDER = "archive"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cli_agent_orchestrator.errors import MessageTooLarge
+
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """Bytes of UTF-8 in one message."""
 RUN_INDEX = "CAO_RUN_INDEX"
@@ -220,3 +222,11 @@ class TerminalEvent:
     exit_code: int | None = None
     action: str = ""
     """What the agent said last that it does, on one line."""
+
+
+def check_size(message: str) -> str:
+    """Return a message that is not too large."""
+    size = len(message.encode())
+    if size > MESSAGE_LIMIT:
+        raise MessageTooLarge(size, MESSAGE_LIMIT)
+    return message

@@ -81,11 +81,12 @@ async def test_closing_a_window_twice_does_no_harm(rig: Rig) -> None:
     await rig.tmux.close_window(pane)
 
 
-async def test_closing_a_session_closes_its_windows_alone(rig: Rig) -> None:
-    await rig.run(*LONG_SLEEP, session="one")
-    await rig.run(*LONG_SLEEP, session="one")
+async def test_a_session_ends_with_its_windows(rig: Rig) -> None:
+    first, second = [await rig.run(*LONG_SLEEP, session="one") for _ in range(2)]
     other = await rig.run(*LONG_SLEEP, session="two")
-    await rig.tmux.close_session("one")
+    await rig.tmux.close_window(first)
+    assert "one" in await rig.by_hand("list-sessions")
+    await rig.tmux.close_window(second)
     assert [info.pane for info in await rig.tmux.panes()] == [other]
     assert "one" not in await rig.by_hand("list-sessions")
 

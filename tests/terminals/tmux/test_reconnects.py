@@ -230,12 +230,14 @@ async def test_windows_opened_and_closed_wildly_do_not_bring_tmux_down(rig: Rig)
 
     async def live_and_die(session: str) -> None:
         pane = await rig.run("sh", "-c", dice.choice(["exit 3", "sleep 1000"]), session=session)
-        # Refused if the program has ended, or if somebody else has closed its session.
+        # Refused if the program has ended, or if somebody else has closed its window.
         with suppress(TmuxCommandError):
             await rig.tmux.paste(pane, b"x" * dice.choice([1, 1000]))
         match dice.randrange(3):
             case 0:
-                await rig.tmux.close_session(session)
+                for info in await rig.tmux.panes():
+                    if info.session == session:
+                        await rig.tmux.close_window(info.pane)
             case _:
                 await rig.tmux.close_window(pane)
 

@@ -3,8 +3,8 @@
 from starlette.exceptions import HTTPException
 
 from cli_agent_orchestrator._internal.api.schemas import InputBody, StepBody
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, NewTerminal, Step
-from cli_agent_orchestrator.errors import MessageTooLarge, UsageError
+from cli_agent_orchestrator._internal.models import NewTerminal, Step, check_size
+from cli_agent_orchestrator.errors import UsageError
 
 
 def message_of(query: str | None, body: InputBody | None) -> str:
@@ -23,11 +23,3 @@ def step_of(body: StepBody) -> Step:
     new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
     prompt = check_size(body.prompt)
     return Step(new, prompt, body.session_name, body.timeout, keep=not body.teardown)
-
-
-def check_size(message: str) -> str:
-    """Return a message that is not too large."""
-    size = len(message.encode("utf-8"))
-    if size > MESSAGE_LIMIT:
-        raise MessageTooLarge(size, MESSAGE_LIMIT)
-    return message

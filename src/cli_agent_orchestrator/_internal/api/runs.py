@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator
 from cli_agent_orchestrator._internal.api.answering import find_asking
 from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs, Terminals
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
-from cli_agent_orchestrator._internal.api.messages import check_size
 from cli_agent_orchestrator._internal.api.operations import Answer, operation
 from cli_agent_orchestrator._internal.api.parameters import (
     RunEventsHeaders,
@@ -29,6 +28,7 @@ from cli_agent_orchestrator._internal.api.run_schemas import (
     RunTurnTextBody,
 )
 from cli_agent_orchestrator._internal.api.schemas import Json
+from cli_agent_orchestrator._internal.models import check_size
 from cli_agent_orchestrator.events import RunEvent, to_json
 
 logger = logging.getLogger(__name__)

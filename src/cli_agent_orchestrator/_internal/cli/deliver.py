@@ -13,9 +13,8 @@ import click
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import REQUEST_FILE, run_folder
 from cli_agent_orchestrator._internal.runs.delivering import (
-    BODY_FILE,
     Ended,
     apply_run,
     discard_run,
@@ -88,7 +87,7 @@ def pr(run: str | None, title: str, draft: bool) -> None:
     with _found(run, to_deliver=True) as ended:
         done = request_run(ended, title, draft=draft)
         folder = run_folder(ended.state_folder, ended.record.id)
-        body = folder.read(BODY_FILE).decode(errors="replace")
+        body = folder.read(REQUEST_FILE).decode(errors="replace")
     saved = ended.saved
     asked = Asked(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
     for line in request_words(done, asked):

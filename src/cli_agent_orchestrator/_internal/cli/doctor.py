@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.command import own_command
+from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
@@ -39,7 +40,6 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
-BUILT_IN = "scripted"
 AGENT = "agent "
 ASK_SECONDS = 20
 EXIT_MISSING = 1
@@ -189,7 +189,7 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
 def describe_agent(provider: Provider, found: Program) -> Finding:
     """Say all that is to be known about an agent that is installed."""
     remarks = [
-        *remarks_on_version(found.version, provider.tried_versions),
+        *remarks_on_version(found.version, provider.tested_versions),
         *remarks_on_login(found),
     ]
     advice = [remark.advice for remark in remarks if remark.advice]

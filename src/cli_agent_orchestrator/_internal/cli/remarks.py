@@ -48,26 +48,26 @@ def login_question(name: str, version: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def remarks_on_version(
-    version: tuple[int, ...], tried: tuple[tuple[int, ...], ...]
+    version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
 ) -> Iterator[Remark]:
-    """Say whether a version lies outside of those that were tried.
+    """Say whether a version lies outside of those that were tested.
 
-    What differs from the newest of them only behind MAJOR.MINOR counts as tried.
+    What differs from the newest of them only behind MAJOR.MINOR counts as tested.
     """
-    if not tried:
-        text = "no version of it was tried; its screens are known from recordings only"
+    if not tested:
+        text = "no version of it was tested; its screens are known from recordings only"
         yield Remark(text, SCREEN_ADVICE)
         return
-    oldest, newest = min(tried), max(tried)
+    oldest, newest = min(tested), max(tested)
     span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))
     if not version:
         yield Remark(f"version unknown; tested: {span}", SIGNAL_ADVICE)
     elif version[:2] == newest[:2]:
         return
     elif version > newest:
-        yield Remark(f"newer than any that was tried ({span})", SIGNAL_ADVICE)
+        yield Remark(f"newer than any that was tested ({span})", SIGNAL_ADVICE)
     elif version < oldest[: len(version)]:
-        yield Remark(f"older than any that was tried ({span})", SIGNAL_ADVICE)
+        yield Remark(f"older than any that was tested ({span})", SIGNAL_ADVICE)
 
 
 def remarks_on_login(found: Program) -> Iterator[Remark]:

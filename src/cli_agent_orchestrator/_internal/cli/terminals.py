@@ -49,10 +49,9 @@ from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageErro
 EXIT_UNCONFIRMED = 3
 FOLDED_FIRST = ("PERMISSIONS", "AGE", "AGENT")
 """Columns that a narrow terminal does not show."""
-HEADINGS = ("ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER")
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "
-    "`cao doctor` says whether its version was tried."
+    "`cao doctor` says whether its version was tested."
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cli_agent_orchestrator._internal.characters import HALVES
 from cli_agent_orchestrator.errors import UsageError
 
 LARGEST_LINE = 64 * 1024
@@ -24,7 +25,7 @@ LARGEST_WORD = 200
 LARGEST_TIME = 1e12
 
 ID_PATTERN = r"[0-9a-zA-Z-]{1,64}"
-HALF_PATTERN = r"[\ud800-\udfff]"
+HALF_PATTERN = f"[{HALVES}]"
 
 
 @dataclass(frozen=True, slots=True)

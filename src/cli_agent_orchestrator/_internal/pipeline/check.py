@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from cli_agent_orchestrator._internal.characters import CONTROLS
 from cli_agent_orchestrator._internal.config import Condensation
 from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts, number_of
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, split_lines
 
 # "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
@@ -108,8 +108,8 @@ class CheckResult:
 
     def __str__(self) -> str:
         if self.passed:
-            tests = f" ({_number(self.counts.run, self.counts.unit)})" if self.counts else ""
-            still = _number(len(self.old_failures), "test")
+            tests = f" ({number_of(self.counts.run, self.counts.unit)})" if self.counts else ""
+            still = number_of(len(self.old_failures), "test")
             return f"PASS{tests}" + (f", {still} failing as before the run" if self.excused else "")
         return f"FAIL: `{self.command}` {self._fault()}"
 
@@ -130,7 +130,7 @@ class CheckResult:
 
     def _failed_tests(self) -> str:
         assert self.counts is not None, "somebody counted"
-        many = f"{self.counts.failed} of {_number(self.counts.run, 'test')} failed"
+        many = f"{self.counts.failed} of {number_of(self.counts.run, 'test')} failed"
         old, new = len(self.old_failures), len(self.new_failures)
         if old and new:
             many += f", {new} of them not before the run"
@@ -161,7 +161,7 @@ def judge_check(
     if not counts.run:
         objections.append("ran no test")
     elif base and counts.run < (before_run := _comparable(base, counts)):
-        objections.append(f"ran {_number(counts.run, counts.unit)}, {before_run} before the run")
+        objections.append(f"ran {number_of(counts.run, counts.unit)}, {before_run} before the run")
     # Only where each failure has a name is it known that none is new.
     all_old = 0 < counts.failed == len(counts.failures) == len(old)
     same_end = (
@@ -169,7 +169,7 @@ def judge_check(
     )
     excused = allow_base_failures and all_old and same_end
     if result.exit_code == 0 and counts.failed and not excused:
-        many = f"{counts.failed} of {_number(counts.run, 'test')} failed"
+        many = f"{counts.failed} of {number_of(counts.run, 'test')} failed"
         objections.append(f"ended with exit code 0, but {many}")
     return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
 
@@ -297,10 +297,6 @@ def _comparable(base: BaseResult, counts: TestCounts) -> int:
     """
     failed = len(base.failures) if counts.untold else 0
     return base.run - max(failed - 1, 0)
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _cut(line: str) -> str:

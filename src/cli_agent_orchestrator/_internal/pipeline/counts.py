@@ -48,3 +48,12 @@ def read_counts(output: str) -> TestCounts | None:
     lines = lines_of(output)
     parts = [counts for read in READERS for counts in read(lines)]
     return add_counts(parts) if parts else None
+
+
+def number_of(count: int, word: str) -> str:
+    """Return how many there are of something.
+
+    >>> number_of(1, "test"), number_of(2, "test")
+    ('1 test', '2 tests')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"

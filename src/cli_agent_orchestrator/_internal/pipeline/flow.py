@@ -21,6 +21,12 @@ from cli_agent_orchestrator.errors import UnknownName
 
 DONE = "done"
 """Where a run is that has ended; no stage is named so."""
+USUAL_SCENARIO = """
+The project's tests pass and the change does what was asked.
+
+1. Run the project's own tests. If one fails that this change can have broken, it is a FAIL.
+2. Try for yourself, by using the program where you can, that everything the task asks for is there.
+""".strip()
 
 
 class Source(StrEnum):
@@ -153,7 +159,7 @@ class Flow:
     stages: tuple[Stage, ...]
     """In the order of the chain; there is at least one."""
     source: FlowSource
-    scenario: str = ""
+    scenario: str = USUAL_SCENARIO
     """How a task that names no scenario is tested."""
 
     @property

@@ -1,6 +1,7 @@
 """A flow file: its text becomes a flow, or an error that names the line and what was expected.
 
-    description, scenario           texts
+    description                     text
+    scenario                        text: how a task that names no scenario is tested
     [[stages]]                      name; one of `author` (and `reviewer`), `tester`, `gate = true`;
                                     `then`, if not the stage below it comes next
     [roles.NAME]                    profile, response_file, terminal, title (all may be left out);
@@ -18,10 +19,12 @@ from enum import StrEnum
 from string import Template
 from typing import Any, TypeVar
 
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS
 from cli_agent_orchestrator._internal.pipeline.flow import (
     DONE,
     OF_ONE,
     OF_REVIEWERS,
+    USUAL_SCENARIO,
     Amount,
     Block,
     Flow,
@@ -36,8 +39,6 @@ from cli_agent_orchestrator._internal.pipeline.toml_lines import Path, find_line
 from cli_agent_orchestrator._internal.toml_text import read_toml
 from cli_agent_orchestrator.errors import FlowError
 
-USUAL_SCENARIO = "The project's tests pass and the change does what was asked."
-
 FLOW_KEYS = ("description", "scenario", "stages", "roles")
 STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate", "then")
 KIND_KEYS = ("author", "tester", "gate")
@@ -51,7 +52,7 @@ FILE_FORM = "the plain name of a file, such as `summary.md`"
 PROFILE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 PROFILE_FORM = "the name of a profile, such as `programmer`"
 # "EXPLORE SUMMARY": it stands between two marks on a line
-TITLE_PATTERN = r"(?=\S)[^=\x00-\x1f\x7f-\x9f\u2028\u2029]{1,100}(?<=\S)"
+TITLE_PATTERN = rf"(?=\S)[^={CONTROLS}{BREAKS}]{{1,100}}(?<=\S)"
 TITLE_FORM = "a line of text without `=`"
 # (at line 3, column 7)
 PLACE_PATTERN = r"at line (\d+)"
@@ -116,7 +117,7 @@ class _Reader:
             roles=self._in_order(self._roles(roles, reviewers), stages),
             stages=stages,
             source=self._source,
-            scenario=self._text(self._top, "scenario", USUAL_SCENARIO),
+            scenario=self._text(self._top, "scenario", "").strip() or USUAL_SCENARIO,
         )
 
     def _fault(self, path: Path, fault: str, expected: str) -> FlowError:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.pipeline.review import ReviewVerdict, TestVerdict
@@ -29,12 +30,10 @@ class NotReviewed:
                 "FAIL: the work was approved, and without snapshots nobody knows whether it is "
                 "still the same"
             )
-        more = len(self.files) - MOST_FILES
-        named = ", ".join(self.files[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
         return (
             f"FAIL: the tree {self.approved[:SHOWN]} was approved, and this one is "
             f"{self.tree[:SHOWN]}: these files changed after they were approved, and were not "
-            f"reviewed: {named}"
+            f"reviewed: {first_names(self.files, MOST_FILES)}"
         )
 
 

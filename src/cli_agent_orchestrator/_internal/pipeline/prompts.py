@@ -154,7 +154,7 @@ def _texts(
 def _text_of_task(block: Block, turn: Turn, state: RunState, briefing: Briefing) -> str | None:
     texts = {
         Source.TASK: briefing.task.explore_summary,
-        Source.SCENARIO: briefing.task.scenario_test,
+        Source.SCENARIO: briefing.task.scenario_test or state.flow.scenario,
         Source.TEST_COMMAND: briefing.project_test_cmd or None,
     }
     text = texts[block.source]

@@ -15,9 +15,9 @@ been done before the run, and is not committed, is listed apart: the run is not 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cli_agent_orchestrator._internal.characters import on_a_line
+from cli_agent_orchestrator._internal.characters import first_names, on_a_line
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator._internal.pipeline.counts import TestCounts, number_of
 from cli_agent_orchestrator._internal.pipeline.patches import block_of, excerpt, harmless
 from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
 
@@ -119,7 +119,7 @@ class Proof:
             return ("nothing was changed",)
         found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
         if self.left_behind and any(one.fails_afresh for one in self.gates):
-            left = _first_of(self.left_behind)
+            left = first_names(self.left_behind, MOST_NAMED)
             found.append(
                 f"checkouts do not have what programs left behind ({left}), nor has a commit"
             )
@@ -144,11 +144,11 @@ class Proof:
     def _shown(self) -> list[str]:
         """What was found out, and what made the difference."""
         parts = []
-        work = f"the change to {_first_of(self.product)}" if self.product else ""
+        work = f"the change to {first_names(self.product, MOST_NAMED)}" if self.product else ""
         if turned := sum(len(one.turned) for one in self.gates):
             verb = "passes" if turned == 1 else "pass"
             by = f" with {work}" if work else ""
-            parts.append(f"{_number(turned, 'test')} that failed before now {verb}{by}")
+            parts.append(f"{number_of(turned, 'test')} that failed before now {verb}{by}")
             work = work and "it"
         if any(one.has_red_tests for one in self.gates):
             parts.append(f"the run's own tests fail without {work or 'its work'}")
@@ -157,7 +157,7 @@ class Proof:
     def _why_not_red(self) -> str:
         if faded := sum(len(one.faded) for one in self.gates):
             verb = "does" if faded == 1 else "do"
-            tests = f"{_number(faded, 'test')} that failed before the run {verb} not fail there"
+            tests = f"{number_of(faded, 'test')} that failed before the run {verb} not fail there"
             more = f"; {self._why_new_are_not_red()}" if self.new_tests else ""
             return f"the base passes now, too: {tests} any more{more}"
         return self._why_new_are_not_red()
@@ -238,7 +238,7 @@ def _fault(gate: GateProof) -> str:
             "something in the project looks for these"
         )
     if result.passed:
-        ran = _number(gate.passed_with, result.counts.unit)
+        ran = number_of(gate.passed_with, result.counts.unit)
         return f"it ran {ran}, and {result.counts.run} with the tests from before"
     return f"the tests from before do not pass ({result})"
 
@@ -248,7 +248,7 @@ def _files_that(do: str, found: Sequence[Suspicion]) -> list[str]:
     if not found:
         return []
     line = found[0].detail.partition(":")[0]
-    return [f"{_number(len(found), 'file')} that {do} ({_first_of((found[0].path,))}, {line})"]
+    return [f"{number_of(len(found), 'file')} that {do} ({on_a_line(found[0].path)}, {line})"]
 
 
 def _counted(suspicions: Sequence[Suspicion]) -> str:
@@ -258,7 +258,7 @@ def _counted(suspicions: Sequence[Suspicion]) -> str:
     changed = len(suspicions) - len(reaching) - len(misleading)
     verb = "reaches" if len(reaching) == 1 else "reach"
     parts = [
-        *([f"{_number(changed, 'change')} to tests or settings"] if changed else []),
+        *([f"{number_of(changed, 'change')} to tests or settings"] if changed else []),
         *_files_that(f"{verb} into the tests", reaching),
         *_files_that("could mislead the tests", misleading),
     ]
@@ -278,14 +278,3 @@ def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
 def _named(paths: tuple[str, ...]) -> str:
     shown = map(on_a_line, paths[:MOST_NAMED])
     return ", ".join(shown) + (", …" if len(paths) > MOST_NAMED else "")
-
-
-def _first_of(paths: tuple[str, ...]) -> str:
-    """Name the first of some files, each on one line, and say how many more there are."""
-    shown = [on_a_line(path) for path in paths[:MOST_NAMED]]
-    more = len(paths) - MOST_NAMED
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

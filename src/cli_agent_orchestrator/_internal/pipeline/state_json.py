@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from cli_agent_orchestrator._internal.characters import HALVES
 from cli_agent_orchestrator._internal.gates import When, read_gates
 from cli_agent_orchestrator._internal.handoff.prompt import Sent
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
@@ -49,7 +50,7 @@ from cli_agent_orchestrator.errors import ConfigError, FlowError, StateError
 VERSION = 1
 # later than any clock; keeps infinity and numbers too large for a float out
 MAX_SECONDS = 1e12
-HALF_PATTERN = r"[\ud800-\udfff]"
+HALF_PATTERN = f"[{HALVES}]"
 NOTES_KEYS = {"analyst_feedback": "analyst_review", "programmer_feedback": "programmer_review"}
 """Where the specification has the notes of these reviewers; those of others are in `progress`."""
 

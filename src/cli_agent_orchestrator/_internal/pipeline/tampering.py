@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cli_agent_orchestrator._internal.pipeline import suites
+from cli_agent_orchestrator._internal.pipeline.counts import number_of
 from cli_agent_orchestrator._internal.pipeline.kinds import BY_PATH, Kinds, PathKind, kind_of
 from cli_agent_orchestrator._internal.pipeline.meddling import find_doubts, find_meddling
 from cli_agent_orchestrator._internal.pipeline.suites import language_of, marks_of, spoken_part
@@ -234,7 +235,7 @@ def _fewer(
     before, after = (len(marks_of(patterns, text)) for text in texts)
     if after < before:
         what = "case" if trick is Trick.FEWER_CASES else "assertion"
-        lost = f"{_number(before - after, what)} fewer ({before} → {after})"
+        lost = f"{number_of(before - after, what)} fewer ({before} → {after})"
         yield Suspicion(path, trick, lost)
 
 
@@ -249,7 +250,7 @@ def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
     if more > 0:
         mark = _shown(min(after - before))
         counts = f"({before.total()} → {after.total()})"
-        words = f"{_number(more, 'mark')} more that skip or narrow tests {counts}: {mark}"
+        words = f"{number_of(more, 'mark')} more that skip or narrow tests {counts}: {mark}"
         yield Suspicion(change.path, Trick.NEW_SKIPS, words)
 
 
@@ -275,9 +276,9 @@ def _is_within(old: Sequence[str], new: Sequence[str]) -> bool:
 def _difference(old: Sequence[str], new: Sequence[str]) -> str:
     gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
     if gone:
-        return f"{gone.total()} of {_number(len(old), 'line')} removed or changed"
+        return f"{gone.total()} of {number_of(len(old), 'line')} removed or changed"
     if _is_within(old, new):
-        return f"{_number(added.total(), 'line')} added"
+        return f"{number_of(added.total(), 'line')} added"
     return "lines are in another order"
 
 
@@ -308,7 +309,7 @@ def _held(change: FileChange) -> str:
     cases, assertions = (
         len(marks_of(patterns, spoken)) for patterns in (language.cases, language.assertions)
     )
-    return f" ({_number(cases, 'case')}, {_number(assertions, 'assertion')})"
+    return f" ({number_of(cases, 'case')}, {number_of(assertions, 'assertion')})"
 
 
 def _readable(text: str | None) -> str | None:
@@ -322,11 +323,7 @@ def _readable(text: str | None) -> str | None:
 def _others(found: Sequence[object], what: str) -> str:
     """Say how many there are besides the first; empty if none."""
     more = len(found) - 1
-    return f"; {_number(more, f'more {what}')} like that" if more else ""
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"; {number_of(more, f'more {what}')} like that" if more else ""
 
 
 def _shown(text: str) -> str:

@@ -27,12 +27,6 @@ PARTS = {
 HEADING_PATTERN = r" {0,3}#{1,6}[ \t]"
 HEADING_MARKS = " \t#*_:"
 SETTINGS_MARK = "---"
-DEFAULT_SCENARIO = """\
-The project's tests pass and the change does what was asked.
-
-1. Run the project's own tests. If one fails that this change can have broken, it is a FAIL.
-2. Try for yourself, by using the program where you can, that everything the task asks for is there.
-"""
 LARGEST_TASK = 2 * 1024 * 1024
 """Bytes; with the replies that go with it, it must fit into one message."""
 EXPECTED_FORM = f"""\
@@ -64,7 +58,7 @@ class Task:
     explore_summary: str
     """For all roles: what is to be done."""
     scenario_test: str
-    """For the tester: how to find out whether it was done."""
+    """For the tester: how to find out whether it was done; empty if the flow is to say it."""
     text: str = field(repr=False)
     """The whole text, as the state file keeps it."""
 
@@ -101,7 +95,7 @@ def parse_task(text: str) -> Task:
 
 
 def task_of_line(line: str) -> str:
-    """Return the text of a task that is told in one line; its scenario is the usual one."""
+    """Return the text of a task that is told in one line; it names no scenario."""
     try:
         line.encode()
     except UnicodeEncodeError:
@@ -199,7 +193,7 @@ def _parse_headings(marked: _Marked) -> tuple[str, str]:
     _check_single(test, "the heading of the test")
     if not test or (test[0] > task[0] and not "".join(lines[test[0] + 1 :]).strip()):
         lines = lines[: test[0]] if test else lines
-        return _body(lines[task[0] + 1 :], lines[task[0]].strip()), DEFAULT_SCENARIO.strip()
+        return _body(lines[task[0] + 1 :], lines[task[0]].strip()), ""
     if test[0] < task[0]:
         raise _problem(f"`{lines[test[0]].strip()}` stands before `{lines[task[0]].strip()}`")
     return (

@@ -156,8 +156,8 @@ class Provider(Protocol):
     """What a message must not begin with, for it would be no text, and what is typed before it."""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""
-    tried_versions: tuple[tuple[int, ...], ...]
-    """Versions whose screens and signals were tried."""
+    tested_versions: tuple[tuple[int, ...], ...]
+    """Versions whose screens and signals were tested."""
 
     def launch(self, request: LaunchRequest) -> Launch:
         """Return the command and environment that start the agent with its profile."""

@@ -56,7 +56,7 @@ completes = "@"
 guards: dict[str, str] = {"!": " ", "#": " ", "/": "\u2800"}
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
-tried_versions: tuple[tuple[int, ...], ...] = (
+tested_versions: tuple[tuple[int, ...], ...] = (
     (1, 0, 100),
     (2, 0, 67),
     (2, 1, 105),

@@ -43,6 +43,7 @@ from cli_agent_orchestrator._internal.providers.screen import (
     screen_lines,
     without_dim,
 )
+from cli_agent_orchestrator._internal.toml_text import toml_value
 
 name = "codex"
 program = "codex"
@@ -61,7 +62,7 @@ completes = "$@"
 guards: dict[str, str] = {"!": "\u2800", "/": " "}
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
-tried_versions: tuple[tuple[int, ...], ...] = (
+tested_versions: tuple[tuple[int, ...], ...] = (
     (0, 101, 0),
     (0, 125, 0),
     (0, 149, 1),
@@ -291,7 +292,7 @@ def launch(request: LaunchRequest) -> Launch:
 
     A version that is not known counts as a new one.
     """
-    folder = _toml(request.working_directory)
+    folder = toml_value(request.working_directory)
     argv = [request.program, "--no-alt-screen", "-C", request.working_directory]
     settings = [
         "check_for_update_on_startup=false",
@@ -307,15 +308,10 @@ def launch(request: LaunchRequest) -> Launch:
         settings.append('tui.terminal_title=["spinner","status"]')
     if request.profile.prompt.strip():
         # Comes on top of Codex's own instructions; `model_instructions_file` would replace them.
-        settings.append(f"developer_instructions={_toml(request.profile.prompt)}")
+        settings.append(f"developer_instructions={toml_value(request.profile.prompt)}")
     if not any(argument.split("=")[0] in OWN_PERMISSION_FLAGS for argument in request.args):
         argv += PERMISSION_FLAGS[request.permissions]
     for setting in settings:
         argv += ["-c", setting]
     reports_state = not request.version or request.version >= STATE_SINCE
     return Launch((*argv, *request.args), raw_output=reports_state)
-
-
-def _toml(text: str) -> str:
-    """Return a TOML string; JSON's escapes are the same but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

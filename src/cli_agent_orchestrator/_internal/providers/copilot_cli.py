@@ -56,7 +56,7 @@ completes = "@"
 guards: dict[str, str] = {}
 # It is not kept open.
 record_pattern = ""
-tried_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
+tested_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
 
 PLUGIN = Path(__file__).with_name("copilot_plugin")
 

@@ -45,7 +45,7 @@ clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 completes = "@"
 guards: dict[str, str] = {}
 record_pattern = ""
-tried_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
+tested_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
 
 # ◇  Ready (my-project)
 TITLE_REST_PATTERN = r"^◇ "

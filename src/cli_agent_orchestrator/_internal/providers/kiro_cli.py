@@ -29,7 +29,7 @@ completes = ""
 guards: dict[str, str] = {}
 record_pattern = ""
 # Its screens are known from public recordings.
-tried_versions: tuple[tuple[int, ...], ...] = ()
+tested_versions: tuple[tuple[int, ...], ...] = ()
 
 CLASSIC_SINCE = (2,)
 """The version that made the newer interface the default."""

@@ -50,7 +50,7 @@ clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
 completes = "@"
 guards: dict[str, str] = {}
 record_pattern = ""
-tried_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
+tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
 
 PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
 

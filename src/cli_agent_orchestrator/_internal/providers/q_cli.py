@@ -18,7 +18,7 @@ completes = ""
 guards: dict[str, str] = {}
 record_pattern = ""
 # Its screens are known from public recordings.
-tried_versions: tuple[tuple[int, ...], ...] = ()
+tested_versions: tuple[tuple[int, ...], ...] = ()
 
 
 def launch(request: LaunchRequest) -> Launch:

@@ -35,7 +35,7 @@ completes = ""
 guards: dict[str, str] = {}
 record_pattern = ""
 # It comes with this package: there is no other version of it.
-tried_versions: tuple[tuple[int, ...], ...] = ()
+tested_versions: tuple[tuple[int, ...], ...] = ()
 
 MODULE = "cli_agent_orchestrator.scripted_agent"
 

@@ -19,6 +19,7 @@ from cli_agent_orchestrator._internal.layout import (
     JOURNAL_FILE,
     KEPT_PATTERN,
     RECORD_FILE,
+    REQUEST_FILE,
     archive_folder,
     kept_archive,
     run_folder,
@@ -60,7 +61,6 @@ from cli_agent_orchestrator.errors import (
     in_words,
 )
 
-BODY_FILE = "pull-request.md"
 LARGEST_FILE = 512 * 1024 * 1024
 
 
@@ -165,11 +165,11 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
         )
     folder = run_folder(ended.state_folder, ended.record.id)
     body = request_text(ended.record.task_line, _judged(ended))
-    folder.replace(BODY_FILE, body.encode(errors="replace"))
+    folder.replace(REQUEST_FILE, body.encode(errors="replace"))
     tree = ended.tree.worktree
     wish = Wish(
         title or ended.record.task_line,
-        folder.path / BODY_FILE,
+        folder.path / REQUEST_FILE,
         ended.saved.onto,
         tree.environ,
         draft,

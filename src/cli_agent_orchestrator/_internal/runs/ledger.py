@@ -23,7 +23,7 @@ class Records:
 
 
 class Ledger:
-    """The one place in which the state of a run changes."""
+    """The one place in which the state of a run changes while it is taken to its end."""
 
     def __init__(self, records: Records, on_event: OnRunEvent, clock: Clock) -> None:
         self.records = records

@@ -1,6 +1,5 @@
 """The settings file: reading it, and writing one in which every setting is explained."""
 
-import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +17,7 @@ from cli_agent_orchestrator._internal.settings.table import (
     Setting,
 )
 from cli_agent_orchestrator._internal.settings.values import PLAIN_PATHS, check_path, read_paths
-from cli_agent_orchestrator._internal.toml_text import read_toml
+from cli_agent_orchestrator._internal.toml_text import read_toml, toml_value
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 LARGEST_SETTINGS = 1024 * 1024
@@ -149,7 +148,7 @@ def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
         line = f"# {setting.key} = {_toml_value(setting)}\n"
         if chosen and setting.name in chosen:
             text, reason = chosen[setting.name]
-            line = f"# Proposed: {_plain(reason)}\n{setting.key} = {_quoted(text)}\n"
+            line = f"# Proposed: {_plain(reason)}\n{setting.key} = {toml_value(text)}\n"
         parts.append(f"# {setting.help}\n{line}")
     return "\n".join(parts)
 
@@ -158,14 +157,9 @@ def _gates_toml(setting: Setting, chosen: Mapping[str, tuple[str, str]] | None) 
     if not chosen or setting.name not in chosen:
         return f'# {setting.help}\n# [{setting.key}]\n# tests = "make test"\n'
     text, reason = chosen[setting.name]
-    rows = [f"{gate.name} = {_quoted(gate.run)}" for gate in read_gates(text)]
+    rows = [f"{gate.name} = {toml_value(gate.run)}" for gate in read_gates(text)]
     lines = [f"# {setting.help}", f"# Proposed: {_plain(reason)}", f"[{setting.key}]", *rows]
     return "\n".join([*lines, ""])
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML has it; JSON writes the same, but for one character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _plain(text: str) -> str:

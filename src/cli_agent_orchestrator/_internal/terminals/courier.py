@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from cli_agent_orchestrator._internal.characters import CONTROLS, HALVES
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Delivery, TerminalStatus
+from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus, check_size
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.screen import strip_escapes
 from cli_agent_orchestrator._internal.terminals import sending
@@ -19,7 +19,6 @@ from cli_agent_orchestrator._internal.terminals.tmux import Tmux
 from cli_agent_orchestrator.errors import (
     BadMessage,
     InputRefused,
-    MessageTooLarge,
     OrchestratorError,
     TmuxCommandError,
     TmuxError,
@@ -58,10 +57,7 @@ def typeable(message: str) -> tuple[str, int]:
     text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
     if not text.strip():
         raise BadMessage("the message is empty")
-    size = len(text.encode())
-    if size > MESSAGE_LIMIT:
-        raise MessageTooLarge(size, MESSAGE_LIMIT)
-    return text, removed
+    return check_size(text), removed
 
 
 class Courier:

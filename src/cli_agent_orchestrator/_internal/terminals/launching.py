@@ -87,7 +87,7 @@ def why_not_ready(live: LiveTerminal, seconds: float) -> str:
     shows = screen.detail if screen is not None and live.text.strip() else "is empty"
     return (
         f"it was not ready after {seconds:g} seconds: its screen {shows}. "
-        "`cao doctor` says whether its version was tried, "
+        "`cao doctor` says whether its version was tested, "
         f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
         "if it only needs longer, raise CAO_START_SECONDS"
     )

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, HALVES
+from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS, DIRECTIONS, HALVES
 
 LONGEST_SUBJECT = 72
 LONGEST_VALUE = 200
@@ -25,7 +25,7 @@ LONGEST_SHOWN = 2000
 """Characters of a value in a pull request."""
 LONGEST_BODY = 8000
 INDENT = "    "
-UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
+UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
 LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
 HEADING_PATTERN = r"^\s*#+\s+"

@@ -253,11 +253,6 @@ class Snapshots:
                 done |= opened
         return tuple(sorted(done))
 
-    def is_intact(self) -> bool:
-        """Is all there that the snapshots are made of?"""
-        words = ("rev-list", "--objects", "--quiet", f"--glob={REFS}*")
-        return self._store.is_ready and self._git.ask(*words).code == 0
-
     def keep_for_good(self, seconds: float = LONGEST_SECONDS) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
         with self._store.opened(self._gathering.ignored()):

@@ -128,12 +128,8 @@ class Worktree:
         """Return the commit that the branch is at, or nothing if there is no such branch."""
         return self._store.ask("rev-parse", "-q", "--verify", f"{self.ref}^{{commit}}").text
 
-    def is_intact(self) -> bool:
-        """Is all as we left it, but for the files and for commits on top of ours?"""
-        return not self.faults()
-
     def faults(self) -> tuple[str, ...]:
-        """Say what of it others have broken."""
+        """Say what of it others have broken; files, and commits on top of ours, are no faults."""
         return (*self.link.faults(), *self._branch_faults())
 
     def mend(self) -> tuple[str, ...]:

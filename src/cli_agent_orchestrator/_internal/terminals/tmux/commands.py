@@ -63,7 +63,7 @@ class Window:
     size: Size
 
     @property
-    def passing_name(self) -> str:
+    def temporary_name(self) -> str:
         """The name it is known by until it is set up; no other window has it."""
         return f"cao-new-{self.tag}"
 
@@ -91,7 +91,7 @@ def _can_be_sent(word: str) -> bool:
 
 
 def opened_pane(window: Window, answer: Answer) -> PaneInfo | None:
-    """Return the pane that new-window made; tmux knows it by a passing name at that time."""
+    """Return the pane that new-window made; tmux knows it by a temporary name at that time."""
     info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
     if info is None:
         return None
@@ -140,11 +140,11 @@ def open_lines(window: Window) -> list[str]:
     """Return the commands that open a window; `opened_pane` reads the one to new-window.
 
     The window is made in the hub, so that not a byte of its output is missed, and linked into its
-    session. It goes by a passing name until then: a command that follows a failed one finds
+    session. It goes by a temporary name until then: a command that follows a failed one finds
     nothing, rather than another terminal. The session, if it is new, is held open by a placeholder,
     because variables given to new-session would stay in the session for every later window.
     """
-    passing = f"={HUB_SESSION}:={window.passing_name}"
+    temporary = f"={HUB_SESSION}:={window.temporary_name}"
     session = f"={window.session}:"
     shell = window.command.env.get("SHELL", DEFAULT_SHELL)
     marks = {"@cao_id": window.tag} | ({"@cao_raw": "1"} if window.raw_output else {})
@@ -154,12 +154,12 @@ def open_lines(window: Window) -> list[str]:
         command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", DEFAULT_SHELL),
         command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", shell),
         command(*_new_window_words(window)),
-        *(command("set-option", "-p", "-t", passing, mark, marks[mark]) for mark in marks),
+        *(command("set-option", "-p", "-t", temporary, mark, marks[mark]) for mark in marks),
         # tmux gives a new pane the name of the machine for a title.
-        command("select-pane", "-t", passing, "-T", ""),
-        command("link-window", "-d", "-s", passing, "-t", session),
+        command("select-pane", "-t", temporary, "-T", ""),
+        command("link-window", "-d", "-s", temporary, "-t", session),
         command("kill-window", "-t", f"{session}={PLACEHOLDER_WINDOW}"),
-        command("rename-window", "-t", passing, literal(window.name)),
+        command("rename-window", "-t", temporary, literal(window.name)),
     ]
 
 
@@ -176,7 +176,7 @@ def _new_session(window: Window) -> str:
 
 def _new_window_words(window: Window) -> Iterator[str]:
     yield from ("new-window", "-d", "-P", "-F", PANE_FORMAT)
-    yield from ("-n", window.passing_name, "-t", f"={HUB_SESSION}:")
+    yield from ("-n", window.temporary_name, "-t", f"={HUB_SESSION}:")
     yield from ("-c", literal(window.command.cwd))
     yield from _environment_words(window.command.env)
     yield "--"

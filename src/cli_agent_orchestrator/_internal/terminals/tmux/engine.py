@@ -169,19 +169,6 @@ class Tmux:
         observer.forget(pane)
         await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
-    async def close_session(self, session: str) -> None:
-        """Close all windows of a session, and with them the session."""
-        connection, observer = self._keeper.current()
-        inside = [info for info in await self.panes() if info.session == session]
-        for info in inside:
-            observer.forget(info.pane)
-        kill_session = command("kill-session", "-t", f"={session}")
-        await asyncio.shield(self._change(connection, [kill_session]))
-        # The windows are linked into the hub as well and live on there.
-        if inside:
-            kill_windows = [_kill_window(info.window) for info in inside]
-            await asyncio.shield(self._change(connection, kill_windows))
-
     def _change(self, connection: Connection, lines: Sequence[str]) -> asyncio.Task[Answers]:
         """Change windows or sessions, one batch at a time, to the end even if nobody waits for it.
 

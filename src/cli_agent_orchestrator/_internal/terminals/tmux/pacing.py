@@ -62,12 +62,8 @@ class Watch:
     def __init__(self) -> None:
         self._panes: dict[str, _Pane] = {}
         self._pauses: list[str] = []
-        self._interval = SHORTEST_INTERVAL
-
-    @property
-    def interval(self) -> float:
+        self.interval = SHORTEST_INTERVAL
         """The least time between two looks at a pane that does not rest."""
-        return self._interval
 
     def add(self, pane: str, *, pausable: bool = True) -> None:
         self._panes[pane] = _Pane(pausable)
@@ -80,7 +76,7 @@ class Watch:
         state = self._panes.get(pane)
         if state is None:
             return None
-        if now - state.looked > 2 * self._interval and state.due is None:
+        if now - state.looked > 2 * self.interval and state.due is None:
             state.busy = False
         state.outputs += 1
         state.busy = state.busy or state.outputs >= BUSY_OUTPUTS
@@ -97,7 +93,7 @@ class Watch:
     def _schedule(self, state: _Pane, now: float) -> float | None:
         if state.due is not None:
             return None
-        if now - state.looked > self._interval:
+        if now - state.looked > self.interval:
             state.pause = 0.0
         state.due = max(now + LEADING_EDGE, state.looked + state.pause)
         return state.due
@@ -109,7 +105,7 @@ class Watch:
 
     def take(self, now: float) -> Work:
         """Return the work that is due; its panes count as asked until `answered`."""
-        soon = now + COMPANY * self._interval
+        soon = now + COMPANY * self.interval
         look, resume = [], []
         for pane, state in self._panes.items():
             if state.due is None or state.asked or state.due > (soon if state.busy else now):
@@ -118,10 +114,10 @@ class Watch:
             if state.paused and state.still:
                 resume.append(pane)
                 state.paused = state.busy = False
-            state.pause = min(max(2 * state.pause, FIRST_PAUSE), self._interval)
+            state.pause = min(max(2 * state.pause, FIRST_PAUSE), self.interval)
             state.looked, state.due = now, None
             state.asked, state.outputs = True, 0
-        self._interval = self._fitting_interval(now)
+        self.interval = self._fitting_interval(now)
         return Work(tuple(look), tuple(resume))
 
     def answered(self, pane: str, *, changed: bool) -> None:
@@ -132,7 +128,7 @@ class Watch:
         state.asked = False
         if state.paused:
             state.still = not changed
-            state.due = state.looked + (self._interval if changed else 0)
+            state.due = state.looked + (self.interval if changed else 0)
 
     def next_at(self) -> float | None:
         """Return when there is work again, None if nothing is to be done before the next output."""
@@ -144,6 +140,6 @@ class Watch:
                 yield state.due
 
     def _fitting_interval(self, now: float) -> float:
-        recent = now - 2 * self._interval
+        recent = now - 2 * self.interval
         busy = sum(state.busy and state.looked >= recent for state in self._panes.values())
         return min(max(busy / BUSY_PANES_PER_SECOND, SHORTEST_INTERVAL), LONGEST_INTERVAL)
