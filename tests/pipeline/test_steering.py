@@ -17,20 +17,22 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
 )
 from cli_agent_orchestrator._internal.pipeline.machine import (
-    MOST_ACTS,
-    MOST_HINTS,
     Done,
-    drop_hints,
     due_review,
-    hints_for,
     next_step,
-    note_act,
     pause,
     record_reply,
     skip_review,
 )
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Pause as PauseStep,
+)
+from cli_agent_orchestrator._internal.pipeline.personal import (
+    MOST_ACTS,
+    MOST_HINTS,
+    drop_hints,
+    hints_for,
+    note_act,
 )
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator._internal.pipeline.reply import Output
