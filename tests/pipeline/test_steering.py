@@ -39,6 +39,7 @@ from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import (
     Dispatch,
     FinalStatus,
+    KeptHint,
     RunState,
     Turn,
 )
@@ -243,6 +244,16 @@ class TestSkip:
         assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
         assert next_step(after) == Turn("programmer", 1, 1, True)
         assert acts(after) == ["analyst_review skipped in round 1, cycle 1: it counts as approved"]
+
+    @pytest.mark.parametrize(("cycle", "told"), [(1, ["told", "waits"]), (2, ["waits"])])
+    def test_the_hints_of_its_prompt_wait_again(self, cycle: int, told: list[str]) -> None:
+        sent = Dispatch(
+            Turn("analyst_review", 1, cycle, True), "d", 2, hints=(KeptHint("", "told"),)
+        )
+        state, waiting = reviewing(), (KeptHint("", "waits"),)
+        progress = replace(state.progress, in_flight=sent, hints=waiting)
+        after, _ = grant(replace(state, progress=progress), asked(Skip()), AT)
+        assert [hint.text for hint in hints_for(after, "programmer")] == told
 
     def test_without_a_review_nothing_is_skipped(self) -> None:
         declined(new_state(), Skip(), NO_REVIEW)
