@@ -18,11 +18,13 @@ from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
-from cli_agent_orchestrator._internal.runs.conductor import response_files, state_file_of
+from cli_agent_orchestrator._internal.runs.agents import init_new_run
+from cli_agent_orchestrator._internal.runs.assembling import response_files
+from cli_agent_orchestrator._internal.runs.conductor import state_file_of
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.prepared import Prepared
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.runner import Runner
 from cli_agent_orchestrator._internal.runs.state_file import read_task_text
@@ -81,11 +83,11 @@ def main(checkpoint: str, role: str) -> None:
     task = parse_task(read_task_text(config))
     with own_server(os.environ) as own:
         client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
-        new = NewRun(config, packaged_flow("loop"), task, new_run_id(clock))
+        new = Prepared(config, packaged_flow("loop"), task, new_run_id(clock))
         state = init_new_run(client, new)
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)
-        files = response_files(config.wd, state.progress.archive, state.flow)
+        files = response_files(config.wd, state)
         files.ensure_response_dir()
         plan = Plan(
             Briefing(task, Path(files.folder), config.rules.condensation),

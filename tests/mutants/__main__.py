@@ -92,6 +92,8 @@ TESTS = {
     "pipeline/outcomes.py": "pipeline/test_outcomes.py",
     "pipeline/missing.py": "pipeline/test_missing.py",
     "pipeline/steering.py": "pipeline/test_steering.py",
+    "pipeline/personal.py": "pipeline/test_steering.py",
+    "pipeline/stall.py": "pipeline/test_work.py",
     "pipeline/stopwatch.py": "pipeline/test_stopwatch.py",
     "pipeline/front_matter.py": "pipeline/test_front_matter.py",
     "pipeline/task.py": "pipeline/test_task.py",

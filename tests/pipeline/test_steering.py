@@ -17,14 +17,9 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
 )
 from cli_agent_orchestrator._internal.pipeline.machine import (
-    MOST_ACTS,
-    MOST_HINTS,
     Done,
-    drop_hints,
     due_review,
-    hints_for,
     next_step,
-    note_act,
     pause,
     record_reply,
     skip_review,
@@ -32,11 +27,19 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Pause as PauseStep,
 )
+from cli_agent_orchestrator._internal.pipeline.personal import (
+    MOST_ACTS,
+    MOST_HINTS,
+    drop_hints,
+    hints_for,
+    note_act,
+)
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import (
     Dispatch,
     FinalStatus,
+    KeptHint,
     RunState,
     Turn,
 )
@@ -241,6 +244,16 @@ class TestSkip:
         assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
         assert next_step(after) == Turn("programmer", 1, 1, True)
         assert acts(after) == ["analyst_review skipped in round 1, cycle 1: it counts as approved"]
+
+    @pytest.mark.parametrize(("cycle", "told"), [(1, ["told", "waits"]), (2, ["waits"])])
+    def test_the_hints_of_its_prompt_wait_again(self, cycle: int, told: list[str]) -> None:
+        sent = Dispatch(
+            Turn("analyst_review", 1, cycle, True), "d", 2, hints=(KeptHint("", "told"),)
+        )
+        state, waiting = reviewing(), (KeptHint("", "waits"),)
+        progress = replace(state.progress, in_flight=sent, hints=waiting)
+        after, _ = grant(replace(state, progress=progress), asked(Skip()), AT)
+        assert [hint.text for hint in hints_for(after, "programmer")] == told
 
     def test_without_a_review_nothing_is_skipped(self) -> None:
         declined(new_state(), Skip(), NO_REVIEW)

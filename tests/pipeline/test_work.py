@@ -16,8 +16,6 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     record_proof,
     record_reply,
     skip_review,
-    stall_marks,
-    stall_of,
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Failed,
@@ -30,6 +28,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.pipeline.reply import Output
+from cli_agent_orchestrator._internal.pipeline.stall import stall_marks, stall_of
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work

@@ -23,11 +23,12 @@ from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.agents import NewRun, init_new_run
+from cli_agent_orchestrator._internal.runs.agents import init_new_run
 from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.prepared import Prepared
 from cli_agent_orchestrator._internal.runs.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.runner import Runner
 from cli_agent_orchestrator._internal.runs.screens import Screens
@@ -254,8 +255,8 @@ class Rig:
             values = {"GATES": json.dumps(gate), **values}
         return RunConfig.from_env({"WD": str(self.folder), "PROMPT": TASK_TEXT, **values})
 
-    def new_run(self, **values: str) -> NewRun:
-        return NewRun(self.config(**values), self.flow, TASK, new_run_id(self.clock))
+    def new_run(self, **values: str) -> Prepared:
+        return Prepared(self.config(**values), self.flow, TASK, new_run_id(self.clock))
 
     def begin(self, **values: str) -> RunState:
         """Start the agents of the flow."""

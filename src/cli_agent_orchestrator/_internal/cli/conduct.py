@@ -16,7 +16,8 @@ from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, NOT_BEGUN, Conductor
+from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conductor
+from cli_agent_orchestrator._internal.runs.refusals import NOT_BEGUN
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
 from cli_agent_orchestrator._internal.runs.view import View

@@ -41,11 +41,9 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
 )
 from cli_agent_orchestrator._internal.pipeline.findings import (
     Ledger,
-    find_stall,
     follow,
     objection,
     read_findings,
-    stalled,
 )
 from cli_agent_orchestrator._internal.pipeline.flow import DONE, Stage, StageKind
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
@@ -65,21 +63,20 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     SentBack,
     Skipped,
 )
+from cli_agent_orchestrator._internal.pipeline.personal import take_hints_back
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output, shorten, split_lines
 from cli_agent_orchestrator._internal.pipeline.review import (
     FindingsOpen,
-    ReviewAnswer,
     TestAnswer,
     TestVerdict,
     judge_review,
     judge_test,
 )
+from cli_agent_orchestrator._internal.pipeline.stall import see_failure, see_work
 from cli_agent_orchestrator._internal.pipeline.state import (
     FinalStatus,
-    KeptHint,
     OpenNotes,
-    PersonalAct,
     RunState,
     Turn,
 )
@@ -94,9 +91,6 @@ NOT_PROVEN = (
     "there before as they were."
 )
 """What the next round is told to do about it."""
-MOST_HINTS = 20
-"""So many may wait to be told."""
-MOST_ACTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,47 +170,10 @@ def skip_review(state: RunState, review: Turn) -> RunState:
     """Return the state after a review that a person skipped; the review must be due."""
     if due_review(state) != review:
         raise ValueError(f"{review} is not due")
-    state = _take_hints_back(_settle(state), review)
+    state = take_hints_back(_settle(state), review)
     state = replace(state, progress=replace(state.progress, in_flight=None))
     state = _see_approval(state, review, Skipped(), state.progress.delivered_tree)
     return _follow(state, Skipped())
-
-
-def _take_hints_back(state: RunState, review: Turn) -> RunState:
-    """Return the state in which the hints of a prompt to which nothing is heard wait again."""
-    dispatch = state.progress.in_flight
-    if dispatch is None or dispatch.turn != review:
-        return state
-    hints = (*dispatch.hints, *state.progress.hints)
-    return replace(state, progress=replace(state.progress, hints=hints))
-
-
-def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:
-    """Return the state in which a hint waits to be told, or why it cannot."""
-    known = [one.name for one in state.flow.roles]
-    if role is not None and role not in known:
-        return f"the flow {state.flow.name} has no role {role!r}; there are: {', '.join(known)}"
-    if len(state.progress.hints) >= MOST_HINTS:
-        return f"{MOST_HINTS} hints are waiting for their prompts already"
-    hints = (*state.progress.hints, KeptHint(role or "", text))
-    return replace(state, progress=replace(state.progress, hints=hints))
-
-
-def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
-    """Return the hints that the next prompt has if it is for this role."""
-    return tuple(hint for hint in state.progress.hints if hint.role in ("", role))
-
-
-def drop_hints(state: RunState, role: str) -> RunState:
-    """Return the state after a role was told its hints."""
-    hints = tuple(hint for hint in state.progress.hints if hint.role not in ("", role))
-    return replace(state, progress=replace(state.progress, hints=hints))
-
-
-def note_act(state: RunState, at: float, text: str) -> RunState:
-    """Return the state that remembers what a person did."""
-    acts = (*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:]
-    return replace(state, progress=replace(state.progress, acts=acts))
 
 
 def record_reply(
@@ -230,7 +187,7 @@ def record_reply(
     if isinstance(outcome, Passed):
         outcome = _bound_to_review(state, work, turn.round, rules) or outcome
     state = _see_approval(state, turn, outcome, work.tree)
-    state = _see_work(state, turn, outcome, work)
+    state = see_work(state, turn, outcome, work)
     kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
     state = _keep(_settle(state), turn, kept)
     if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
@@ -264,7 +221,7 @@ def record_check(
         return _after_check(state), outcome
     outcome = _failed(result, check.round, rules)
     state = replace(state, feedback=evidence_of(result, rules.condensation))
-    return _see_failure(_follow(state, outcome), check.gate, work.tree), outcome
+    return see_failure(_follow(state, outcome), check.gate, work.tree), outcome
 
 
 def record_proof(
@@ -298,29 +255,6 @@ def _all_passed(
 def _refuse(state: RunState, against: Failed | RoundsUsedUp) -> RunState:
     """Return the state after a PASS that does not count, with the reason as the evidence."""
     return _follow(replace(state, feedback=Excerpt(str(against.verdict))), against)
-
-
-def stall_of(state: RunState) -> str:
-    """Say in a sentence why the run does not converge; empty if it may."""
-    progress = state.progress
-    everything = Ledger(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
-    return find_stall(everything, progress.unchanged_turns, progress.repeated_gate)
-
-
-def stall_marks(state: RunState) -> frozenset[str]:
-    """Return a word for each thing that keeps the run from converging.
-
-    Unlike the sentence, they are the same when that has merely gone on: where nothing was changed,
-    a gate that fails once more on the same files is no news.
-    """
-    progress = state.progress
-    unfixed = (one for ledger in progress.findings.values() for one in stalled(ledger))
-    marks = {f"finding {one.finding.id}" for one in unfixed}
-    if progress.unchanged_turns > 0:
-        marks.add("unchanged")
-    elif progress.repeated_gate:
-        marks.add(f"gate {progress.repeated_gate}")
-    return frozenset(marks)
 
 
 def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
@@ -405,33 +339,6 @@ def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> R
     if turn.role == stage.author:
         progress = replace(progress, delivered_tree=tree)
     return replace(state, progress=progress)
-
-
-def _see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunState:
-    """Remember what the turn did to the files, as far as anything is decided by it."""
-    stage = state.flow.last_work
-    if stage is None or turn.role not in stage.roles or not work.tree:
-        return state
-    progress = state.progress
-    if turn.role == stage.author:
-        # Who has been asked for nothing may well change nothing.
-        idle = not work.changed and progress.is_more_asked
-        progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
-    elif isinstance(outcome, Approved):
-        progress = replace(progress, unchanged_turns=0)
-    elif isinstance(outcome, SentBack):
-        asked = outcome.verdict.answer is not ReviewAnswer.APPROVED
-        progress = replace(progress, is_more_asked=asked)
-    return replace(state, progress=progress)
-
-
-def _see_failure(state: RunState, gate: str, tree: str) -> RunState:
-    if not tree:
-        return state
-    progress = state.progress
-    repeated = gate if progress.failed_on.get(gate) == tree else ""
-    failed_on = {**progress.failed_on, gate: tree}
-    return replace(state, progress=replace(progress, failed_on=failed_on, repeated_gate=repeated))
 
 
 def _passed(stage: Stage) -> Outcome:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from enum import StrEnum
 
 from cli_agent_orchestrator._internal.handoff.prompt import Sent
-from cli_agent_orchestrator._internal.pipeline.machine import due_review, due_step, note_act
+from cli_agent_orchestrator._internal.pipeline.machine import due_review, due_step
+from cli_agent_orchestrator._internal.pipeline.personal import note_act
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState
 
 TAKEN = "the last answer of {role} was taken in place of its file, in round {round}"

@@ -26,8 +26,8 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
 )
 from cli_agent_orchestrator._internal.pipeline.findings import Ledger, findings_block
 from cli_agent_orchestrator._internal.pipeline.flow import Amount, Block, Repeat, Source
-from cli_agent_orchestrator._internal.pipeline.machine import hints_for
 from cli_agent_orchestrator._internal.pipeline.packaged import response_file_template
+from cli_agent_orchestrator._internal.pipeline.personal import hints_for
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output, clean_text
 from cli_agent_orchestrator._internal.pipeline.state import RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.task import Task

@@ -14,12 +14,11 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
 )
 from cli_agent_orchestrator._internal.pipeline.machine import (
     due_review,
-    keep_hint,
-    note_act,
     pause,
     skip_review,
     unpause,
 )
+from cli_agent_orchestrator._internal.pipeline.personal import keep_hint, note_act
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.settings.values import read_change

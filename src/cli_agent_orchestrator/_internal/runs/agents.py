@@ -9,7 +9,7 @@ so it is not counted among the briefed ones.
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from cli_agent_orchestrator._internal.config import DEFAULT_API
@@ -17,8 +17,7 @@ from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import begin
 from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
-from cli_agent_orchestrator._internal.pipeline.task import Task
-from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.prepared import Prepared
 from cli_agent_orchestrator._internal.runs.run_id import (
     is_run_id,
     run_of_session,
@@ -41,16 +40,6 @@ from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """What a new run is made of."""
-
-    config: RunConfig
-    flow: Flow
-    task: Task
-    run_id: str
-
-
 class Terminals(Starts, Protocol):
     """What the setup needs of the server."""
 
@@ -60,14 +49,13 @@ class Terminals(Starts, Protocol):
 ALONE = Onlooker()
 
 
-def init_new_run(terminals: Terminals, new: NewRun, onlooker: Onlooker = ALONE) -> RunState:
+def init_new_run(terminals: Terminals, new: Prepared, onlooker: Onlooker = ALONE) -> RunState:
     """Start an agent for each role, in a session of their own, and return how the run begins.
 
     Session and archive have the id of the run. Raises `Stopped` when the onlooker stops it; none of
     the agents is left then.
     """
-    config = new.config
-    providers = {role.name: config.provider_of(role.name) for role in new.flow.roles}
+    config, providers = new.config, new.providers
     agents = _agents(new.flow, providers)
     session, ids = start_in_new_session(terminals, session_name_of(new.run_id), agents, onlooker)
     state = RunState(

@@ -19,13 +19,15 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     SentBack,
     Skipped,
 )
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch
+from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState
 from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
     CheckOutput,
     FilesChanged,
+    RunBegan,
+    RunEnded,
     TurnBegan,
     TurnEnded,
 )
@@ -56,6 +58,30 @@ class Origin:
     """0 for a gate."""
     terminal_id: str = ""
     """Empty for a gate."""
+
+
+def run_began(
+    at: float, state: RunState, archive: str, max_rounds: int, permissions: str
+) -> RunBegan:
+    """Return the event of a new run whose agents are there."""
+    return RunBegan(
+        at=at,
+        session_name=state.session_name,
+        terminals=state.terminals,
+        providers={role: state.provider_of(role) for role in state.terminals},
+        archive=archive,
+        permissions=permissions,
+        max_rounds=max_rounds,
+        reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
+    )
+
+
+def run_ended(at: float, state: RunState | None, exit_code: int, reason: str) -> RunEnded:
+    """Return the event of a run that is over; without a state it had not begun."""
+    if state is None:
+        return RunEnded(at, FinalStatus.RUNNING, 0, exit_code, reason)
+    proof = state.progress.proof if state.final_status is FinalStatus.PASS else ""
+    return RunEnded(at, state.final_status, state.round, exit_code, reason, proof=proof)
 
 
 def turn_began(at: float, dispatch: Dispatch, terminal_id: str, provider: str) -> TurnBegan:

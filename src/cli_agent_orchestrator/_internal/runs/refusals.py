@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 ONE_LINE = "the task of -m or --prompt"
 """What a task is called that no file has."""
+NOT_BEGUN = "no run was begun"
 TOO_LATE = "the task or the settings file says otherwise, but the run goes on as it began"
 
 

@@ -21,15 +21,11 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
     Done,
     Pause,
-    drop_hints,
     due_review,
     due_step,
-    hints_for,
     next_step,
     reason_against,
     record_reply,
-    stall_marks,
-    stall_of,
 )
 from cli_agent_orchestrator._internal.pipeline.missing import (
     Remedy,
@@ -38,8 +34,10 @@ from cli_agent_orchestrator._internal.pipeline.missing import (
     note_taken,
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import Skipped
+from cli_agent_orchestrator._internal.pipeline.personal import drop_hints, hints_for
 from cli_agent_orchestrator._internal.pipeline.prompts import build_prompt
 from cli_agent_orchestrator._internal.pipeline.reply import Output
+from cli_agent_orchestrator._internal.pipeline.stall import stall_marks, stall_of
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, Turn
 from cli_agent_orchestrator._internal.pipeline.steering import grant
 from cli_agent_orchestrator._internal.pipeline.stopwatch import Stopwatch

@@ -61,8 +61,13 @@ class StateFile:
         self.own = False
         """Was what was loaded saved like that by this user on this machine?"""
         self._seals = seals
+        self._project = project
         self._folder = folder_of(path, project or path.parent)
         self._clock = clock
+
+    def at(self, path: Path) -> "StateFile":
+        """Return a file for the same run in another place."""
+        return StateFile(path, self._clock, self._project, self._seals)
 
     def check(self) -> None:
         """Find out before anything is started that a state could not be saved."""

@@ -1,5 +1,7 @@
 """Tells what a run does: recorded in its folder first, then shown."""
 
+from collections.abc import Mapping
+
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
@@ -7,7 +9,7 @@ from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator._internal.runs.view import View
 from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
-from cli_agent_orchestrator.events import RunEvent, RunOpened, Warned
+from cli_agent_orchestrator.events import AgentsStarting, AgentStarted, RunEvent, RunOpened, Warned
 
 
 class Teller:
@@ -26,14 +28,14 @@ class Teller:
         return self._recorder.folder
 
     @property
-    def is_open(self) -> bool:
-        """Has the run an id already?"""
-        return self._is_open
+    def now(self) -> float:
+        """The time, in unix time."""
+        return self._clock.now()
 
     def begin(self, record: RunRecord, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         run_id = self._recorder.start(record, resumed=resumed)
-        self.tell(RunOpened(self._clock.now(), run_id, record.wd, resumed))
+        self.tell(RunOpened(self.now, run_id, record.wd, resumed))
         self.speak_up()
 
     def speak_up(self) -> None:
@@ -46,7 +48,7 @@ class Teller:
     def warn(self, text: str) -> None:
         """Say what is not as it should be."""
         if self._is_open:
-            self.tell(Warned(self._clock.now(), text))
+            self.tell(Warned(self.now, text))
         else:
             self._early.append(text)
 
@@ -55,6 +57,15 @@ class Teller:
         self._recorder.tell(event, self._view.tell)
         for trouble in self._recorder.pop_troubles():
             self.warn(trouble)
+
+    def tell_starting(self, providers: Mapping[str, str]) -> None:
+        """Tell which agents are about to be started, if any are, by role."""
+        if providers:
+            self.tell(AgentsStarting(self.now, providers))
+
+    def tell_started(self, role: str, terminal_id: str) -> None:
+        """Tell that the agent of a role is there."""
+        self.tell(AgentStarted(self.now, role, terminal_id))
 
     def said_of_repository(self) -> tuple[str, ...]:
         """Return what was said of changes to the repository itself, in all the time of the run."""

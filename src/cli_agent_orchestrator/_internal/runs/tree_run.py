@@ -1,21 +1,39 @@
 """A run in a work tree of its own: the tree is prepared, mended, and its work committed."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.layout import run_folder, temporary_folder
 from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, store_of
 from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.run_record import (
+    Delivered,
+    RunRecord,
+    SavedTree,
+    read_record,
+)
 from cli_agent_orchestrator._internal.runs.teller import Teller
-from cli_agent_orchestrator._internal.runs.work_folder import held_back_of, named
+from cli_agent_orchestrator._internal.runs.work_folder import KeptOut, held_back_of, named
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
-from cli_agent_orchestrator.errors import GitError, RunError, UsageError
+from cli_agent_orchestrator.errors import (
+    FolderGone,
+    GitError,
+    ResumeError,
+    RunError,
+    RunLocked,
+    StateError,
+    UsageError,
+)
 
 SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
@@ -34,6 +52,11 @@ class TreeRun:
         self._teller = teller
         self._noticed: set[str] = set()
         """Files in the place of those that are held back, which were named."""
+
+    @property
+    def kept_out(self) -> KeptOut:
+        """What of the tree is in no snapshot."""
+        return KeptOut(self.tree.worktree.held_back, self.tree.worktree.ours)
 
     def placed(self, config: RunConfig) -> RunConfig:
         """Return settings by which all happens in the work tree."""
@@ -92,6 +115,15 @@ class TreeRun:
                 "commit has the other"
             )
 
+    def bring_back(self, gone: FolderGone) -> RunError:
+        """Mend a tree that was removed under its agents, which are to be ended; return the news."""
+        self.mend()
+        return RunError(
+            f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
+            "the last snapshot has it, and the agents, which cannot work on, are ended: "
+            f"`cao resume {short_name(self._run)} --replace-terminals` goes on with new ones"
+        )
+
     def commit(self, state: RunState, task_line: str) -> None:
         """Commit what has passed; without a commit the work is still in the work tree."""
         if state.final_status is not FinalStatus.PASS:
@@ -109,3 +141,28 @@ class TreeRun:
         left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
         for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
             self._teller.warn(remark)
+
+
+def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunRecord, SavedTree]:
+    """Keep other commands from a run in a work tree that is to go on; return what is known of it.
+
+    Raise why it cannot go on.
+    """
+    folder = run_folder(state_folder, run)
+    if (found := read_record(folder)) is None or found.tree is None:
+        raise UsageError(f"{run} is no run with a work tree")
+    try:
+        recorder.hold(run)
+    except RunLocked:
+        # If it is a run itself that is at work, this says which.
+        with suppress(StateError), keeping_runs_out(temporary_folder(Path(found.wd))):
+            pass
+        raise
+    # As it is now that nobody else changes it.
+    record = read_record(folder)
+    if record is None or record.tree is None:
+        raise ResumeError(f"the run {run} is removed")
+    if record.tree.delivered is Delivered.DISCARDED:
+        became = "applied" if record.tree.is_applied else "discarded"
+        raise ResumeError(f"the work of the run {run} was {became}: start a new one")
+    return record, record.tree
