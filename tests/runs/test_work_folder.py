@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
@@ -17,7 +18,6 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     KeptOut,
     Seen,
     WorkFolder,
-    named,
     open_work_folder,
 )
 from cli_agent_orchestrator._internal.workspace import gathering
@@ -173,7 +173,7 @@ def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
     ("count", "end"), [(1, "f0"), (10, "f9"), (11, "f9 and 1 more"), (30, "f9 and 20 more")]
 )
 def test_of_many_names_the_first_are_told_and_how_many_more_there_are(count: int, end: str) -> None:
-    said = named([f"f{number}" for number in range(count)])
+    said = first_names([f"f{number}" for number in range(count)])
     assert said.rpartition(", ")[2] == end
 
 

@@ -12,6 +12,8 @@ DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
 HALVES = r"\ud800-\udfff"
 """Halves of a character, which cannot be written at all."""
+MOST_NAMED = 10
+"""Files that a sentence names."""
 
 
 def on_a_line(name: str) -> str:
@@ -23,7 +25,7 @@ def on_a_line(name: str) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-def first_names(names: Sequence[str], most: int) -> str:
+def first_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """Name the first of some files, each so that it stays on its line, and say how many more.
 
     >>> first_names(["a.py", "b.py", "c.py"], 2)

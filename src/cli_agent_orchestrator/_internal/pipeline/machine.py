@@ -3,6 +3,7 @@
     next_step(state)                            a turn, a check, a pause, or that the run is over
     record_reply(state, turn, reply, rules)     the state after a turn, and what the reply meant
     record_check(state, check, result, rules)   the same for the command of a gate
+    record_proof(state, check, proof, rules)    the same for the proof of the work
 
 The rules:
 

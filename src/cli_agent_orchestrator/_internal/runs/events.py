@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cli_agent_orchestrator._internal.characters import MOST_NAMED
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
 )
@@ -20,7 +21,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Skipped,
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
+from cli_agent_orchestrator._internal.runs.work_folder import Seen
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.config import LoopRules
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
@@ -10,7 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import Origin, files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, named
+from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY
 from cli_agent_orchestrator.errors import RunError
 
 MOST_CHANGES = 50
@@ -55,7 +56,7 @@ class Looks:
             ledger.warn(remark)
         if changed := plan.work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
-            ledger.warn(f"{text}: {named(changed, MOST_CHANGES)}", ABOUT_REPOSITORY)
+            ledger.warn(f"{text}: {first_names(changed, MOST_CHANGES)}", ABOUT_REPOSITORY)
         if plan.work.snapshots is None:
             needy = in_need_of_snapshots(plan.rules, plan.readonly_roles, ledger.state.gates)
             if needy:
@@ -75,13 +76,14 @@ class Looks:
         approved = ledger.state.progress.approved_tree
         seen = plan.work.look(sequence, who, approved)
         if seen.repository:
-            changed = f"the repository was changed while {who} was at work"
-            ledger.warn(f"{changed}: {named(seen.repository, MOST_CHANGES)}", ABOUT_REPOSITORY)
+            names = first_names(seen.repository, MOST_CHANGES)
+            text = f"the repository was changed while {who} was at work: {names}"
+            ledger.warn(text, ABOUT_REPOSITORY)
         if seen.left_out:
             left = [f"{one.path} ({one.reason})" for one in seen.left_out]
             ledger.warn(
-                f"in no snapshot since {who} was at work: {named(left)}; cao can not put back "
-                "what was done there"
+                f"in no snapshot since {who} was at work: {first_names(left)}; cao can not put "
+                "back what was done there"
             )
         if not seen.touched and not seen.not_kept:
             return seen.work
@@ -103,4 +105,4 @@ class Looks:
         files = tuple(one for one in work.since_review if one not in self._unreviewed)
         self._unreviewed = work.since_review
         if files and not plan.rules.is_review_bound:
-            self._ledger.warn(f"changed after the approval: {named(files)}")
+            self._ledger.warn(f"changed after the approval: {first_names(files)}")

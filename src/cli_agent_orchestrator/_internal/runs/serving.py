@@ -5,15 +5,13 @@ from contextlib import contextmanager
 from functools import partial
 
 from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator._internal.models import Feature
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.runs.opening import OpenRun
 from cli_agent_orchestrator._internal.runs.patience import patiently
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.teller import Teller
 from cli_agent_orchestrator.events import ServerChosen
-
-PERMISSIONS = "permissions"
-"""What a server calls it that it lets a run say what agents may do."""
 
 
 @contextmanager
@@ -26,7 +24,7 @@ def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[Api
         client.run_index = run.number
         # Without API our own commands look in the state folder, and find the same server.
         teller.tell(ServerChosen(teller.now, link.url, link.how, config.api_given))
-        if config.permissions and PERMISSIONS not in client.features():
+        if config.permissions and Feature.PERMISSIONS not in client.features():
             teller.warn(
                 f"the server at {client.base_url} does not take --permissions: its agents may "
                 f"do what it was started with, not {config.permissions}"
@@ -36,7 +34,7 @@ def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[Api
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
     """Return what the agents of a run may do without asking, as their server says it."""
-    if PERMISSIONS not in patiently(client.features, repeatable=True):
+    if Feature.PERMISSIONS not in patiently(client.features, repeatable=True):
         return ""
     agents = (
         patiently(partial(client.get_terminal, one), repeatable=True)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.layout import run_folder, temporary_folder
 from cli_agent_orchestrator._internal.pipeline.check import page_of
@@ -23,7 +24,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     read_record,
 )
 from cli_agent_orchestrator._internal.runs.teller import Teller
-from cli_agent_orchestrator._internal.runs.work_folder import KeptOut, held_back_of, named
+from cli_agent_orchestrator._internal.runs.work_folder import KeptOut, held_back_of
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     FolderGone,
@@ -111,7 +112,7 @@ class TreeRun:
         if new := [path for path in made if path not in self._noticed]:
             self._noticed.update(new)
             self._teller.warn(
-                f"{named(new)} was made where your own is held back: gates use yours, and no "
+                f"{first_names(new)} was made where your own is held back: gates use yours, and no "
                 "commit has the other"
             )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import is_left_behind
-from cli_agent_orchestrator._internal.characters import on_a_line
+from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import (
     CHECKOUTS_FOLDER,
@@ -52,8 +52,6 @@ BORROWED = "snapshots can be read only as long as the repository has what it has
 """Begins what is said if its contents could not be copied; the reason follows."""
 LONGEST_COPY = 60.0
 """Seconds for that; 50,000 files of a clone take about one."""
-MOST_NAMED = 10
-"""Files that a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,15 +386,15 @@ class WorkFolder:
             base = snapshots.keep_base(repository.head, start, unsure - compared.changed)
             dirty = [one.path for one in snapshots.changes(base, start.commit)]
             if dirty:
-                said.append(f"{named(dirty)} had {UNCOMMITTED}; they count as yours")
+                said.append(f"{first_names(dirty)} had {UNCOMMITTED}; they count as yours")
             if compared.doubtful:
                 said.append(
-                    f"{named(sorted(compared.doubtful))} may have had {UNCOMMITTED}: only a "
+                    f"{first_names(sorted(compared.doubtful))} may have had {UNCOMMITTED}: only a "
                     "filter of the repository could tell, and none is run; they count as yours"
                 )
         if start.left_out:
             left = [f"{one.path} ({one.reason})" for one in start.left_out]
-            said.append(f"not kept in snapshots: {named(left)}")
+            said.append(f"not kept in snapshots: {first_names(left)}")
         return said
 
 
@@ -488,10 +486,3 @@ def _clear(checkouts: Folder) -> None:
     make_writable(checkouts.path)
     with suppress(OSError):
         checkouts.remove_all()
-
-
-def named(texts: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Name the first of some files, and say how many more there are."""
-    more = len(texts) - most
-    shown = map(on_a_line, texts[:most])
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
