@@ -19,6 +19,8 @@ def test_a_stop_is_heard_though_it_is_noted_before_or_after_anybody_listens(befo
     stop = public._Stop()
     heard: list[str] = []
     stop.check()
+    # Whoever else stops the run, it was not the program.
+    assert stop.reason == ""
     if before:
         stop.note()
     stop.when_noted(lambda: heard.append("stop"))
@@ -26,6 +28,7 @@ def test_a_stop_is_heard_though_it_is_noted_before_or_after_anybody_listens(befo
         assert heard == []
         stop.note()
     assert heard == ["stop"]
+    assert stop.reason == public.STOPPED
     with pytest.raises(Stopped, match="the program that had started it"):
         stop.check()
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.conduct import STOPPED, _take_to_its_end
+from cli_agent_orchestrator._internal.cli.conduct import take_to_its_end
+from cli_agent_orchestrator._internal.cli.interrupts import STOPPED
 from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED, EXIT_ERROR, EXIT_USAGE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.errors import RunError, Stopped, UsageError
@@ -36,7 +37,7 @@ class Interrupted:
     """Signals that have come, or none."""
 
     def __init__(self, noted: signal.Signals | None = None) -> None:
-        self.noted = noted
+        self.reason = STOPPED if noted else ""
         self.exit_code = HUNG_UP
 
 
@@ -44,7 +45,7 @@ def end(run: Conducted, noted: signal.Signals | None = None) -> int:
     # Any: what is asked of a conductor and of the signals is here
     conductor: Any = run
     interrupts: Any = Interrupted(noted)
-    return _take_to_its_end(conductor, interrupts)
+    return take_to_its_end(conductor, interrupts)
 
 
 @pytest.mark.parametrize(("verdict", "code"), [(FinalStatus.PASS, 0), (FinalStatus.FAIL, 1)])

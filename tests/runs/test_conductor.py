@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pytest
 
+from cli_agent_orchestrator._internal.exit_codes import EXIT_INTERRUPTED
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.run_config import RunConfig
@@ -64,6 +65,9 @@ class Seen:
 
 class Interrupts:
     """Tells a run to stop at its n-th question whether it is to; at 0 never."""
+
+    exit_code = EXIT_INTERRUPTED
+    reason = ""
 
     def __init__(self, at: int = 0) -> None:
         self._left = at

@@ -3,26 +3,25 @@
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
 
 from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import DEFAULT_API, state_folder
+from cli_agent_orchestrator._internal.config import DEFAULT_API
 from cli_agent_orchestrator._internal.discovery import ARGUMENT, discover, name_server
-from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from cli_agent_orchestrator._internal.exit_codes import EXIT_INTERRUPTED
 from cli_agent_orchestrator._internal.hosting.flows import flows_of
-from cli_agent_orchestrator._internal.hosting.link import server_for
+from cli_agent_orchestrator._internal.hosting.surroundings import surroundings_of
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
 from cli_agent_orchestrator._internal.pipeline import flow as pipeline
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.conductor import EXIT_CODES, Conductor
+from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
+from cli_agent_orchestrator._internal.runs.conductor import Conductor
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
-from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
+from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
@@ -30,7 +29,6 @@ from cli_agent_orchestrator.errors import (
     RunError,
     Stopped,
     UsageError,
-    in_words,
 )
 from cli_agent_orchestrator.events import (
     OnRunEvent,
@@ -182,6 +180,14 @@ class _Stop:
         if is_noted:
             stop()
 
+    @property
+    def exit_code(self) -> int:
+        return EXIT_INTERRUPTED
+
+    @property
+    def reason(self) -> str:
+        return STOPPED if self._is_noted else ""
+
     def check(self) -> None:
         if self._is_noted:
             raise Stopped(STOPPED)
@@ -263,49 +269,14 @@ class _Run:
     def _work(self) -> None:
         try:
             with self._listener, Conductor(self._request, self._surroundings()) as conductor:
-                self._conduct(conductor)
+                carry_out(conductor, self._stop)
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self._error = error
         finally:
             self._listener.told.put(None)
 
-    def _conduct(self, conductor: Conductor) -> None:
-        code, reason = EXIT_ERROR, ""
-        try:
-            code = EXIT_CODES[conductor.run().final_status]
-        except Stopped:
-            code, reason = EXIT_INTERRUPTED, STOPPED
-        except OrchestratorError as error:
-            code, reason = exit_code_of(error), str(error)
-            raise
-        except OSError as error:
-            reason = in_words(error)
-            raise RunError(reason) from error
-        except Exception as error:
-            reason = f"a fault of cao: {type(error).__name__}"
-            raise
-        finally:
-            with suppress(OSError):
-                conductor.end(code, reason)
-
     def _surroundings(self) -> Surroundings:
-        def connect(
-            config: RunConfig, on_warning: Callable[[str], None]
-        ) -> AbstractContextManager[Link]:
-            return server_for(config, self._environ, on_warning)
-
-        return Surroundings(
-            self._listener,
-            self._stop,
-            connect,
-            get_provider,
-            state_folder(self._environ),
-            self._find_flow,
-            self._environ,
-        )
-
-    def _find_flow(self, named: str, folder: Path) -> pipeline.Flow:
-        if self._flow is not None:
-            return self._flow
         api_given = self._request.config.api_given
-        return flows_of(folder, self._environ, api_given=api_given).find(named)
+        given = surroundings_of(self._listener, self._stop, self._environ, api_given=api_given)
+        flow = self._flow
+        return given if flow is None else replace(given, find_flow=lambda *_: flow)

@@ -14,6 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ERASE_BLOCK = "\r\x1b[J"
 """Takes away what a live view shows at the cursor; it is drawn again below."""
 SHOW_CURSOR = "\x1b[?25h"
+STOPPED = "stopped by a signal"
 STOPPING = "cao: stopping. Ctrl-C again ends at once.\n"
 
 
@@ -49,6 +50,11 @@ class Interrupts:
     def exit_code(self) -> int:
         """The exit code of a program that was ended by the noted signal."""
         return 128 + (self.noted or signal.SIGINT)
+
+    @property
+    def reason(self) -> str:
+        """Why what is going on is to stop, in words; empty if no signal has come."""
+        return "" if self.noted is None else STOPPED
 
     def when_noted(self, stop: Callable[[], None]) -> None:
         """Call this when a signal comes; at once if one has come already."""

@@ -15,7 +15,6 @@ from typing import Self
 
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
-from cli_agent_orchestrator._internal.exit_codes import EXIT_FAIL, EXIT_PASS
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.models import RUN_INDEX
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
@@ -73,8 +72,6 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.events import RunBegan
 
-EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
-"""How a finished run ends."""
 NO_ARCHIVE = "none"
 
 

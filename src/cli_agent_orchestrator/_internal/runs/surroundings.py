@@ -26,6 +26,16 @@ class Link:
 class Interrupts(Protocol):
     """Tells when a run is to stop."""
 
+    @property
+    def exit_code(self) -> int:
+        """What a run ends with that was stopped."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it is to stop, in words; empty if it is not."""
+        ...
+
     def check(self) -> None:
         """Raise `Stopped` if it is to stop."""
         ...
