@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.workspace.held_back import (
     is_held,
 )
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, UsageError
 from tests.workspace.projects import AUTHOR, Project, contents, make_project, write
@@ -40,7 +41,9 @@ def project(tmp_path: Path) -> Project:
 def worktree(project: Project, tmp_path: Path) -> Worktree:
     repository = project.repository()
     folder = tmp_path / "state/worktrees/r1"
-    return Worktree.make(repository, folder, "cao/r1", repository.head, HELD)[0]
+    return Worktree(
+        repository, folder, "cao/r1", repository.head, os.environ, held_back=HELD
+    ).make()[0]
 
 
 def files_of(folder: Path) -> set[str]:
@@ -49,7 +52,9 @@ def files_of(folder: Path) -> set[str]:
 
 def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
     repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.link.entry.path)
-    return Snapshots(tmp_path / "store", worktree.folder, repository, scope=Scope(apart=HELD))
+    return Snapshots(
+        Store(tmp_path / "store", worktree.folder, repository, os.environ), scope=Scope(apart=HELD)
+    )
 
 
 def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:
@@ -77,7 +82,9 @@ def test_they_are_not_copied_with_what_is_ignored(project: Project, tmp_path: Pa
     project.commit({".worktreeinclude": "*.env\n", ".gitignore": "*.env\n"})
     project.write({"x.env": "x\n", "tests/acceptance/y.env": "y\n"})
     repository = project.repository()
-    made, _ = Worktree.make(repository, tmp_path / "tree", "cao/r1", repository.head, HELD)
+    made, _ = Worktree(
+        repository, tmp_path / "tree", "cao/r1", repository.head, os.environ, held_back=HELD
+    ).make()
     assert made.included == ("x.env",)
 
 

@@ -186,8 +186,8 @@ def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> No
 def watching_tree(project: Project, tmp_path: Path) -> tuple[Worktree, Repository, Watch]:
     """Return a work tree, the repository that is found in it, and a watch that has begun."""
     repository = project.repository()
-    tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
-    seen = find_repository(tree.folder)
+    tree, _ = Worktree(repository, tmp_path / "w/r1", "cao/r1", repository.head, os.environ).make()
+    seen = find_repository(tree.folder, os.environ)
     assert seen is not None
     watch = Watch(seen)
     assert watch.begin() == ()

@@ -40,7 +40,7 @@ def state(tmp_path: Path) -> Path:
 def made(project: Project, state: Path, run: str = "r1") -> Worktree:
     repository = project.repository()
     folder = state / "worktrees" / run
-    return Worktree.make(repository, folder, f"cao/{run}", repository.head)[0]
+    return Worktree(repository, folder, f"cao/{run}", repository.head, os.environ).make()[0]
 
 
 def names(project: Project, commit: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_work_tree_has_the_files_of_a_commit_and_a_branch_of_its_own(
 def test_the_folder_of_a_work_tree_may_have_any_name(project: Project, tmp_path: Path) -> None:
     worktree = made(project, tmp_path / "a b\tc", "name with spaces".replace(" ", "-"))
     odd = replace(project.repository())
-    other, _ = Worktree.make(odd, tmp_path / "o o" / "x y", "cao/odd", odd.head)
+    other, _ = Worktree(odd, tmp_path / "o o" / "x y", "cao/odd", odd.head, os.environ).make()
     assert not worktree.faults()
     assert not other.faults()
     assert other.name == "x-y"
@@ -170,9 +170,14 @@ def test_what_is_held_back_is_not_copied(project: Project, state: Path) -> None:
     project.commit({".gitignore": "*.key\n", ".worktreeinclude": "*.key\n"})
     project.write({"a.key": "a\n", "held/b.key": "b\n"})
     repository = project.repository()
-    worktree, _ = Worktree.make(
-        repository, state / "worktrees/r1", "cao/r1", repository.head, held_back=("held",)
-    )
+    worktree, _ = Worktree(
+        repository,
+        state / "worktrees/r1",
+        "cao/r1",
+        repository.head,
+        os.environ,
+        held_back=("held",),
+    ).make()
     assert worktree.included == ("a.key",)
     assert not (worktree.folder / "held").exists()
 
@@ -217,7 +222,9 @@ def test_links_are_not_copied_and_nothing_from_elsewhere(
     (project.folder / "folder").symlink_to(tmp_path / "folder")
     os.mkfifo(project.folder / "pipe")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
+    ).make()
     assert worktree.included == ("x",)
     assert [remark.partition(":")[0] for remark in remarks] == [
         "folder was not copied", "link was not copied",
@@ -229,7 +236,9 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
     project.write({"patterns": "*\n", "x": "x\n"})
     (project.folder / ".worktreeinclude").symlink_to("patterns")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
+    ).make()
     assert worktree.included == ()
     assert remarks[0].startswith(".worktreeinclude was not followed: it is a symbolic link")
 
@@ -241,7 +250,9 @@ def test_copying_has_limits(project: Project, state: Path, monkeypatch: pytest.M
     project.write({".worktreeinclude": "/x/\n", "x/1": "1" * 10, "x/2": "2" * 11, "x/3": "3" * 6})
     project.write({"x/4": "4", "x/5": "5"})
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
+    ).make()
     assert worktree.included == ("x/1",)
     assert [remark[:19] for remark in remarks] == [
         "x/2 was not copied:", "x/3 was not copied:", "x/4 was not copied:",
@@ -303,7 +314,7 @@ def test_what_we_and_sandboxes_leave_behind_is_not_committed(project: Project, s
     project.commit({"sub/x": "x\n"})
     project.write({"sub/y": ""})
     repository = replace(project.repository(), prefix="sub")
-    worktree, _ = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, _ = Worktree(repository, state / "r1", BRANCH, repository.head, os.environ).make()
     for start in ("", "sub/"):
         write(
             worktree.folder,
@@ -374,7 +385,9 @@ def test_submodules_are_empty_and_stay_at_their_commit(
     project.git("submodule", "--quiet", "add", str(other.folder), "sub")
     project.git("commit", "-q", "-m", "submodule")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "r1", BRANCH, repository.head, os.environ
+    ).make()
     assert remarks == ("submodules are empty here: 'sub'",)
     shutil.rmtree(worktree.folder / "sub")
     assert not worktree.commit("one\n", AUTHOR).is_new
@@ -413,7 +426,9 @@ def test_nothing_of_a_hostile_repository_runs(
     make_hostile(project, marks)
     project.write({"x": "x"})
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "r1", BRANCH, repository.head, os.environ
+    ).make()
     write(worktree.folder, {"a.txt": "2\n", "new.txt": "n\n", "src/d": "d\n"})
     commit = worktree.commit("one\n", AUTHOR)
     (worktree.folder / ".git").unlink()
@@ -599,7 +614,7 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
     head = project.repository().head
     folder = state / "worktrees/r1"
     project.git("worktree", "add", "-q", "--lock", "--no-checkout", "-b", BRANCH, str(folder))
-    worktree = Worktree(project.repository(), folder, BRANCH, head)
+    worktree = Worktree(project.repository(), folder, BRANCH, head, os.environ)
     assert worktree.mend() == ("it was not finished when it was made",)
     assert (folder / "src/c.txt").read_text() == "c\n"
     assert not worktree.faults()

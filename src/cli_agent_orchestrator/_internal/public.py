@@ -300,8 +300,8 @@ class _Run:
             connect,
             get_provider,
             state_folder(self._environ),
-            self._find_flow,
             self._environ,
+            self._find_flow,
         )
 
     def _find_flow(self, named: str, folder: Path) -> pipeline.Flow:

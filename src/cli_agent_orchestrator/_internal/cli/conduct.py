@@ -1,6 +1,5 @@
 """Has a run conducted from the command line: signals, server, exit code."""
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -30,7 +29,7 @@ CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 def conduct(
     request: RunRequest,
     view: View,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str],
     *,
     state_stays: bool = True,
 ) -> int:
@@ -51,8 +50,8 @@ def conduct(
             connect,
             get_provider,
             state_folder(environ),
-            find_flow,
             environ,
+            find_flow,
             state_stays,
         )
         with Conductor(request, given) as conductor:
