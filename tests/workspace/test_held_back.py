@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace import held_back
 from cli_agent_orchestrator._internal.workspace.held_back import (
+    MOST_BYTES,
     HeldBack,
     find,
     in_their_place,
@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, UsageError
 from tests.workspace.projects import AUTHOR, Project, contents, make_project, write
+from tests.workspace.repositories import write_empty
 
 HELD = ("tests/acceptance", "scenario.md")
 FILES = {
@@ -204,10 +205,16 @@ class TestKeeping:
             find(folder, (path,))
         assert said in str(caught.value)
 
-    def test_too_much_is_refused(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(held_back, "MOST_FILES", 2)
+    def test_too_many_files_are_refused(self, project: Project) -> None:
+        assert len(find(project.folder, HELD, most_files=3)) == 3
         with pytest.raises(UsageError, match="there are 3 files"):
-            find(project.folder, HELD)
+            find(project.folder, HELD, most_files=2)
+
+    def test_so_is_too_much_in_them(self, project: Project) -> None:
+        write_empty(project.folder / "large", MOST_BYTES)
+        assert find(project.folder, ("large",)) == ("large",)
+        with pytest.raises(UsageError, match=r"there are 2 files \(256 MB\)"):
+            find(project.folder, ("large", "scenario.md"))
 
     def test_a_file_that_is_named_twice_is_taken_once(self, project: Project) -> None:
         found = find(project.folder, ("tests", *HELD))

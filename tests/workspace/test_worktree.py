@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace import inclusion, left_out
-from cli_agent_orchestrator._internal.workspace.git import Identity
+from cli_agent_orchestrator._internal.workspace.git import Git, Identity
+from cli_agent_orchestrator._internal.workspace.inclusion import Limits, include
+from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, GitFailed
@@ -23,6 +24,7 @@ from tests.workspace.projects import (
     make_project,
     write,
 )
+from tests.workspace.repositories import write_empty
 
 BRANCH = "cao/r1"
 
@@ -243,21 +245,14 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
     assert remarks[0].startswith(".worktreeinclude was not followed: it is a symbolic link")
 
 
-def test_copying_has_limits(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inclusion, "MOST_FILES", 3)
-    monkeypatch.setattr(inclusion, "LARGEST_FILE", 10)
-    monkeypatch.setattr(inclusion, "MOST_BYTES", 15)
-    project.write({".worktreeinclude": "/x/\n", "x/1": "1" * 10, "x/2": "2" * 11, "x/3": "3" * 6})
-    project.write({"x/4": "4", "x/5": "5"})
-    repository = project.repository()
-    worktree, remarks = Worktree(
-        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
-    ).make()
-    assert worktree.included == ("x/1",)
-    assert [remark[:19] for remark in remarks] == [
-        "x/2 was not copied:", "x/3 was not copied:", "x/4 was not copied:",
-    ]  # fmt: skip
-    assert "more than 3 files" in remarks[2]
+def test_copying_has_limits(project: Project, tmp_path: Path) -> None:
+    project.write({"1": "1" * 10, "2": "2" * 11, "3": "3" * 6, "4": "4", "5": "5"})
+    git = Git(project.folder / ".git", project.folder, os.environ)
+    limits = Limits(largest_file=10, most_bytes=15, most_files=3)
+    copied, left = include(git, tmp_path, ["1", "2", "3", "4", "5"], limits)
+    assert copied == ("1",)
+    assert [one.path for one in left] == ["2", "3", "4"]
+    assert left[2].reason == "there are more than 3 files to copy"
 
 
 # --- committing ---
@@ -358,11 +353,11 @@ def test_a_sparse_checkout_of_the_users_loses_no_file(project: Project, state: P
 
 
 def test_repositories_within_and_odd_files_are_left_out_and_named(
-    project: Project, state: Path, monkeypatch: pytest.MonkeyPatch
+    project: Project, state: Path
 ) -> None:
-    monkeypatch.setattr(left_out, "LARGEST_FILE", 100)
     worktree = made(project, state)
-    write(worktree.folder, {"large": "x" * 101, "ok": "ok", "empty-repo/x": "x"})
+    write_empty(worktree.folder / "large", LARGEST_FILE + 1)
+    write(worktree.folder, {"ok": "ok", "empty-repo/x": "x"})
     make_project(worktree.folder / "nested")
     project.git("init", "-q", folder=worktree.folder / "empty-repo")
     project.git("init", "-q", folder=worktree.folder / "src")
