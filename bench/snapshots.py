@@ -1,6 +1,7 @@
 """How long a snapshot of the work folder takes: the first one, and those after few changes."""
 
 import hashlib
+import os
 import statistics
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from bench.figures import AtLeast, AtMost, Figure
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 
 SIZES = {300: 60.0, 50_000: 400.0}
 """Files of a tree, and the milliseconds that a snapshot of it may take if nothing changed."""
@@ -29,7 +31,9 @@ def _measure(files: int, limit: float) -> list[Figure]:
         project = Path(folder, "project")
         make_project(project, files)
         before = _users_own(project)
-        snapshots = Snapshots(Path(folder, "store"), project, find_repository(project))
+        snapshots = Snapshots(
+            Store(Path(folder, "store"), project, find_repository(project, os.environ), os.environ)
+        )
         name = f"snapshot of {files:,} files"
         first = _milliseconds(snapshots, 0)
         began = time.perf_counter()

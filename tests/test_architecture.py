@@ -146,6 +146,9 @@ LAZY = {
     "scripted_agent/workspace.py",  # most agents run no command
     "scripted_agent/turn.py",  # nor do they say how a message hashes
 }
+ENVIRONMENT_READERS = {
+    "runs/bringing_back.py",  # read_kept, where a report does not say which
+}
 HEAVY = {
     "uvicorn", "starlette", "msgspec", "httpx", "httpx_sse", "httpcore", "rich",
 }  # fmt: skip
@@ -337,6 +340,18 @@ def test_only_the_command_line_exits_and_prints() -> None:
     for module in MODULES:
         if part_of(module) not in ("cli", "scripted_agent"):
             assert "sys.exit" not in module.read_text(encoding="utf-8"), module_id(module)
+
+
+def test_only_who_builds_a_run_looks_at_the_environment_of_the_process() -> None:
+    looking = {
+        module_id(module)
+        for module in MODULES
+        for node in nodes_of(parsed(module))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
+        if isinstance(node.value, ast.Name) and node.value.id == "os"
+        if part_of(module) not in ("cli", "public")
+    }
+    assert looking == ENVIRONMENT_READERS
 
 
 def test_the_command_line_defers_heavy_imports() -> None:

@@ -1,5 +1,6 @@
 """A state folder with a run in it, and a real server that serves it."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -50,7 +51,7 @@ class FakeLauncher(Launcher):
     problem: Exception | None
 
     def __init__(self) -> None:
-        super().__init__((), {})
+        super().__init__((), os.environ)
         object.__setattr__(self, "asked", [])
         object.__setattr__(self, "problem", None)
 

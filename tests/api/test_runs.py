@@ -1,6 +1,7 @@
 """The routes of runs: what the run folders hold, and how runs are started."""
 
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 )
 from cli_agent_orchestrator._internal.runs.usage import note_records
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentStarted,
@@ -127,7 +129,7 @@ def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:
     rig.happen(*EVENTS)
     turn = http.get(f"/runs/{RUN}/turns/1").json()
     assert (turn["diff"], turn["files"]) == (None, None)
-    snapshots = Snapshots(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None)
+    snapshots = Snapshots(Store(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None, os.environ))
     snapshots.take(0, "start")
     (rig.project / "a.txt").write_bytes(b"caf\xe9\n")
     (rig.project / "b\udcff").write_bytes(b"\0")

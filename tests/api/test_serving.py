@@ -18,7 +18,9 @@ from cli_agent_orchestrator._internal.api.serving import (
     MOST_CONNECTIONS,
     BackgroundServer,
     BoundedHttp,
+    Server,
     bind,
+    configure,
     run,
     serve,
 )
@@ -153,14 +155,19 @@ def test_one_that_comes_whole_may_be_answered_slowly(hasty_port: int) -> None:
         assert client.get("/health").status_code == 200
 
 
+class HastyHttp(BoundedHttp):
+    request_seconds = 0.2
+
+
 @pytest.fixture
-def hasty_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def hasty_port() -> Iterator[int]:
     """The port of a server that does not wait long for a request."""
-    monkeypatch.setattr(BoundedHttp, "request_seconds", 0.2)
 
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
         app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
-        await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+        with await bind("127.0.0.1", 0) as listener:
+            ready(listener.getsockname()[1])
+            await Server(configure(app, HastyHttp), stop).serve(sockets=[listener])
 
     server = BackgroundServer(main)
     port = server.start()

@@ -1,8 +1,6 @@
 """`cao init` writes templates, and never over anything."""
 
 import os
-import pty
-import subprocess
 import sys
 import tomllib
 from contextlib import chdir
@@ -21,6 +19,7 @@ from cli_agent_orchestrator._internal.runs.file_settings import (
 from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
 from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, Kind
 from cli_agent_orchestrator.errors import PromptError, UsageError
+from tests.programs import in_a_terminal
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
@@ -102,21 +101,10 @@ def test_in_a_terminal_it_asks_first_unless_told(
     tmp_path: Path, words: tuple[str, ...], answer: str, asked: bool, is_set: bool
 ) -> None:
     (tmp_path / "go.mod").touch()
-    output, code = in_a_terminal([*CAO, "init", str(tmp_path), *words], answer)
+    output, code = in_a_terminal(["init", str(tmp_path), *words], answer)
     assert code == 0
     assert ("Set this in cao.toml?" in output) == asked
     assert bool(settings_of(tmp_path)) == is_set
-
-
-def in_a_terminal(words: list[str], answer: str) -> tuple[str, int]:
-    """Type an answer to a command and return what is seen, and its exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE, text=True)
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    output, _ = process.communicate(timeout=60)
-    os.close(ours)
-    return output, process.returncode
 
 
 def test_marks_that_are_links_are_not_followed(tmp_path: Path) -> None:

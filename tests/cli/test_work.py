@@ -10,7 +10,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli import work
 from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
@@ -19,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, s
 from cli_agent_orchestrator._internal.runs.run_record import write_record
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
 from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
+from tests.programs import in_a_terminal
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_own_tree import STATE, record_of
 from tests.workspace.projects import Project, make_project
@@ -36,8 +36,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return wd
 
 
-def invoke(command: click.Command, *words: str, answer: str = "") -> Result:
-    done = CliRunner().invoke(command, [*words], input=answer)
+def invoke(command: click.Command, *words: str) -> Result:
+    done = CliRunner().invoke(command, [*words])
     if done.exception is not None:
         raise done.exception
     return done
@@ -150,13 +150,13 @@ def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
     )
 
 
-def test_nothing_is_done_without_a_yes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_done_without_a_yes(project: Path) -> None:
     with pytest.raises(UsageError, match="add --yes"):
         invoke(undo)
-    monkeypatch.setattr(work, "_agrees", lambda: click.confirm("Do this?"))
-    assert invoke(undo, answer="n\n").stdout.endswith("Nothing was changed.\n")
+    output, code = in_a_terminal(["undo"], "n\n")
+    assert (output.endswith("Nothing was changed.\n"), code) == (True, 0)
     assert (project / "a.txt").read_text() == "3\n"
-    assert "Done" in invoke(undo, answer="y\n").stdout
+    assert "Done" in in_a_terminal(["undo"], "y\n")[0]
 
 
 def test_restore_needs_one_moment_to_go_to(project: Path) -> None:

@@ -1,5 +1,6 @@
 """Runs that have ended and left snapshots of a real folder."""
 
+import os
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.clock import SystemClock
@@ -9,6 +10,7 @@ from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.events import RunEnded, RunEvent
 from tests.workspace.repositories import make_repository, write
 
@@ -17,7 +19,7 @@ RUN = "20261115-084037-k3f9"
 
 def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...] = ()) -> Folder:
     """Make the folder of a run that has ended, without snapshots."""
-    repository = find_repository(wd)
+    repository = find_repository(wd, os.environ)
     record = RunRecord(
         run,
         str(wd),
@@ -39,7 +41,9 @@ def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...]
 
 
 def snapshots_in(folder: Folder, wd: Path) -> Snapshots:
-    return Snapshots(folder.path / SNAPSHOTS_FOLDER, wd, find_repository(wd))
+    return Snapshots(
+        Store(folder.path / SNAPSHOTS_FOLDER, wd, find_repository(wd, os.environ), os.environ)
+    )
 
 
 def worked_run(state: Path, wd: Path) -> Folder:

@@ -268,14 +268,14 @@ def test_a_run_without_snapshots_says_why(
 
 def test_what_one_turn_changed_is_known(tmp_path: Path) -> None:
     folder = worked_run(tmp_path / "state", tmp_path / "project")
-    patch, changes = changes_of_turn(folder, 3, 10_000)
+    patch, changes = changes_of_turn(folder, 3, 10_000, os.environ)
     assert b"-2\n+3\n" in patch
     assert [(one.path, one.status) for one in changes] == [("a.txt", "M"), ("gone.txt", "D")]
-    assert changes_of_turn(folder, 4, 10_000) == (b"", ())
-    short, _ = changes_of_turn(folder, 3, 40)
+    assert changes_of_turn(folder, 4, 10_000, os.environ) == (b"", ())
+    short, _ = changes_of_turn(folder, 3, 40, os.environ)
     assert short.endswith(b"too long)\n")
     with pytest.raises(RunError, match="no snapshot of turn 2"):
-        changes_of_turn(folder, 2, 10_000)
+        changes_of_turn(folder, 2, 10_000, os.environ)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to others")

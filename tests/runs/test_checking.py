@@ -36,7 +36,7 @@ class Desk:
         self.work = self.open()
 
     def open(self) -> WorkFolder:
-        work = open_work_folder(self.wd, self.run_folder, SystemClock())
+        work = open_work_folder(self.wd, self.run_folder, os.environ)
         work.begin(0, is_in_flight=False)
         return work
 

@@ -1,6 +1,7 @@
 """What of ended runs can be removed, and what never is."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -130,7 +131,7 @@ class TestPlan:
 class TestInUse:
     def test_a_verdict_is_the_end(self, tmp_path: Path, record: RunRecord) -> None:
         save_state(record, RUN)
-        (run,) = known_runs(save(tmp_path, record))
+        (run,) = known_runs(save(tmp_path, record), os.environ)
         assert not run.in_use
 
     @pytest.mark.parametrize(
@@ -140,29 +141,29 @@ class TestInUse:
         self, tmp_path: Path, record: RunRecord, status: RunStatus
     ) -> None:
         save_state(record, RUN)
-        (run,) = known_runs(save(tmp_path, replace(record, status=status)))
+        (run,) = known_runs(save(tmp_path, replace(record, status=status)), os.environ)
         assert run.in_use
 
     def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
         save_state(record, RUN)
         tree = SavedTree("/t", "cao/x", "a", "a", delivered=Delivered.DISCARDED)
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
-        (run,) = known_runs(state)
+        (run,) = known_runs(state, os.environ)
         assert not run.in_use
 
     def test_it_stands_as_in_the_list_of_runs(self, tmp_path: Path, record: RunRecord) -> None:
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED))
-        assert [run.words for run in known_runs(state)] == ["not begun"]
+        assert [run.words for run in known_runs(state, os.environ)] == ["not begun"]
         save(tmp_path, replace(record, status=RunStatus.FAILED, round=2))
-        assert [run.words for run in known_runs(state)] == ["gone"]
+        assert [run.words for run in known_runs(state, os.environ)] == ["gone"]
 
     def test_a_run_that_holds_its_lock_is_in_use(self, tmp_path: Path, record: RunRecord) -> None:
         state = save(tmp_path, record)
         with run_folder(state, RUN).locked():
-            (run,) = known_runs(state)
+            (run,) = known_runs(state, os.environ)
             assert run.in_use
             assert end_agents(Server(a1="cao-1"), state, RUN) == 0
-            assert not remove_folder(state, RUN)
+            assert not remove_folder(state, RUN, os.environ)
 
     def test_a_state_file_that_is_about_another_run_or_gone_waits_for_none(
         self, record: RunRecord
@@ -188,27 +189,27 @@ class TestUnreadable:
         return state
 
     def test_it_is_as_old_as_its_name_and_goes(self, state: Path) -> None:
-        (run,) = known_runs(state)
+        (run,) = known_runs(state, os.environ)
         began = datetime(2026, 11, 15, 8, 40, 37).timestamp()
         assert (run.is_readable, run.in_use, run.words) == (False, False, "gone")
         assert plan_cleanup([run], began).folders == ()
         assert plan_cleanup([run], began + 1).folders == (run,)
-        assert remove_folder(state, RUN)
+        assert remove_folder(state, RUN, os.environ)
 
     def test_one_at_work_stays(self, state: Path) -> None:
         with run_folder(state, RUN).locked():
-            (run,) = known_runs(state)
+            (run,) = known_runs(state, os.environ)
             assert run.in_use
 
     def test_one_with_a_work_tree_stays(self, state: Path) -> None:
         worktree_folder(state, RUN).mkdir(parents=True)
-        (run,) = known_runs(state)
+        (run,) = known_runs(state, os.environ)
         assert plan_cleanup([run], 1e12).waiting == (run,)
-        assert not remove_folder(state, RUN)
+        assert not remove_folder(state, RUN, os.environ)
 
     def test_a_name_without_a_date_has_no_age(self, tmp_path: Path) -> None:
         run_folder(tmp_path, "20269999-084037-k3f9").make()
-        assert known_runs(tmp_path) == []
+        assert known_runs(tmp_path, os.environ) == []
 
 
 class TestUnlisted:
@@ -284,7 +285,7 @@ class TestDoing:
         save_state(record, RUN)
         server = Server(a1="cao-1")
         assert end_agents(server, state, RUN) == 0
-        assert not remove_folder(state, RUN)
+        assert not remove_folder(state, RUN, os.environ)
         assert server.exited == []
 
     @pytest.mark.parametrize("name", ["..", ".", "", "other", "../state", DRAFT_PREFIX + ".."])
@@ -293,8 +294,8 @@ class TestDoing:
     ) -> None:
         state = save(tmp_path, record)
         (state / RUNS_FOLDER / "other").mkdir()
-        assert not remove_folder(state, name)
-        assert remove_folder(state, RUN)
+        assert not remove_folder(state, name, os.environ)
+        assert remove_folder(state, RUN, os.environ)
         assert [path.name for path in (state / RUNS_FOLDER).iterdir()] == ["other"]
 
     def test_drafts_that_nobody_makes_any_more_are_left(self, tmp_path: Path) -> None:
@@ -304,5 +305,5 @@ class TestDoing:
         (tmp_path / RUNS_FOLDER / f"{DRAFT_PREFIX}20261115-084037-link").symlink_to(tmp_path)
         with mine.locked():
             assert left_drafts(tmp_path) == (left.parts[-1],)
-            assert not remove_folder(tmp_path, mine.parts[-1])
-        assert remove_folder(tmp_path, left.parts[-1])
+            assert not remove_folder(tmp_path, mine.parts[-1], os.environ)
+        assert remove_folder(tmp_path, left.parts[-1], os.environ)

@@ -40,7 +40,7 @@ from cli_agent_orchestrator.events import (
 )
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
-from tests.workspace.repositories import git, write
+from tests.workspace.repositories import git, with_other_git, write
 
 AWAY = ApiUnreachable("http://localhost:1", "nobody is there", maybe_received=False)
 
@@ -527,6 +527,36 @@ def test_what_needs_none_begins_without_git(
     stage.environ = {**os.environ, "PATH": str(tmp_path)}
     with stage.conductor(None, **options) as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
+
+
+@pytest.mark.parametrize("workspace", ["folder", "worktree"])
+def test_git_is_the_one_of_the_environment_that_a_run_is_given(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workspace: str
+) -> None:
+    make_repository_here(stage)
+    write(stage.project, {".gitattributes": "* text eol=crlf\n", "a.txt": "changed\n"})
+    stage.environ = dict(os.environ)
+    others = with_other_git(tmp_path / "other", f'*) echo "$*" >> {tmp_path}/asked;;')
+    monkeypatch.setenv("PATH", others["PATH"])
+    with stage.conductor(WORKSPACE=workspace, PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+    assert not (tmp_path / "asked").exists()
+
+
+def test_what_is_ignored_everywhere_by_whom_a_run_is_for_is_in_no_snapshot(
+    stage: Stage, tmp_path: Path
+) -> None:
+    make_repository_here(stage)
+    write(stage.project, {"notes.swp": "mine\n"})
+    write(
+        tmp_path / "home",
+        {".gitconfig": "[core]\nexcludesFile = ~/ignored\n", "ignored": "*.swp\n"},
+    )
+    kept = {name: text for name, text in os.environ.items() if name != "XDG_CONFIG_HOME"}
+    stage.environ = {**kept, "HOME": str(tmp_path / "home")}
+    with stage.conductor() as conductor:
+        conductor.run()
+    assert not [text for text in stage.view.warnings if "notes.swp" in text]
 
 
 def test_a_run_that_needs_snapshots_and_has_none_stops_before_its_first_turn(stage: Stage) -> None:

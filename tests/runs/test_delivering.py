@@ -33,12 +33,13 @@ from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
 from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
 from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
 from tests.workspace.projects import Project, make_project, write
-from tests.workspace.repositories import is_intact, make_repository
+from tests.workspace.repositories import is_intact, make_repository, with_other_git
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
@@ -125,9 +126,9 @@ class TestHalfMade:
     @pytest.mark.parametrize("stage", STAGES)
     def test_it_is_cleaned_up(self, project: Project, state: Path, stage: str) -> None:
         tree = self.leave(project, state, stage)
-        plan = plan_cleanup(known_runs(state), LATER)
+        plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert [run.record.id for run in plan.folders] == [RUN]
-        assert remove_folder(state, RUN)
+        assert remove_folder(state, RUN, os.environ)
         self.assert_gone(project, tree)
         assert not run_folder(state, RUN).path.exists()
 
@@ -141,7 +142,7 @@ class TestHalfMade:
         ):
             discard_run(ended)
         assert tree.worktree.folder.exists()
-        assert not remove_folder(state, RUN)
+        assert not remove_folder(state, RUN, os.environ)
 
     def test_nor_is_a_folder_removed_that_is_not_in_our_state_folder(
         self, project: Project, state: Path
@@ -239,7 +240,7 @@ class TestNotCommittedYet:
         with ended_run(state, RUN, os.environ) as ended:
             assert discard_run(ended)
         project.git("gc", "-q", "--prune=now")
-        snapshots = Snapshots(store_of(state, RUN), tree.wd, None)
+        snapshots = Snapshots(Store(store_of(state, RUN), tree.wd, None, os.environ))
         (last,) = snapshots.all()
         assert snapshots.read(last.commit, "new.txt", 99) == b"new"
         assert is_intact(snapshots)
@@ -327,8 +328,10 @@ class TestClean:
     def test_it_is_removed(self, project: Project, state: Path) -> None:
         tree = self.apply(project, state)
         write(tree.wd, {"__pycache__/a.pyc": "x"})
-        assert [run.record.id for run in plan_cleanup(known_runs(state), LATER).folders] == [RUN]
-        assert remove_folder(state, RUN)
+        assert [
+            run.record.id for run in plan_cleanup(known_runs(state, os.environ), LATER).folders
+        ] == [RUN]
+        assert remove_folder(state, RUN, os.environ)
         assert not tree.wd.exists()
 
     def leave_unchanged(self, project: Project, state: Path) -> OwnTree:
@@ -341,9 +344,9 @@ class TestClean:
 
     def test_so_is_one_in_which_no_file_was_changed(self, project: Project, state: Path) -> None:
         tree = self.leave_unchanged(project, state)
-        plan = plan_cleanup(known_runs(state), LATER)
+        plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert ([run.record.id for run in plan.folders], plan.waiting) == ([RUN], ())
-        assert remove_folder(state, RUN)
+        assert remove_folder(state, RUN, os.environ)
         assert not tree.wd.exists()
         assert tree.worktree.branch not in project.git("branch", "--format=%(refname:short)")
 
@@ -356,8 +359,10 @@ class TestClean:
         if is_committed:
             project.git("-C", str(tree.wd), "add", "new.txt")
             project.git("-C", str(tree.wd), "commit", "-qm", "By an agent")
-        assert [run.record.id for run in plan_cleanup(known_runs(state), LATER).waiting] == [RUN]
-        assert not remove_folder(state, RUN)
+        assert [
+            run.record.id for run in plan_cleanup(known_runs(state, os.environ), LATER).waiting
+        ] == [RUN]
+        assert not remove_folder(state, RUN, os.environ)
         assert (tree.wd / "new.txt").exists()
 
     def test_of_what_is_discarded_only_work_that_nobody_has_can_be_had_back(
@@ -383,10 +388,10 @@ class TestClean:
     ) -> None:
         tree = self.apply(project, state)
         write(tree.wd, {name: "hours of work\n"})
-        plan = plan_cleanup(known_runs(state), LATER)
+        plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert plan.folders == ()
         assert [run.record.id for run in plan.waiting] == [RUN]
-        assert not remove_folder(state, RUN)
+        assert not remove_folder(state, RUN, os.environ)
         assert (tree.wd / name).read_text() == "hours of work\n"
         assert read_record(run_folder(state, RUN)) is not None
 
@@ -441,17 +446,14 @@ class TestNotCommitted:
         assert (tree.wd / "a.txt").read_text() == "by the agent\n"
 
     def test_where_it_cannot_be_kept_nothing_is_put_back(
-        self, project: Project, state: Path, monkeypatch: pytest.MonkeyPatch
+        self, project: Project, state: Path, tmp_path: Path
     ) -> None:
         tree = self.leave(project, state)
-
-        def fail(snapshots: Snapshots, sequence: int, label: str) -> None:
-            raise GitError("no room")
-
-        monkeypatch.setattr(Snapshots, "take", fail)
-        refused = rf"nothing was delivered: no room.*is in {tree.wd}.*cao apply {RUN}"
+        full = "*commit-tree*) echo no room >&2; exit 1;;"
+        without_room = with_other_git(tmp_path / "other", full)
+        refused = rf"nothing was delivered: .*no room.*is in {tree.wd}.*cao apply {RUN}"
         with (
-            ended_run(state, RUN, os.environ) as ended,
+            ended_run(state, RUN, without_room) as ended,
             pytest.raises(RunError, match=refused),
         ):
             apply_run(ended)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
@@ -29,7 +28,7 @@ from tests.workspace.repositories import git, make_repository
 
 def work_of(project: Path) -> WorkFolder:
     state = run_folder(project.parent / "state", "20261115-084037-k3f9")
-    return open_work_folder(project, state, SystemClock())
+    return open_work_folder(project, state, os.environ)
 
 
 @pytest.fixture

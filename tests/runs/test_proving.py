@@ -1,5 +1,6 @@
 """What is laid over what for a proof, with real git and a gate of the test's own."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -75,9 +76,8 @@ class Desk:
         self.base = self.said()
 
     def open(self) -> WorkFolder:
-        clock = SystemClock()
         work = open_work_folder(
-            self.project, self.run_folder, clock, kept_out=KeptOut(self.held_back)
+            self.project, self.run_folder, os.environ, kept_out=KeptOut(self.held_back)
         )
         work.begin(0, is_in_flight=False)
         return work

@@ -49,7 +49,7 @@ class Bench:
         self.wd = wd
         self.run_folder = run_folder(wd.parent / "state", new_run_id(SystemClock()))
         self.run_folder.make()
-        self.work = open_work_folder(self.wd, self.run_folder, SystemClock())
+        self.work = open_work_folder(self.wd, self.run_folder, os.environ)
         self.work.begin(0, is_in_flight=False)
 
     def prove(
@@ -161,7 +161,7 @@ def test_what_the_run_committed_was_not_there_before_it(tmp_path: Path) -> None:
     write(rig.wd, {"test_zero.py": BEFORE["test_zero.py"] + more})
     rig.work.look(1, "programmer")
     git(rig.wd, "commit", "-qam", "two")
-    rig.work = open_work_folder(rig.wd, rig.run_folder, SystemClock())
+    rig.work = open_work_folder(rig.wd, rig.run_folder, os.environ)
     rig.work.begin(1, is_in_flight=False)
     proof = rig.prove({"doubling.py": DOUBLES}, gates=())
     assert proof.suspicions == ()

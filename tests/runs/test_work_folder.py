@@ -4,13 +4,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.characters import first_names
-from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
@@ -20,16 +19,17 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     WorkFolder,
     open_work_folder,
 )
-from cli_agent_orchestrator._internal.workspace import gathering
 from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator._internal.workspace.gathering import Limits
 from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.events import Warned
 from tests.runs.fakes import Rig
-from tests.workspace.repositories import make_repository, write
+from tests.workspace.repositories import make_repository, with_other_git, write
 from tests.workspace.test_odd_trees import somebody_else
 
 
@@ -49,10 +49,9 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def open_here(project: Path) -> WorkFolder:
-    return open_work_folder(
-        project, run_folder(project.parent / "state", "20261115-084037-k3f9"), SystemClock()
-    )
+def open_here(project: Path, environ: Mapping[str, str] = os.environ) -> WorkFolder:
+    folder = run_folder(project.parent / "state", "20261115-084037-k3f9")
+    return open_work_folder(project, folder, environ)
 
 
 def test_who_changed_what_is_known(project: Path) -> None:
@@ -115,7 +114,7 @@ def test_our_state_folder_is_in_no_snapshot_wherever_it_lies(
 ) -> None:
     home = make(tmp_path / "home")
     state = home / STATE
-    work = open_work_folder(home, run_folder(state, "20261115-084037-k3f9"), SystemClock())
+    work = open_work_folder(home, run_folder(state, "20261115-084037-k3f9"), os.environ)
     write(state, {"events/1": "{}\n", "old.json": "new\n"})
     (state / "shut").mkdir(mode=0)
     assert work.begin(0, is_in_flight=False) == (0, [])
@@ -145,7 +144,7 @@ def test_what_lies_beside_a_folder_of_the_users_own_is_nobodys_change(project: P
 def test_a_reviewers_change_anywhere_in_a_work_tree_can_be_put_back(project: Path) -> None:
     write(project, {"sub/x.py": "1\n"})
     wd, folder = project / "sub", run_folder(project.parent / "state", "20261115-084037-k3f9")
-    work = open_work_folder(wd, folder, SystemClock(), kept_out=KeptOut())
+    work = open_work_folder(wd, folder, os.environ, kept_out=KeptOut())
     work.begin(0, is_in_flight=False)
     write(project, {"a.py": "two\n", "new/y": "1\n"})
     seen = work.look(1, "analyst_review")
@@ -378,7 +377,7 @@ def test_a_folder_that_is_no_repository_is_kept_too(tmp_path: Path) -> None:
 
 
 def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project: Path) -> None:
-    work = open_work_folder(project, None, SystemClock())
+    work = open_work_folder(project, None, os.environ)
     assert work.begin(3, is_in_flight=False) == (3, [])
     assert work.look(4, "programmer") == Seen()
     with pytest.raises(RunError, match="no fresh checkout"), work.laid_out("x"):
@@ -387,7 +386,7 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
 
 def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
     with pytest.raises(RunError, match="nothing of what is held back"):
-        open_work_folder(project, None, SystemClock(), kept_out=KeptOut(("a.py",)))
+        open_work_folder(project, None, os.environ, kept_out=KeptOut(("a.py",)))
 
 
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
@@ -399,16 +398,19 @@ def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> N
     assert work.look(1, "programmer") == Seen()
 
 
-def test_a_folder_with_too_much_in_it_is_not_copied(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gathering, "MOST_FILES", 3)
+def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, tmp_path: Path) -> None:
+    def begun() -> list[str]:
+        repository = find_repository(project, os.environ)
+        store = Store(tmp_path / "store", project, repository, os.environ)
+        work = WorkFolder(Snapshots(store, limits=Limits(most_files=3)), repository)
+        return work.begin(0, is_in_flight=False)[1]
+
     for name in "bcde":
         (project / name).write_text(name, encoding="utf-8")
-    _, (remark,) = open_here(project).begin(0, is_in_flight=False)
+    (remark,) = begun()
     assert "has 4 files (0 MB) that are in no repository, too many to keep" in remark
     git(project, "add", "-A")
-    assert open_here(project).begin(0, is_in_flight=False)[1] != [remark]
+    assert begun() != [remark]
 
 
 def test_one_that_fails_later_stops_the_run_with_the_reply_kept(project: Path) -> None:
@@ -463,7 +465,7 @@ def test_a_checkout_has_what_programs_left_behind_as_it_was_at_the_start(project
 def test_what_is_made_where_our_own_folders_are_is_in_no_snapshot(project: Path) -> None:
     folder = run_folder(project.parent / "state", "20261115-084037-k3f9")
     kept_out = KeptOut(ours=(".local/state/cao",))
-    work = open_work_folder(project, folder, SystemClock(), kept_out=kept_out)
+    work = open_work_folder(project, folder, os.environ, kept_out=kept_out)
     work.begin(0, is_in_flight=False)
     (project / ".local/state/cao").mkdir(parents=True)
     (project / ".local/state/cao/trust.json").write_text("{}", encoding="utf-8")
@@ -510,17 +512,15 @@ def test_a_turn_that_was_kept_before_the_run_was_killed_still_has_its_changes(
 
 
 def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path
 ) -> None:
-    def fail(snapshots: Snapshots, seconds: float) -> None:
-        raise GitError("no room")
-
-    monkeypatch.setattr(Snapshots, "keep_for_good", fail)
-    work = open_here(project)
-    assert work.begin(0, is_in_flight=False) == (
-        0,
-        ["snapshots can be read only as long as the repository has what it has now: no room"],
+    without_room = with_other_git(tmp_path / "other", "*repack*) echo no room >&2; exit 1;;")
+    work = open_here(project, without_room)
+    _, (said,) = work.begin(0, is_in_flight=False)
+    assert said.startswith(
+        "snapshots can be read only as long as the repository has what it has now: "
     )
+    assert said.endswith("no room")
     (project / "a.py").write_text("two\n", encoding="utf-8")
     assert work.look(1, "programmer").work.changed == ("a.py",)
 
@@ -641,10 +641,10 @@ def test_a_fresh_work_tree_is_clean(tmp_path: Path, name: str) -> None:
     attributes = {"eol=crlf": "*.txt text eol=crlf\n", "filter": "*.txt filter=up\n"}
     settings = ("core.autocrlf=true",) if name == "autocrlf" else filters_of(tmp_path)
     project = checked_out(tmp_path, attributes.get(name, ""), *settings)
-    repository = find_repository(project)
+    repository = find_repository(project, os.environ)
     assert repository is not None
     tree = tmp_path / "tree"
-    Worktree.make(repository, tree, "cao/r1", repository.head)
+    Worktree(repository, tree, "cao/r1", repository.head, os.environ).make()
     assert open_here(tree).begin(0, is_in_flight=False) == (0, [])
 
 

@@ -56,7 +56,7 @@ class Project:
         return self.git("rev-parse", "HEAD")
 
     def repository(self) -> Repository:
-        found = find_repository(self.folder)
+        found = find_repository(self.folder, os.environ)
         assert found is not None
         return found
 

@@ -2,11 +2,15 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.workspace.gathering import LIMITS, Limits
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import REFS, Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.store import PATIENCE, Patience, Store
 
 USER = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -16,6 +20,23 @@ USER = {
     "GIT_COMMITTER_NAME": "user",
     "GIT_COMMITTER_EMAIL": "user@example.org",
 }
+
+OTHER_GIT = """\
+#!/bin/sh
+case "$*" in
+{cases}
+esac
+exec {git} "$@"
+"""
+
+
+def with_other_git(folder: Path, cases: str) -> Mapping[str, str]:
+    """Return an environment with a git that does something else first: `*word*) command;;`."""
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(OTHER_GIT.format(cases=cases, git=shutil.which("git")))
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def git(folder: Path, *words: str, check: bool = True) -> str:
@@ -48,6 +69,12 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path.write_bytes(text.encode())
 
 
+def write_empty(path: Path, size: int) -> None:
+    """Make a file of a size that takes no room."""
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
 def fingerprint(folder: Path) -> dict[str, str]:
     """Return everything below a folder, for example a `.git`: modes, links, content."""
     found = {}
@@ -63,11 +90,12 @@ def fingerprint(folder: Path) -> dict[str, str]:
     return found
 
 
-def snapshots_of(folder: Path) -> Snapshots:
+def snapshots_of(folder: Path, limits: Limits = LIMITS, patience: Patience = PATIENCE) -> Snapshots:
     """Return the snapshots of a folder; their store lies beside it, or beside its repository."""
-    repository = find_repository(folder)
+    repository = find_repository(folder, os.environ)
     top = folder if repository is None else repository.top
-    return Snapshots(top.parent / f"{top.name}-store", folder, repository)
+    place = top.parent / f"{top.name}-store"
+    return Snapshots(Store(place, folder, repository, os.environ, patience), limits=limits)
 
 
 def content(snapshots: Snapshots, snapshot: Snapshot) -> dict[str, str]:

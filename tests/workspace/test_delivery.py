@@ -2,15 +2,15 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace import delivery as delivery_module
 from cli_agent_orchestrator._internal.workspace.delivery import (
     Delivery,
     Discard,
@@ -20,13 +20,22 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
     apply,
     discard,
 )
-from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
+from tests.workspace.repositories import with_other_git
 
 BRANCH = "cao/r1"
-TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", onto="main")
+TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", os.environ, onto="main")
+DELIVER = """\
+import sys
+from pathlib import Path
+from tests.workspace.projects import Project
+from tests.workspace.test_delivery import delivered
+delivered(Project(Path(sys.argv[1])))
+"""
+HINDERS = "*checkout-index*) mkdir -p deep/er; echo again > deep/er/new.txt; exit 1;;"
+"""Brings no file back, and what was removed is there again."""
 FILES = {
     "touched.txt": "1\n2\n3\n4\n5\n",
     "gone.txt": "gone\n",
@@ -46,7 +55,7 @@ def worked(project: Project, files: dict[str, str] | None = None) -> Worktree:
     """Let a run change files and commit them."""
     repository = project.repository()
     folder = project.folder.parent / "state/worktrees/r1"
-    worktree, _ = Worktree.make(repository, folder, BRANCH, repository.head)
+    worktree, _ = Worktree(repository, folder, BRANCH, repository.head, os.environ).make()
     write(worktree.folder, WORK if files is None else files)
     if files is None:
         (worktree.folder / "gone.txt").unlink()
@@ -379,7 +388,7 @@ def test_users_of_large_files_are_told(project: Project) -> None:
     project.git("config", "filter.lfs.required", "true")
     repository = project.repository()
     folder = project.folder.parent / "r1"
-    worktree, _ = Worktree.make(repository, folder, BRANCH, repository.head)
+    worktree, _ = Worktree(repository, folder, BRANCH, repository.head, os.environ).make()
     write(worktree.folder, {"x.bin": "large\n"})
     commit = worktree.commit("work\n", AUTHOR)
     assert commit.remarks == ("stored as they are, not through the filter lfs: 'x.bin'",)
@@ -525,24 +534,21 @@ def test_discarding_with_submodules_needs_no_force(project: Project, tmp_path: P
 
 @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
 def test_what_a_killed_delivery_began_is_brought_to_an_end(
-    project: Project, monkeypatch: pytest.MonkeyPatch, has_moved: bool
+    project: Project, tmp_path: Path, has_moved: bool
 ) -> None:
     worked(project)
     if has_moved:
         moved_on(project)
     stage(project, {"mine.txt": "staged\n"})
     project.write({"folder/inner.txt": "changed\n"})
-
-    class Killed(Exception):
-        pass
-
-    def killed(*_: object) -> str:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(delivery_module, "_set_head", killed)
-        with pytest.raises(Killed):
-            delivered(project)
+    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
+    killed = subprocess.run(
+        [sys.executable, "-c", DELIVER, str(project.folder)],
+        env=killing,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
     before = project.git("rev-parse", "HEAD")
     done = delivered(project)
     assert done.kind is (Kind.MERGED if has_moved else Kind.FAST_FORWARDED)
@@ -638,16 +644,14 @@ def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
 
 
 def test_what_cannot_be_put_back_is_named_with_the_command_that_does(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, tmp_path: Path
 ) -> None:
     worked(project)
     impossible(project)
     before = project.state()
-    with monkeypatch.context() as patch:
-        patch.setattr(BeforeDelivery, "_ask", lambda *_: None)
-        patch.setattr(Folder, "remove", lambda *_: None)
-        reason = delivered(project).reason
-    assert "these files are not as they were: deep/er/new.txt, gone.txt, link, " in reason
+    hindered = with_other_git(tmp_path / "other", HINDERS)
+    reason = delivered(project, replace(TERMS, environ=hindered)).reason
+    assert "these files are not as they were: deep/er/new.txt, gone.txt, touched.txt" in reason
     remove, checkout = (line.strip() for line in reason.splitlines()[-2:])
     assert remove.startswith("rm -f -- ")
     assert checkout.startswith(f"git -C {project.folder} checkout-index -f -- ")

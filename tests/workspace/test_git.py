@@ -7,17 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.git import Git
+from cli_agent_orchestrator._internal.workspace.git import Git, find_git
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+from tests.workspace.repositories import with_other_git
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Git:
     folder = tmp_path / "project"
     folder.mkdir()
-    git = Git(folder / ".git", folder)
+    git = Git(folder / ".git", folder, os.environ)
     git.run("init", "-q", "-b", "main")
     return git
+
+
+def test_it_is_looked_for_in_the_environment_that_is_given_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = with_other_git(tmp_path / "other", "*) exit 1;;")
+    monkeypatch.setenv("PATH", others["PATH"])
+    assert find_git(os.environ) == str(tmp_path / "other/git")
+    assert find_git({}) != str(tmp_path / "other/git")
+    assert find_git({"PATH": ""}) is None
 
 
 def test_a_command_answers_with_what_it_writes(repository: Git) -> None:

@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace import held_back
 from cli_agent_orchestrator._internal.workspace.held_back import (
+    MOST_BYTES,
     HeldBack,
     find,
     in_their_place,
     is_held,
 )
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, UsageError
 from tests.workspace.projects import AUTHOR, Project, contents, make_project, write
+from tests.workspace.repositories import write_empty
 
 HELD = ("tests/acceptance", "scenario.md")
 FILES = {
@@ -40,7 +42,9 @@ def project(tmp_path: Path) -> Project:
 def worktree(project: Project, tmp_path: Path) -> Worktree:
     repository = project.repository()
     folder = tmp_path / "state/worktrees/r1"
-    return Worktree.make(repository, folder, "cao/r1", repository.head, HELD)[0]
+    return Worktree(
+        repository, folder, "cao/r1", repository.head, os.environ, held_back=HELD
+    ).make()[0]
 
 
 def files_of(folder: Path) -> set[str]:
@@ -49,7 +53,9 @@ def files_of(folder: Path) -> set[str]:
 
 def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
     repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.link.entry.path)
-    return Snapshots(tmp_path / "store", worktree.folder, repository, scope=Scope(apart=HELD))
+    return Snapshots(
+        Store(tmp_path / "store", worktree.folder, repository, os.environ), scope=Scope(apart=HELD)
+    )
 
 
 def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:
@@ -77,7 +83,9 @@ def test_they_are_not_copied_with_what_is_ignored(project: Project, tmp_path: Pa
     project.commit({".worktreeinclude": "*.env\n", ".gitignore": "*.env\n"})
     project.write({"x.env": "x\n", "tests/acceptance/y.env": "y\n"})
     repository = project.repository()
-    made, _ = Worktree.make(repository, tmp_path / "tree", "cao/r1", repository.head, HELD)
+    made, _ = Worktree(
+        repository, tmp_path / "tree", "cao/r1", repository.head, os.environ, held_back=HELD
+    ).make()
     assert made.included == ("x.env",)
 
 
@@ -197,10 +205,16 @@ class TestKeeping:
             find(folder, (path,))
         assert said in str(caught.value)
 
-    def test_too_much_is_refused(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(held_back, "MOST_FILES", 2)
+    def test_too_many_files_are_refused(self, project: Project) -> None:
+        assert len(find(project.folder, HELD, most_files=3)) == 3
         with pytest.raises(UsageError, match="there are 3 files"):
-            find(project.folder, HELD)
+            find(project.folder, HELD, most_files=2)
+
+    def test_so_is_too_much_in_them(self, project: Project) -> None:
+        write_empty(project.folder / "large", MOST_BYTES)
+        assert find(project.folder, ("large",)) == ("large",)
+        with pytest.raises(UsageError, match=r"there are 2 files \(256 MB\)"):
+            find(project.folder, ("large", "scenario.md"))
 
     def test_a_file_that_is_named_twice_is_taken_once(self, project: Project) -> None:
         found = find(project.folder, ("tests", *HELD))

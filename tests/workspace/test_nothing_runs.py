@@ -111,13 +111,13 @@ def lay_trap(folder: Path, way: Way, run: str) -> None:
 
 def work(folder: Path) -> None:
     """Do everything that a run does."""
-    repository = find_repository(folder)
+    repository = find_repository(folder, os.environ)
     user_identity(repository, os.environ)
     snapshots = snapshots_of(folder)
     old = snapshots.take(0, "start")
     assert repository is not None
-    uncommitted(repository)
-    compare_with_commit(repository, ["a.txt"])
+    uncommitted(repository, os.environ)
+    compare_with_commit(repository, ["a.txt"], os.environ)
     snapshots.keep_base(repository.head, old, ["a.txt"])
     write(folder, {"a.txt": "3\n", "new.txt": "new\n"})
     new = snapshots.take(1, "programmer")
@@ -221,10 +221,13 @@ def test_nothing_is_fetched_for_what_is_missing(tmp_path: Path) -> None:
     git(project, "cat-file", "-p", missing, check=False)
     assert mark.exists()
     mark.unlink()
-    repository = find_repository(project)
+    repository = find_repository(project, os.environ)
     assert repository is not None
-    assert Git(repository.git_dir, repository.top).ask("cat-file", "-p", missing).code
-    assert Git(repository.git_dir, repository.top).defused().ask("read-tree", "HEAD").code == 0
+    assert Git(repository.git_dir, repository.top, os.environ).ask("cat-file", "-p", missing).code
+    assert (
+        Git(repository.git_dir, repository.top, os.environ).defused().ask("read-tree", "HEAD").code
+        == 0
+    )
     with pytest.raises(GitError):
-        Worktree.make(repository, tmp_path / "tree", "cao/r1", repository.head)
+        Worktree(repository, tmp_path / "tree", "cao/r1", repository.head, os.environ).make()
     assert not mark.exists()

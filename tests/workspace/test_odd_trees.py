@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace import gathering, left_out
 from cli_agent_orchestrator._internal.workspace.delivery import Terms, apply
+from cli_agent_orchestrator._internal.workspace.gathering import Limits
 from cli_agent_orchestrator._internal.workspace.git import NOBODY
 from cli_agent_orchestrator._internal.workspace.left_out import (
+    LARGEST_FILE,
     NO_COMMIT,
     OWN_REPOSITORY,
     TOO_LARGE,
@@ -24,6 +25,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
 )
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
@@ -34,7 +36,9 @@ from tests.workspace.repositories import (
     is_intact,
     make_repository,
     snapshots_of,
+    with_other_git,
     write,
+    write_empty,
 )
 
 FILES = {"a.txt": "a\n", "src/b.py": "b\n", ".gitignore": "*.log\n"}
@@ -48,7 +52,7 @@ def project(tmp_path: Path) -> Path:
 def check_round_trip(folder: Path, known: set[str]) -> None:
     """Take, change, take, restore: the user's side is as before, and so are the files."""
     write(folder, {"mine.txt": "mine\n"})
-    repository = find_repository(folder)
+    repository = find_repository(folder, os.environ)
     git_dir = folder / ".git" if repository is None else repository.common_dir
     git_before, before = fingerprint(git_dir), fingerprint(folder)
     snapshots = snapshots_of(folder)
@@ -406,11 +410,8 @@ def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
 
 
 @pytest.mark.parametrize("name", [".gitignore", "src/.gitattributes", "deep/in/.git/HEAD"])
-def test_a_pipe_that_git_would_read_is_named(
-    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_LOOK", 1.0)
-    snapshots = snapshots_of(project)
+def test_a_pipe_that_git_would_read_is_named(project: Path, name: str) -> None:
+    snapshots = snapshots_of(project, Limits(seconds=1.0))
     snapshots.take(0, "start")
     (project / name).unlink(missing_ok=True)
     (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -454,32 +455,32 @@ def test_so_it_is_where_the_repository_itself_is_asked(
     project: Path, tmp_path: Path, name: str
 ) -> None:
     without_git = {"PATH": str(tmp_path)}
-    repository = find_repository(project)
+    only_head = with_other_git(tmp_path / "programs", "*rev-parse*HEAD) ;;\n*) exit 9;;")
+    repository = find_repository(project, os.environ)
     assert repository is not None
-    made, _ = Worktree.make(repository, tmp_path / "tree", "work", repository.head)
+    made, _ = Worktree(repository, tmp_path / "tree", "work", repository.head, os.environ).make()
     put_pipe(project / name)
     with pytest.raises(GitError, match=f"{name} is a pipe"):
         uncommitted(repository, without_git)
     with pytest.raises(GitError, match=f"{name} is a pipe"):
-        apply(repository, "work", Terms(NOBODY, "", environ=without_git))
+        apply(repository, "work", Terms(NOBODY, "", only_head))
     if not name.startswith(".git/"):
         put_pipe(made.folder / name)
     with pytest.raises(GitError, match=f"{name} is a pipe"):
         replace(made, environ=without_git).uncommitted()
 
 
-def test_large_files_are_left_out_and_left_alone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(left_out, "LARGEST_FILE", 1000)
+def test_large_files_are_left_out_and_left_alone(project: Path) -> None:
     snapshots = snapshots_of(project)
     old = snapshots.take(0, "start")
-    write(project, {"a.txt": "a" * 1001, "large": "b" * 1001, "fits": "c" * 1000})
+    for name in ("a.txt", "large"):
+        write_empty(project / name, LARGEST_FILE + 1)
+    write_empty(project / "fits", LARGEST_FILE)
     new = snapshots.take(1, "programmer")
     assert new.left_out == (LeftOut("a.txt", TOO_LARGE), LeftOut("large", TOO_LARGE))
     assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["fits"]
     assert snapshots.restore(old.commit) == ("fits",)
-    assert (project / "a.txt").stat().st_size == 1001
+    assert (project / "a.txt").stat().st_size == LARGEST_FILE + 1
     assert (project / "large").exists()
 
 
@@ -674,7 +675,9 @@ def test_a_full_disk_is_told_and_leaves_the_store_usable(project: Path, tmp_path
     if mounted.returncode:
         pytest.skip("no small disk can be made here")
     try:
-        snapshots = Snapshots(disk / "store", project, find_repository(project))
+        snapshots = Snapshots(
+            Store(disk / "store", project, find_repository(project, os.environ), os.environ)
+        )
         first = snapshots.take(0, "start")
         (project / "large").write_bytes(os.urandom(2_000_000))
         with pytest.raises((GitError, OSError)):

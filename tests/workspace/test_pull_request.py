@@ -1,6 +1,5 @@
 """A branch is pushed and becomes a pull request, with a remote and programs of our own."""
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,7 +230,3 @@ def test_the_host_of_an_address(address: str, host: str) -> None:
 )
 def test_which_program_opens_requests(host: str, installed: list[str], program: str) -> None:
     assert forge_program(host, installed) == program
-
-
-def test_the_environment_is_the_users_own_by_default() -> None:
-    assert Wish("", Path(), "main").environ is os.environ

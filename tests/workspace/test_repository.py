@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(folder: Path) -> Repository:
-    repository = find_repository(folder)
+    repository = find_repository(folder, os.environ)
     assert repository is not None
     return repository
 
@@ -31,12 +31,12 @@ def found(folder: Path) -> Repository:
 def test_a_repository_is_found_from_any_folder_of_it(project: Path) -> None:
     head = git(project, "rev-parse", "HEAD")
     expected = Repository(project, project / ".git", project / ".git", "", head, "main", "")
-    assert find_repository(project) == expected
-    assert find_repository(project / "sub") == replace(expected, prefix="sub")
+    assert find_repository(project, os.environ) == expected
+    assert find_repository(project / "sub", os.environ) == replace(expected, prefix="sub")
 
 
 def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
-    assert find_repository(tmp_path) is None
+    assert find_repository(tmp_path, os.environ) is None
 
 
 def test_neither_a_commit_nor_a_branch_is_needed(project: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_git_file_that_points_anywhere_else_is_not_followed(
     pointer = pointer.replace(b"{other}", os.fsencode(project))
     pointer = pointer.replace(b"{linked}", os.fsencode(project / ".git/worktrees/tree"))
     (folder / ".git").write_bytes(pointer)
-    assert find_repository(folder) is None
+    assert find_repository(folder, os.environ) is None
 
 
 def test_a_link_a_pipe_or_an_empty_folder_is_no_repository(project: Path, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_link_a_pipe_or_an_empty_folder_is_no_repository(project: Path, tmp_pa
     os.mkfifo(tmp_path / "pipe/.git")
     (tmp_path / "folder/.git").mkdir()
     for name in ("link", "pipe", "loop", "folder"):
-        assert find_repository(tmp_path / name) is None
+        assert find_repository(tmp_path / name, os.environ) is None
 
 
 @pytest.mark.parametrize("name", ["config", "packed-refs", "refs/heads/main"])
@@ -112,13 +112,13 @@ def test_a_pipe_in_the_git_directory_is_not_waited_for(project: Path, name: str)
     (project / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(project / ".git" / name)
     with pytest.raises(NotPlain, match=name):
-        find_repository(project)
+        find_repository(project, os.environ)
 
 
 def test_a_head_that_is_a_pipe_makes_no_repository(project: Path) -> None:
     (project / ".git/HEAD").unlink()
     os.mkfifo(project / ".git/HEAD")
-    assert find_repository(project) is None
+    assert find_repository(project, os.environ) is None
 
 
 @pytest.mark.parametrize("inside", ["", "hooks"])
@@ -126,12 +126,12 @@ def test_a_bare_repository_is_refused(tmp_path: Path, inside: str) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare")
     (tmp_path / "bare/hooks").mkdir(exist_ok=True)
     with pytest.raises(UsageError, match="bare repository"):
-        find_repository(tmp_path / "bare" / inside)
+        find_repository(tmp_path / "bare" / inside, os.environ)
 
 
 def test_the_git_directory_itself_is_refused(project: Path) -> None:
     with pytest.raises(UsageError, match="git directory"):
-        find_repository(project / ".git")
+        find_repository(project / ".git", os.environ)
 
 
 def test_what_the_user_has_begun_is_told(project: Path) -> None:

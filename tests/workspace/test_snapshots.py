@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.workspace import store as store_module
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Patience, Store
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import (
     content,
@@ -190,10 +190,12 @@ class BackwardClock(SystemClock):
 
 def test_they_are_in_order_though_the_clock_goes_back(project: Path, tmp_path: Path) -> None:
     clock = BackwardClock()
-    repository = find_repository(project)
-    snapshots = Snapshots(tmp_path / "store", project, repository, clock)
+    repository = find_repository(project, os.environ)
+    snapshots = Snapshots(Store(tmp_path / "store", project, repository, os.environ), clock)
     taken = [snapshots.take(number, "turn") for number in (3, 2)]
-    taken.append(Snapshots(tmp_path / "store", project, repository, clock).take(1, "turn"))
+    taken.append(
+        Snapshots(Store(tmp_path / "store", project, repository, os.environ), clock).take(1, "turn")
+    )
     times = [one.at for one in taken]
     assert times == sorted(times)
     assert len(set(times)) == 3
@@ -259,9 +261,7 @@ def orphan(project: Path, tmp_path: Path) -> Iterator[Orphan]:
     found.end()
 
 
-def test_who_comes_after_a_killed_process_waits_for_its_git(
-    project: Path, orphan: Orphan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_comes_after_a_killed_process_waits_for_its_git(project: Path, orphan: Orphan) -> None:
     tries = []
 
     def wait(seconds: float) -> None:
@@ -270,18 +270,14 @@ def test_who_comes_after_a_killed_process_waits_for_its_git(
         if len(tries) == 2:
             orphan.end()
 
-    monkeypatch.setattr(store_module, "sleep", wait)
-    taken = snapshots_of(project).take(1, "resumed")
+    taken = snapshots_of(project, patience=Patience(pause=wait)).take(1, "resumed")
     assert len(tries) >= 2
     assert snapshots_of(project).read(taken.commit, "a.txt", 99) == b"changed\n"
     # Left by a git that has ended.
     assert not orphan.lock.exists()
 
 
-def test_one_that_does_not_end_is_waited_for_only_so_long(
-    project: Path, orphan: Orphan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.0)
+def test_one_that_does_not_end_is_waited_for_only_so_long(project: Path, orphan: Orphan) -> None:
     with pytest.raises(GitError, match=r"is still at work in .*-store"):
-        snapshots_of(project).take(1, "resumed")
+        snapshots_of(project, patience=Patience(seconds=0.0)).take(1, "resumed")
     assert orphan.lock.exists()

@@ -15,7 +15,7 @@ from tests.workspace.repositories import git, make_repository, write
 
 
 def repository_of(folder: Path) -> Repository:
-    found = find_repository(folder)
+    found = find_repository(folder, os.environ)
     assert found is not None
     return found
 
@@ -47,10 +47,10 @@ def test_where_a_filter_would_tell_the_notes_of_git_do(filtered: Path) -> None:
     write(filtered, {"edited.txt": "OTHER\n", "staged.txt": "OTHER\n", "new.txt": "NEW\n"})
     git(filtered, "add", "staged.txt")
     names = ("edited.txt", "staged.txt", "new.txt")
-    assert uncommitted(repository_of(filtered)) == names
-    found = compare_with_commit(repository_of(filtered), ["same.txt", *names])
+    assert uncommitted(repository_of(filtered), os.environ) == names
+    found = compare_with_commit(repository_of(filtered), ["same.txt", *names], os.environ)
     assert found == Comparison(frozenset({"staged.txt"}), frozenset({"edited.txt"}))
-    asked = compare_with_commit(repository_of(filtered), ["same.txt"])
+    asked = compare_with_commit(repository_of(filtered), ["same.txt"], os.environ)
     assert asked == Comparison(frozenset(), frozenset())
 
 
@@ -62,4 +62,4 @@ def test_without_an_index_that_can_be_read_all_is_changed(
     (folder / ".git/index").unlink()
     if index is not None:
         (folder / ".git/index").write_bytes(index)
-    assert compare_with_commit(repository_of(folder), ["a.txt"]).changed == {"a.txt"}
+    assert compare_with_commit(repository_of(folder), ["a.txt"], os.environ).changed == {"a.txt"}

@@ -3,15 +3,19 @@
 import os
 import re
 import shlex
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import watch as watch_module
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.watch import Watch
+from cli_agent_orchestrator._internal.workspace.watch import DEEPEST, MOST_LOOKED_AT, Watch
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from tests.workspace.depths import folders_in
 from tests.workspace.projects import AUTHOR, Project, make_project
@@ -22,8 +26,25 @@ def project(tmp_path: Path) -> Project:
     return make_project(tmp_path / "project")
 
 
-def watching(project: Project, kept_in: Folder | None = None) -> Watch:
-    watch = Watch(project.repository(), kept_in)
+@contextmanager
+def opened_files() -> Iterator[list[str]]:
+    """Yield the names of the files that are opened meanwhile."""
+    opened: list[str] = []
+    is_over = threading.Event()
+
+    # Any: as in sys.addaudithook
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        # It can not be taken away again.
+        if event == "open" and not is_over.is_set():
+            opened.append(str(args[0]))
+
+    sys.addaudithook(note)
+    yield opened
+    is_over.set()
+
+
+def watching(project: Project, kept_in: Folder | None = None, most: int = MOST_LOOKED_AT) -> Watch:
+    watch = Watch(project.repository(), kept_in, most)
     assert watch.begin() == ()
     return watch
 
@@ -186,8 +207,8 @@ def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> No
 def watching_tree(project: Project, tmp_path: Path) -> tuple[Worktree, Repository, Watch]:
     """Return a work tree, the repository that is found in it, and a watch that has begun."""
     repository = project.repository()
-    tree, _ = Worktree.make(repository, tmp_path / "w/r1", "cao/r1", repository.head)
-    seen = find_repository(tree.folder)
+    tree, _ = Worktree(repository, tmp_path / "w/r1", "cao/r1", repository.head, os.environ).make()
+    seen = find_repository(tree.folder, os.environ)
     assert seen is not None
     watch = Watch(seen)
     assert watch.begin() == ()
@@ -219,16 +240,13 @@ def test_so_is_the_file_that_says_where_the_repository_of_a_work_tree_is(
     assert watch.look() == (".git",)
 
 
-def test_what_looks_as_before_is_not_read_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watch = watching(project)
-
-    def read(path: Path, mode: int) -> bytes:
-        raise AssertionError(path)
-
-    monkeypatch.setattr(watch_module, "_content", read)
-    assert watch.look() == ()
+def test_what_looks_as_before_is_not_read_again(project: Project) -> None:
+    with opened_files() as first:
+        watch = watching(project)
+    with opened_files() as again:
+        assert watch.look() == ()
+    assert {"HEAD", "config", "main"} <= {*first}
+    assert not {"HEAD", "config", "main"} & {*again}
 
 
 def test_what_was_seen_outlives_the_process(project: Project, tmp_path: Path) -> None:
@@ -285,18 +303,15 @@ class TestFoldersInFolders:
 
     def test_at_the_deepest_are_still_looked_at(self, project: Project) -> None:
         watch = watching(project)
-        place = "/".join(["hooks", *["d"] * watch_module.DEEPEST, "post-checkout"])
+        place = "/".join(["hooks", *["d"] * DEEPEST, "post-checkout"])
         plant(place)(project.folder / ".git")
         assert watch.look() == (f".git/{place} (new)",)
 
-    def test_too_many_files_are_not_all_looked_at(
-        self, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(watch_module, "MOST_LOOKED_AT", 20)
+    def test_too_many_files_are_not_all_looked_at(self, project: Project) -> None:
         hooks = project.folder / ".git/hooks"
         for old in hooks.iterdir():
             old.unlink()
-        watch = watching(project)
+        watch = watching(project, most=20)
         for number in range(20):
             plant(f"hooks/{number:02d}")(project.folder / ".git")
         assert len(watch.look()) == 20
@@ -305,11 +320,8 @@ class TestFoldersInFolders:
         (hooks / "20").unlink()
         assert watch.look() == ()
 
-    def test_too_many_folders_are_not_all_looked_at(
-        self, project: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(watch_module, "MOST_LOOKED_AT", 20)
-        watch = watching(project)
+    def test_too_many_folders_are_not_all_looked_at(self, project: Project) -> None:
+        watch = watching(project, most=20)
         for number in range(20):
             (project.folder / f".git/hooks/{number:02d}").mkdir(parents=True)
         assert watch.look() == (".git/hooks/… (too many folders to be looked at)",)

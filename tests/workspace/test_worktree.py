@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace import inclusion, left_out
-from cli_agent_orchestrator._internal.workspace.git import Identity
+from cli_agent_orchestrator._internal.workspace.git import Git, Identity
+from cli_agent_orchestrator._internal.workspace.inclusion import Limits, include
+from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, GitFailed
@@ -23,6 +24,7 @@ from tests.workspace.projects import (
     make_project,
     write,
 )
+from tests.workspace.repositories import write_empty
 
 BRANCH = "cao/r1"
 
@@ -40,7 +42,7 @@ def state(tmp_path: Path) -> Path:
 def made(project: Project, state: Path, run: str = "r1") -> Worktree:
     repository = project.repository()
     folder = state / "worktrees" / run
-    return Worktree.make(repository, folder, f"cao/{run}", repository.head)[0]
+    return Worktree(repository, folder, f"cao/{run}", repository.head, os.environ).make()[0]
 
 
 def names(project: Project, commit: str) -> list[str]:
@@ -68,7 +70,7 @@ def test_a_work_tree_has_the_files_of_a_commit_and_a_branch_of_its_own(
 def test_the_folder_of_a_work_tree_may_have_any_name(project: Project, tmp_path: Path) -> None:
     worktree = made(project, tmp_path / "a b\tc", "name with spaces".replace(" ", "-"))
     odd = replace(project.repository())
-    other, _ = Worktree.make(odd, tmp_path / "o o" / "x y", "cao/odd", odd.head)
+    other, _ = Worktree(odd, tmp_path / "o o" / "x y", "cao/odd", odd.head, os.environ).make()
     assert not worktree.faults()
     assert not other.faults()
     assert other.name == "x-y"
@@ -170,9 +172,14 @@ def test_what_is_held_back_is_not_copied(project: Project, state: Path) -> None:
     project.commit({".gitignore": "*.key\n", ".worktreeinclude": "*.key\n"})
     project.write({"a.key": "a\n", "held/b.key": "b\n"})
     repository = project.repository()
-    worktree, _ = Worktree.make(
-        repository, state / "worktrees/r1", "cao/r1", repository.head, held_back=("held",)
-    )
+    worktree, _ = Worktree(
+        repository,
+        state / "worktrees/r1",
+        "cao/r1",
+        repository.head,
+        os.environ,
+        held_back=("held",),
+    ).make()
     assert worktree.included == ("a.key",)
     assert not (worktree.folder / "held").exists()
 
@@ -217,7 +224,9 @@ def test_links_are_not_copied_and_nothing_from_elsewhere(
     (project.folder / "folder").symlink_to(tmp_path / "folder")
     os.mkfifo(project.folder / "pipe")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
+    ).make()
     assert worktree.included == ("x",)
     assert [remark.partition(":")[0] for remark in remarks] == [
         "folder was not copied", "link was not copied",
@@ -229,24 +238,21 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
     project.write({"patterns": "*\n", "x": "x\n"})
     (project.folder / ".worktreeinclude").symlink_to("patterns")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "worktrees/r1", BRANCH, repository.head, os.environ
+    ).make()
     assert worktree.included == ()
     assert remarks[0].startswith(".worktreeinclude was not followed: it is a symbolic link")
 
 
-def test_copying_has_limits(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inclusion, "MOST_FILES", 3)
-    monkeypatch.setattr(inclusion, "LARGEST_FILE", 10)
-    monkeypatch.setattr(inclusion, "MOST_BYTES", 15)
-    project.write({".worktreeinclude": "/x/\n", "x/1": "1" * 10, "x/2": "2" * 11, "x/3": "3" * 6})
-    project.write({"x/4": "4", "x/5": "5"})
-    repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "worktrees/r1", BRANCH, repository.head)
-    assert worktree.included == ("x/1",)
-    assert [remark[:19] for remark in remarks] == [
-        "x/2 was not copied:", "x/3 was not copied:", "x/4 was not copied:",
-    ]  # fmt: skip
-    assert "more than 3 files" in remarks[2]
+def test_copying_has_limits(project: Project, tmp_path: Path) -> None:
+    project.write({"1": "1" * 10, "2": "2" * 11, "3": "3" * 6, "4": "4", "5": "5"})
+    git = Git(project.folder / ".git", project.folder, os.environ)
+    limits = Limits(largest_file=10, most_bytes=15, most_files=3)
+    copied, left = include(git, tmp_path, ["1", "2", "3", "4", "5"], limits)
+    assert copied == ("1",)
+    assert [one.path for one in left] == ["2", "3", "4"]
+    assert left[2].reason == "there are more than 3 files to copy"
 
 
 # --- committing ---
@@ -303,7 +309,7 @@ def test_what_we_and_sandboxes_leave_behind_is_not_committed(project: Project, s
     project.commit({"sub/x": "x\n"})
     project.write({"sub/y": ""})
     repository = replace(project.repository(), prefix="sub")
-    worktree, _ = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, _ = Worktree(repository, state / "r1", BRANCH, repository.head, os.environ).make()
     for start in ("", "sub/"):
         write(
             worktree.folder,
@@ -347,11 +353,11 @@ def test_a_sparse_checkout_of_the_users_loses_no_file(project: Project, state: P
 
 
 def test_repositories_within_and_odd_files_are_left_out_and_named(
-    project: Project, state: Path, monkeypatch: pytest.MonkeyPatch
+    project: Project, state: Path
 ) -> None:
-    monkeypatch.setattr(left_out, "LARGEST_FILE", 100)
     worktree = made(project, state)
-    write(worktree.folder, {"large": "x" * 101, "ok": "ok", "empty-repo/x": "x"})
+    write_empty(worktree.folder / "large", LARGEST_FILE + 1)
+    write(worktree.folder, {"ok": "ok", "empty-repo/x": "x"})
     make_project(worktree.folder / "nested")
     project.git("init", "-q", folder=worktree.folder / "empty-repo")
     project.git("init", "-q", folder=worktree.folder / "src")
@@ -374,7 +380,9 @@ def test_submodules_are_empty_and_stay_at_their_commit(
     project.git("submodule", "--quiet", "add", str(other.folder), "sub")
     project.git("commit", "-q", "-m", "submodule")
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "r1", BRANCH, repository.head, os.environ
+    ).make()
     assert remarks == ("submodules are empty here: 'sub'",)
     shutil.rmtree(worktree.folder / "sub")
     assert not worktree.commit("one\n", AUTHOR).is_new
@@ -413,7 +421,9 @@ def test_nothing_of_a_hostile_repository_runs(
     make_hostile(project, marks)
     project.write({"x": "x"})
     repository = project.repository()
-    worktree, remarks = Worktree.make(repository, state / "r1", BRANCH, repository.head)
+    worktree, remarks = Worktree(
+        repository, state / "r1", BRANCH, repository.head, os.environ
+    ).make()
     write(worktree.folder, {"a.txt": "2\n", "new.txt": "n\n", "src/d": "d\n"})
     commit = worktree.commit("one\n", AUTHOR)
     (worktree.folder / ".git").unlink()
@@ -599,7 +609,7 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
     head = project.repository().head
     folder = state / "worktrees/r1"
     project.git("worktree", "add", "-q", "--lock", "--no-checkout", "-b", BRANCH, str(folder))
-    worktree = Worktree(project.repository(), folder, BRANCH, head)
+    worktree = Worktree(project.repository(), folder, BRANCH, head, os.environ)
     assert worktree.mend() == ("it was not finished when it was made",)
     assert (folder / "src/c.txt").read_text() == "c\n"
     assert not worktree.faults()

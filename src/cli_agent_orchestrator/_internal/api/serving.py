@@ -186,7 +186,7 @@ async def serve(
     Stopping ends event streams at once and lets other requests finish for a few seconds.
     """
     with await bind(host, port) as listener:
-        server = Server(_configure(app), stop)
+        server = Server(configure(app), stop)
         watch = asyncio.create_task(_watch(server, app.state.backend, stop))
         try:
             # The socket listens already: who connects from now on is answered.
@@ -197,10 +197,11 @@ async def serve(
             watch.cancel()
 
 
-def _configure(app: Starlette) -> uvicorn.Config:
+def configure(app: Starlette, http: type[BoundedHttp] = BoundedHttp) -> uvicorn.Config:
+    """Return the settings of a server whose connections are of a kind."""
     return uvicorn.Config(
         app,
-        http=BoundedHttp,
+        http=http,
         ws="none",
         loop="none",
         lifespan="off",

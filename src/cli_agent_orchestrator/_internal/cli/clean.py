@@ -63,7 +63,9 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     named = name_server(os.environ, api)
     now = time.time()
     unlisted = {} if named else _unlisted(state)
-    plan = plan_cleanup(known_runs(state), now - days * DAY_SECONDS, named.url if named else "")
+    plan = plan_cleanup(
+        known_runs(state, os.environ), now - days * DAY_SECONDS, named.url if named else ""
+    )
     plan = replace(plan, drafts=left_drafts(state))
     for run in plan.waiting:
         click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
@@ -141,7 +143,7 @@ def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) 
         listed = sum(len(run.record.terminals) for run in plan.agents)
         click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
-    removed = sum(remove_folder(state, name) for name in names)
+    removed = sum(remove_folder(state, name, os.environ) for name in names)
     if names:
         click.echo(f"Removed the records of {_count(removed, 'run')}.")
 

@@ -1,6 +1,5 @@
 """Has a run carried out from the command line."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +20,7 @@ CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
 def conduct(
     request: RunRequest,
     view: View,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str],
     *,
     state_stays: bool = True,
 ) -> int:

@@ -56,7 +56,7 @@ def main() -> None:
             wanted["config_file"],
             replace_terminals=wanted["replace_terminals"],
         )
-        sys.exit(conduct(replace(request, run=wanted["run"]), view))
+        sys.exit(conduct(replace(request, run=wanted["run"]), view, os.environ))
     except OrchestratorError as error:
         code = exit_code_of(error)
         view.write(json.dumps({"error": str(error), "exit_code": code}))

@@ -188,7 +188,7 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
     report = "cao report {id}" if has_tree else report_command(config, Path.cwd())
     unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
     view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
-    sys.exit(conduct(request, view))
+    sys.exit(conduct(request, view, os.environ))
 
 
 def check_usage(config: RunConfig) -> None:

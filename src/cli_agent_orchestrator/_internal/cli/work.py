@@ -224,7 +224,7 @@ def _is_turn_here(runs: Sequence[RunSummary], word: str, here: Path) -> bool:
 
 
 def _kept(run: RunSummary) -> Kept:
-    return read_kept(run_folder(state_folder(os.environ), run.id))
+    return read_kept(run_folder(state_folder(os.environ), run.id), os.environ)
 
 
 def _go_back(kept: Kept, word: str, yes: bool) -> None:

@@ -34,5 +34,5 @@ def surroundings_of(
         return flows_of(folder, environ, api_given=api_given).find(named)
 
     return Surroundings(
-        view, interrupts, connect, get_provider, state_folder(environ), find_flow, environ
+        view, interrupts, connect, get_provider, state_folder(environ), environ, find_flow
     )

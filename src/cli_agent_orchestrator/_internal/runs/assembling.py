@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.state import RunState
@@ -18,7 +17,7 @@ from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
 
 
-def make_plan(run: OpenRun, files: ResponseFiles, clock: Clock) -> Plan:
+def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
     """Return by which rules a run goes, and what its prompts are made of."""
     config = run.prepared.config
     briefing = Briefing(
@@ -33,7 +32,7 @@ def make_plan(run: OpenRun, files: ResponseFiles, clock: Clock) -> Plan:
         config.rules,
         config.handoff,
         GatePlace(config.wd, config.gate_timeout, run.environ, run.folder),
-        _open_folder(run, clock),
+        _open_folder(run),
         config.readonly_roles,
         since=run.record.started,
         run=short_name(run.record.id),
@@ -54,8 +53,8 @@ def response_files(wd: Path, state: RunState) -> ResponseFiles:
     return ResponseFiles(wd, state.progress.archive, names)
 
 
-def _open_folder(run: OpenRun, clock: Clock) -> WorkFolder:
+def _open_folder(run: OpenRun) -> WorkFolder:
     wd = run.prepared.config.wd
     if run.in_tree is None:
-        return open_work_folder(wd, run.folder, clock)
-    return open_work_folder(wd, run.folder, clock, run.in_tree.mend, run.in_tree.kept_out)
+        return open_work_folder(wd, run.folder, run.environ)
+    return open_work_folder(wd, run.folder, run.environ, run.in_tree.mend, run.in_tree.kept_out)

@@ -5,7 +5,7 @@ by it and it can be undone. HEAD, index and stash are never touched.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, reposito
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots
+from cli_agent_orchestrator._internal.workspace.store import Store, is_ready
 from cli_agent_orchestrator.errors import GitError, GitFailed, RunError, RunLocked, StateError
 from cli_agent_orchestrator.events import Warned
 
@@ -73,28 +74,31 @@ class BroughtBack:
 
 def has_snapshots(folder: Folder) -> bool:
     """Are there snapshots in a run folder? No git is asked."""
-    return Snapshots(folder.path / SNAPSHOTS_FOLDER, folder.path, None).has_any
+    return is_ready(folder.path / SNAPSHOTS_FOLDER)
 
 
-def read_kept(folder: Folder) -> Kept:
+def read_kept(folder: Folder, environ: Mapping[str, str] = os.environ) -> Kept:
     """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
     record = read_record(folder)
     if record is None:
         raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
     # Paths are the same whatever has become of the repository.
-    snapshots = Snapshots(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None)
+    store = Store(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None, environ)
+    snapshots = Snapshots(store)
     taken = in_order(snapshots.all())
     if not taken:
         raise RunError(f"the run {record.id} has no snapshots: {_why_none(folder)}")
     return Kept(folder, record, snapshots, taken)
 
 
-def changes_of_turn(folder: Folder, sequence: int, limit: int) -> tuple[bytes, tuple[Change, ...]]:
+def changes_of_turn(
+    folder: Folder, sequence: int, limit: int, environ: Mapping[str, str]
+) -> tuple[bytes, tuple[Change, ...]]:
     """Return what a turn changed, as a patch up to a limit and by file.
 
     Raise `RunError` or `GitError` if that is not known.
     """
-    kept = read_kept(folder)
+    kept = read_kept(folder, environ)
     after = next((one for one in kept.taken if one.sequence == sequence), None)
     if after is None:
         raise RunError(f"the run {kept.record.id} has no snapshot of turn {sequence}")
@@ -108,7 +112,8 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
     """Yield what can bring the work folder of a run back; meanwhile no run can begin there."""
     wd = Path(kept.record.wd)
     _check(kept, wd)
-    repository = repository_of(wd)
+    environ = kept.snapshots.environ
+    repository = repository_of(wd, environ)
     top = wd if repository is None else repository.top
     # That of a repository was noted without links: one on the way there now leads elsewhere.
     began_in = kept.record.top if repository else os.path.realpath(kept.record.top)
@@ -118,11 +123,11 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
             "nothing is brought back into another one"
         )
     with keeping_runs_out(temporary_folder(wd)):
-        store = kept.folder.path / SNAPSHOTS_FOLDER
+        store = Store(kept.folder.path / SNAPSHOTS_FOLDER, wd, repository, environ)
         tree = kept.record.tree
         kept_out = () if tree is None else (*tree.held_back, *tree.ours)
         apart = (*kept_out, *ours_in(top, kept.folder.root))
-        snapshots = Snapshots(store, wd, repository, clock, Scope(tree is not None, apart))
+        snapshots = Snapshots(store, clock, Scope(tree is not None, apart))
         readable = snapshots.make_readable(kept.taken[0].left_out)
         yield GoingBack(kept, snapshots, apart, readable)
 

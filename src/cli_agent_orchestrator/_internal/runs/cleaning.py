@@ -120,7 +120,7 @@ def _server_named(record: RunRecord) -> str:
     return setting.value if setting else ""
 
 
-def known_runs(state_folder: Path, environ: Mapping[str, str] = os.environ) -> list[KnownRun]:
+def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]:
     """Return the runs that have a folder, also those whose records cannot be read."""
     found = []
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
@@ -232,7 +232,7 @@ def _end(terminals: Terminals, terminal_id: str, sessions: Collection[str]) -> b
     return False
 
 
-def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> bool:
+def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> bool:
     """Remove a run folder or a draft of one, unless somebody holds it; was it removed?
 
     A work tree whose work was applied goes with it; one with other work keeps it.

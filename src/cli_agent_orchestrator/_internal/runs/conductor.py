@@ -122,7 +122,7 @@ class Conductor:
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
             prepared = self._preparation.new_run()
-            if said := said_of_start(self._config.wd):
+            if said := said_of_start(self._config.wd, self._given.environ):
                 self._warn(said)
             return self._begin(self._open(prepared, resumed=False), saved)
 
@@ -205,7 +205,7 @@ class Conductor:
             for warning in said_of_place(given.state_folder, prepared.config.wd):
                 self._warn(warning)
         tree = None if in_tree is None else in_tree.tree
-        record = new_record(prepared, self._request, tree, self._clock.now())
+        record = new_record(prepared, self._request, tree, self._clock.now(), self._given.environ)
         self._teller.begin(record, resumed=resumed)
         folder = self._recorder.folder
         if folder is None:
@@ -289,7 +289,7 @@ class Conductor:
 
     def _runner(self, run: OpenRun, client: ApiClient, state: RunState) -> Runner:
         files = response_files(self._config.wd, state)
-        plan = make_plan(run, files, self._clock)
+        plan = make_plan(run, files)
         records = make_records(run, self._state_file, files, client)
         return Runner(client, plan, records, self._tell)
 

@@ -49,7 +49,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest, Wish, pull_request
 from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
+from cli_agent_orchestrator._internal.workspace.store import is_ready
 from cli_agent_orchestrator._internal.workspace.worktree import first_of
 from cli_agent_orchestrator.errors import (
     GitError,
@@ -112,7 +112,7 @@ def apply_run(ended: Ended) -> Delivery:
     tree = ended.tree.worktree
     identity = user_identity(tree.repository, tree.environ)
     message = f"Merge branch '{tree.branch}'\n"
-    terms = Terms(identity, message, ended.saved.onto, tree.environ)
+    terms = Terms(identity, message, tree.environ, ended.saved.onto)
     done = delivery.apply(tree.repository, tree.branch, terms)
     if done.kind is not Kind.REFUSED:
         _note(ended, Delivered.APPLIED)
@@ -138,10 +138,10 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
 
 def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> None:
     with suppress(GitError, OSError):
-        repository = find_repository(Path(record.project))
+        repository = find_repository(Path(record.project), environ)
         if repository is None:
             return
-        git = Git(repository.git_dir, repository.top, environ=environ)
+        git = Git(repository.git_dir, repository.top, environ)
         onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
         if git.ask("merge-base", "--is-ancestor", saved.tip, onto).code:
             return
@@ -262,8 +262,8 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     if saved is None or saved.delivered is not Delivered.NOT_YET or saved.has_work:
         return False
     ours = os.path.realpath(worktree_folder(state_folder, record.id))
-    snapshots = Snapshots(store_of(state_folder, record.id), Path(record.wd), None)
-    return saved.folder == ours and not os.path.lexists(record.state_file) and not snapshots.has_any
+    has_snapshots = is_ready(store_of(state_folder, record.id))
+    return saved.folder == ours and not os.path.lexists(record.state_file) and not has_snapshots
 
 
 def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:

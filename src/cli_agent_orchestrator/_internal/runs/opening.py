@@ -40,12 +40,16 @@ class OpenRun:
 
 
 def new_record(
-    prepared: Prepared, request: RunRequest, tree: OwnTree | None, now: float
+    prepared: Prepared,
+    request: RunRequest,
+    tree: OwnTree | None,
+    now: float,
+    environ: Mapping[str, str],
 ) -> RunRecord:
     """Return what is known of a run that is about to be started."""
     config, task = prepared.config, prepared.task
     if tree is None:
-        base, branch, top = began_at(config.wd)
+        base, branch, top = began_at(config.wd, environ)
     else:
         base, branch, top = tree.base, tree.onto, tree.saved.folder
     return RunRecord(

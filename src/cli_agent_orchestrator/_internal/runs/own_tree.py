@@ -39,6 +39,7 @@ from cli_agent_orchestrator._internal.workspace.repository import (
     user_identity,
 )
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.worktree import Commit, Worktree, first_of
@@ -117,11 +118,7 @@ class OwnTree:
 
     def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
         """Make it; return it as it is now, and what the user should know."""
-        plan = self.worktree
-        made, remarks = Worktree.make(
-            plan.repository, plan.folder, plan.branch, self.base, plan.held_back
-        )
-        made = replace(made, environ=plan.environ, ours=plan.ours)
+        made, remarks = self.worktree.make()
         return replace(self, worktree=made), remarks
 
     def check_held_back(self, paths: Sequence[str]) -> None:
@@ -162,7 +159,8 @@ class OwnTree:
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        return Snapshots(store, self.wd, self.repository, scope=Scope(whole=True, apart=self.apart))
+        own = Store(store, self.wd, self.repository, self.worktree.environ)
+        return Snapshots(own, scope=Scope(whole=True, apart=self.apart))
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
@@ -216,7 +214,7 @@ class OwnTree:
         if taken:
             snapshots.restore(last_of(taken).commit)
         repository = self.worktree.repository
-        git = Git(repository.git_dir, repository.top, environ=self.worktree.environ)
+        git = Git(repository.git_dir, repository.top, self.worktree.environ)
         inclusion.include(git, self.worktree.folder, list(self.worktree.included))
 
 
@@ -228,12 +226,12 @@ def plan_tree(
     held_back: Sequence[str] = (),
 ) -> tuple[OwnTree, tuple[str, ...]]:
     """Return the tree that a run is to have, and what to warn of; raise why there can be none."""
-    repository = _repository(project)
+    repository = _repository(project, environ)
     if not repository.head:
         raise UsageError(f"{repository.top} has no commit yet: commit something, or work in place")
     if repository.under_way:
         raise UsageError(f"{repository.under_way} is under way in {repository.top}; end it first")
-    git = Git(repository.git_dir, repository.top, environ=environ)
+    git = Git(repository.git_dir, repository.top, environ)
     inside = f"{repository.head}:{repository.prefix}"
     if repository.prefix and git.ask("cat-file", "-e", inside).code:
         raise UsageError(f"{project} is in no commit yet, so a work tree would not have it")
@@ -242,7 +240,7 @@ def plan_tree(
         Path(os.path.realpath(worktree_folder(state_folder, run))),
         f"{BRANCH_PREFIX}{run}",
         repository.head,
-        environ=environ,
+        environ,
         held_back=_from_top(repository, held_back),
         ours=ours_in(repository.top, state_folder, config_folder(environ)),
     )
@@ -263,7 +261,7 @@ def reopen_tree(
 ) -> OwnTree:
     """Return the tree of a run as its record has it; raise if its repository is not there."""
     project = Path(record.project)
-    repository = _repository(project)
+    repository = _repository(project, environ)
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
     ours = ours_in(repository.top, state_folder, config_folder(environ))
@@ -272,11 +270,11 @@ def reopen_tree(
         Path(saved.folder),
         saved.branch,
         saved.tip,
+        environ,
         saved.included,
         saved.name,
         saved.held_back,
         tuple(dict.fromkeys((*saved.ours, *ours))),
-        environ,
     )
     return OwnTree(
         project=project,
@@ -342,9 +340,9 @@ def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{repository.prefix}/{path}" if repository.prefix else path for path in paths)
 
 
-def _repository(project: Path) -> Repository:
+def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
     try:
-        found = find_repository(project)
+        found = find_repository(project, environ)
     except UsageError:
         raise
     except (OrchestratorError, OSError) as error:

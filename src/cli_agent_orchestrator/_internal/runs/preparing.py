@@ -92,7 +92,8 @@ class Preparation:
         check_remedy(state, config)
         archive = state.progress.archive or new_run_id(self.clock)
         if is_run_id(archive):
-            check_repository(read_record(run_folder(self.given.state_folder, archive)), config.wd)
+            record = read_record(run_folder(self.given.state_folder, archive))
+            check_repository(record, config.wd, self.given.environ)
         progress = replace(state.progress, archive=archive, settings=config.settings)
         return Prepared(config, state.flow, task, archive), replace(state, progress=progress)
 

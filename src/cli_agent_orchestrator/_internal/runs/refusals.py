@@ -81,12 +81,12 @@ def check_folder(saved: RunState, config: RunConfig) -> None:
         )
 
 
-def check_repository(record: RunRecord | None, wd: Path) -> None:
+def check_repository(record: RunRecord | None, wd: Path, environ: Mapping[str, str]) -> None:
     """Refuse a run whose repository was removed; in a work tree it is mended instead."""
     if record is None or record.wd != str(wd) or record.tree is not None:
         return
     had_one = bool(record.base or record.branch)
-    if had_one and not has_repository(Path(record.top)):
+    if had_one and not has_repository(Path(record.top), environ):
         raise ResumeError(GONE.format(record.top, "was there when the run began"))
 
 

@@ -85,7 +85,7 @@ class RunService:
             **asdict(turn),
             **texts,
             "screen": screen,
-            **_changes(folder, sequence),
+            **_changes(folder, sequence, self.launcher.environ),
             "usage": None if used is None else asdict(used),
         }
 
@@ -144,10 +144,10 @@ class RunService:
         return folder, record
 
 
-def _changes(folder: Folder, sequence: int) -> Answer:
+def _changes(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Answer:
     """Return what a turn changed; nulls if that is not known."""
     try:
-        patch, changes = changes_of_turn(folder, sequence, LARGEST_DIFF)
+        patch, changes = changes_of_turn(folder, sequence, LARGEST_DIFF, environ)
     except (RunError, GitError):
         return {"diff": None, "files": None}
     files = [

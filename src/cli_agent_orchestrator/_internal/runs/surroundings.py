@@ -61,9 +61,9 @@ class Surroundings:
     """Raises if there is no such agent."""
     state_folder: Path
     """The user's own, not the project's."""
+    environ: Mapping[str, str] = field(repr=False)
+    """The user's own: of git, of the commands of gates."""
     find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
     """Returns the flow that a setting names, for a run in a folder."""
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the command of a gate inherits."""
     state_stays: bool = True
     """Is the state folder there for more than this run, so that it matters who can write there?"""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.caches import is_left_behind
 from cli_agent_orchestrator._internal.characters import first_names
-from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import (
     CHECKOUTS_FOLDER,
     HELD_BACK_FOLDER,
@@ -22,6 +21,7 @@ from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_he
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots, last_of
+from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.uncommitted import compare_with_commit
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
 from cli_agent_orchestrator._internal.workspace.watch import Watch
@@ -382,7 +382,7 @@ class WorkFolder:
         if repository is not None and repository.head:
             found = snapshots.changes(repository.head, start.commit)
             unsure = frozenset(one.path for one in found if may_be_same(one))
-            compared = compare_with_commit(repository, unsure)
+            compared = compare_with_commit(repository, unsure, snapshots.environ)
             base = snapshots.keep_base(repository.head, start, unsure - compared.changed)
             dirty = [one.path for one in snapshots.changes(base, start.commit)]
             if dirty:
@@ -401,7 +401,7 @@ class WorkFolder:
 def open_work_folder(
     wd: Path,
     run_folder: Folder | None,
-    clock: Clock,
+    environ: Mapping[str, str],
     tend: Callable[[], None] = leave_alone,
     kept_out: KeptOut | None = None,
 ) -> WorkFolder:
@@ -410,7 +410,7 @@ def open_work_folder(
     Of a work tree is said what is kept out of snapshots; all else in it is the run's. What is held
     back lies in the folder of the run: `held_back_of`.
     """
-    repository = repository_of(wd)
+    repository = repository_of(wd, environ)
     whole, kept_out = kept_out is not None, kept_out or KeptOut()
     if run_folder is None:
         if kept_out.held_back:
@@ -419,8 +419,8 @@ def open_work_folder(
     top = wd if repository is None else repository.top
     held_back = kept_out.held_back
     apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
-    store = run_folder.path / SNAPSHOTS_FOLDER
-    snapshots = Snapshots(store, wd, repository, clock, Scope(whole, apart))
+    store = Store(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, environ)
+    snapshots = Snapshots(store, scope=Scope(whole, apart))
     held = held_back_of(run_folder, held_back) if held_back else None
     return WorkFolder(snapshots, repository, run_folder, tend, held)
 
@@ -431,29 +431,29 @@ def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
     return HeldBack(kept, paths)
 
 
-def repository_of(wd: Path) -> Repository | None:
+def repository_of(wd: Path, environ: Mapping[str, str]) -> Repository | None:
     """Return the repository of a work folder; raise `UsageError` if it is none to work in."""
     try:
-        return find_repository(wd)
+        return find_repository(wd, environ)
     except (GitError, OSError):
         # Without git, or in a repository that cannot be read, it is a folder like any other.
         return None
 
 
-def began_at(wd: Path) -> tuple[str, str, str]:
+def began_at(wd: Path, environ: Mapping[str, str]) -> tuple[str, str, str]:
     """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
-    repository = repository_of(wd)
+    repository = repository_of(wd, environ)
     if repository is None:
         return "", "", str(wd)
     return repository.head, repository.branch, str(repository.top)
 
 
-def said_of_start(wd: Path) -> str:
+def said_of_start(wd: Path, environ: Mapping[str, str]) -> str:
     """Return what to say of a work folder before anything is started in it; nothing if all is well.
 
     An agent that meets conflicts of the user's may end what the user has begun.
     """
-    repository = repository_of(wd)
+    repository = repository_of(wd, environ)
     if repository is None or not repository.under_way:
         return ""
     return (

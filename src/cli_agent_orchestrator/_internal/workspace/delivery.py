@@ -65,9 +65,9 @@ class Terms:
     identity: Identity
     message: str
     """Of the merge commit, if there has to be one."""
+    environ: Mapping[str, str] = field(repr=False)
     onto: str = ""
     """The branch that must be checked out; any if nothing is said."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Discard:
 
 def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
     """Merge a branch into the one that the user has checked out, or say what is in the way."""
-    now = find_repository(repository.top)
+    now = find_repository(repository.top, terms.environ)
     if now is None:
         return _refused(f"{repository.top} is no repository any more")
     refuse_pipes_of(now.top, now.common_dir)
@@ -167,7 +167,7 @@ def _refused(reason: str) -> Delivery:
 
 def _git(repository: Repository, terms: Terms) -> Git:
     options = {"i18n.commitEncoding": "UTF-8"}
-    git = Git(repository.git_dir, repository.top, None, options, terms.environ, terms.identity)
+    git = Git(repository.git_dir, repository.top, terms.environ, None, options, terms.identity)
     return git.defused()
 
 

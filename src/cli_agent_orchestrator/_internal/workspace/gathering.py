@@ -27,10 +27,6 @@ from cli_agent_orchestrator._internal.workspace.store import Store, listed
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
-LONGEST_LOOK = 120.0
-MOST_FILES = 100_000
-MOST_BYTES = 2 * 1024 * 1024 * 1024
-"""Of what a first snapshot copies because no repository has it."""
 TRIES = 100
 """How many files may become unreadable while they are read."""
 # fatal: Unable to process path src/secret.txt
@@ -58,16 +54,40 @@ class Scope:
     """What is never looked at, and in no snapshot, whoever has it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a look may find."""
+
+    seconds: float = 120.0
+    """For git, to list what may differ."""
+    most_files: int = 100_000
+    """That a first snapshot copies because no repository has them."""
+    most_bytes: int = 2 * 1024 * 1024 * 1024
+    """Of these."""
+
+
+LIMITS = Limits()
+
+
 @dataclass(slots=True)
 class Gathering:
-    """The work folder `prefix` below `top`, and the store whose index follows it."""
+    """The work folder, and the store whose index follows it."""
 
     store: Store
-    top: Path
-    prefix: str
     scope: Scope = field(default_factory=Scope)
+    limits: Limits = LIMITS
     _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths of repositories of their own, by tree."""
+
+    @property
+    def top(self) -> Path:
+        """Where paths begin."""
+        return self.store.git.work_tree
+
+    @property
+    def prefix(self) -> str:
+        """Where below the top the work folder lies; empty if it is the top."""
+        return "" if self.store.repository is None else self.store.repository.prefix
 
     def gather(
         self, is_new: bool, last_commit: Callable[[], str]
@@ -131,7 +151,7 @@ class Gathering:
     def _refuse_too_much(self, found: Sorted, known: int) -> None:
         """Raise rather than copy a whole home folder, say, that somebody works in."""
         files, size = len(found.to_store) - known, found.bytes_to_store
-        if files > MOST_FILES or size > MOST_BYTES:
+        if files > self.limits.most_files or size > self.limits.most_bytes:
             raise GitError(
                 f"{self.top} has {files} files ({size // 1024 // 1024} MB) that are in no "
                 "repository, too many to keep; commit them, ignore them (.gitignore), or work in "
@@ -142,7 +162,7 @@ class Gathering:
         """Return what may be different from the index, and more paths, by what can be done."""
         words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self.within())
         try:
-            answer = replace(self.store.git, seconds=LONGEST_LOOK).checked(*words)
+            answer = replace(self.store.git, seconds=self.limits.seconds).checked(*words)
         except GitFailed:
             raise
         except GitError:

@@ -1,6 +1,6 @@
 """The only way to git: its command line, in surroundings where no program of a repository runs.
 
-    Git(store, work_tree).run("write-tree")
+    Git(store, work_tree, environ).run("write-tree")
 
 Nothing is inherited that could lead git elsewhere: no GIT_* variable, no configuration of the
 user's or the system's. What a repository's own configuration can start (fsmonitor, hooks, gpg, a
@@ -81,11 +81,12 @@ class Git:
 
     git_dir: Path
     work_tree: Path
+    environ: Mapping[str, str] = field(repr=False)
+    """The user's own: where git is, and where the user's settings are."""
     index: Path | None = None
     """Where the index is, if not in the git directory."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Configuration on top of what is always said."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     identity: Identity = NOBODY
     """Of whoever commits."""
     seconds: float = LONGEST_SECONDS
@@ -207,7 +208,12 @@ class Git:
 
 def find_git(environ: Mapping[str, str]) -> str | None:
     """Return where git is, if it is on the PATH."""
-    return shutil.which("git", path=environ.get("PATH"))
+    return find_program("git", environ)
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return where a program is that is on the PATH, or on the system's own if there is none."""
+    return shutil.which(name, path=os.pathsep.join(os.get_exec_path(environ)))
 
 
 def _read(

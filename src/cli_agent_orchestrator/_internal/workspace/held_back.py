@@ -84,13 +84,13 @@ def is_held(path: str, held: Iterable[str]) -> bool:
     return any(f"{path.rstrip('/')}/".startswith(f"{one}/") for one in held)
 
 
-def find(top: Path, paths: Sequence[str]) -> tuple[str, ...]:
+def find(top: Path, paths: Sequence[str], most_files: int = MOST_FILES) -> tuple[str, ...]:
     """Return the files to be held back; raise `UsageError` with what cannot be."""
     found: dict[str, None] = {}
     size = 0
     for path in paths:
         try:
-            files = _held_files(top, path)
+            files = _held_files(top, path, most_files)
         except OSError as error:
             raise UsageError(f"held_back: {path} cannot be held back: {error.strerror}") from error
         if not files:
@@ -99,10 +99,10 @@ def find(top: Path, paths: Sequence[str]) -> tuple[str, ...]:
             if name not in found:
                 size += (top / name).lstat().st_size
                 found[name] = None
-    if len(found) > MOST_FILES or size > MOST_BYTES:
+    if len(found) > most_files or size > MOST_BYTES:
         raise UsageError(
             f"held_back: there are {len(found)} files ({size // 1024 // 1024} MB), and no more "
-            f"than {MOST_FILES} ({MOST_BYTES // 1024 // 1024} MB) can be held back"
+            f"than {most_files} ({MOST_BYTES // 1024 // 1024} MB) can be held back"
         )
     return tuple(found)
 
@@ -116,8 +116,8 @@ def in_their_place(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _held_files(top: Path, path: str) -> list[str]:
-    files = list(islice(_files(top, path), MOST_FILES + 1))
+def _held_files(top: Path, path: str, most: int) -> list[str]:
+    files = list(islice(_files(top, path), most + 1))
     for name in files:
         *above, last = name.split("/")
         mode = Folder(top, tuple(above)).mode(last)

@@ -7,6 +7,7 @@ is not followed, and what is in the new tree already stays as it is.
 
 import stat
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cli_agent_orchestrator._internal.plain_files import Folder
@@ -16,22 +17,34 @@ from cli_agent_orchestrator._internal.workspace.ours import OURS
 
 FILE = ".worktreeinclude"
 LARGEST_LIST = 64 * 1024
-LARGEST_FILE = 64 * 1024 * 1024
-MOST_BYTES = 256 * 1024 * 1024
-MOST_FILES = 10_000
 
 
-def include(git: Git, to: Path, names: list[str]) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is copied."""
+
+    largest_file: int = 64 * 1024 * 1024
+    most_bytes: int = 256 * 1024 * 1024
+    most_files: int = 10_000
+
+
+LIMITS = Limits()
+
+
+def include(
+    git: Git, to: Path, names: list[str], limits: Limits = LIMITS
+) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     """Copy files from the user's work tree; return those that were copied, and those that not."""
     copied: list[str] = []
     left_out: list[LeftOut] = []
-    room = MOST_BYTES
+    room = limits.most_bytes
     for number, name in enumerate(names):
-        if number >= MOST_FILES:
-            left_out.append(LeftOut(name, f"there are more than {MOST_FILES} files to copy"))
+        if number >= limits.most_files:
+            reason = f"there are more than {limits.most_files} files to copy"
+            left_out.append(LeftOut(name, reason))
             break
         try:
-            size = _copy(git.work_tree, to, PurePosixPath(name), min(LARGEST_FILE, room))
+            size = _copy(git.work_tree, to, PurePosixPath(name), min(limits.largest_file, room))
         except OSError as error:
             left_out.append(LeftOut(name, error.strerror or str(error)))
             continue

@@ -31,7 +31,7 @@ def laid_out_otherwise(repository: Repository, store: Git, blobs: Mapping[str, s
 
     Those that go through a filter do not count: it may stand for a large file that is elsewhere.
     """
-    users = Git(repository.git_dir, repository.top)
+    users = Git(repository.git_dir, repository.top, store.environ)
     if not (_have_attributes(repository, blobs) or line_ends(users)):
         return []
     asked = "".join(f"{blob}\n" for blob in blobs.values()).encode()

@@ -6,10 +6,8 @@ where the other side has a branch of that name with other commits, the push is r
 `gh` or `glab` opens the request if it is installed; otherwise it is said what to type.
 """
 
-import os
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.plain_files import read_named
 from cli_agent_orchestrator._internal.workspace.commit_message import subject
+from cli_agent_orchestrator._internal.workspace.git import find_program
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing, in_words
 
@@ -41,7 +40,7 @@ class Wish:
     body_file: Path
     onto: str
     """The branch it is to be merged into."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    environ: Mapping[str, str] = field(repr=False)
     draft: bool = False
     """Is it not to be merged yet?"""
 
@@ -184,7 +183,7 @@ def _run(
 
 
 def _found(program: str, wish: Wish) -> str:
-    return shutil.which(program, path=wish.environ.get("PATH")) or ""
+    return find_program(program, wish.environ) or ""
 
 
 def _complaint(answer: subprocess.CompletedProcess[str]) -> str:

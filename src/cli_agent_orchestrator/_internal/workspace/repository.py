@@ -61,13 +61,15 @@ class Repository:
         )
 
 
-def find_repository(folder: Path) -> Repository | None:
+def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | None:
     """Return the repository that a folder lies in, or None if it lies in none."""
     folder = Path(os.path.realpath(folder))
     for top in (folder, *folder.parents):
         if os.path.lexists(top / ".git"):
-            found = _git_dirs(top)
-            return None if found is None else _look(top, *found, folder)
+            found = _git_dirs(top, environ)
+            if found is None:
+                return None
+            return _look(Git(found[0], top, environ, seconds=LONGEST_LOOK), found[1], folder)
         if _is_git_dir(top):
             raise UsageError(
                 f"{folder} is inside of a bare repository or of a git directory: "
@@ -76,10 +78,10 @@ def find_repository(folder: Path) -> Repository | None:
     return None
 
 
-def has_repository(top: Path) -> bool:
+def has_repository(top: Path, environ: Mapping[str, str]) -> bool:
     """Is there a repository at the top of which a folder is? If git cannot be asked, there may."""
     try:
-        return _git_dirs(top) is not None
+        return _git_dirs(top, environ) is not None
     except GitError:
         return True
 
@@ -88,7 +90,7 @@ def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> 
     """Return in whose name the user commits there, by variables and settings; else `NOBODY`."""
     folder = Path(os.sep) if repository is None else repository.top
     git_dir = Path(os.devnull) if repository is None else repository.git_dir
-    git = Git(git_dir, folder, environ=environ, seconds=LONGEST_LOOK, with_user_settings=True)
+    git = Git(git_dir, folder, environ, seconds=LONGEST_LOOK, with_user_settings=True)
     answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$")
     said = dict(entry.partition("\n")[::2] for entry in answer.text.split("\0"))
 
@@ -100,8 +102,8 @@ def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> 
     return Identity(person("AUTHOR", NOBODY.author), person("COMMITTER", NOBODY.committer))
 
 
-def _look(top: Path, git_dir: Path, common_dir: Path, folder: Path) -> Repository:
-    git = Git(git_dir, top, seconds=LONGEST_LOOK)
+def _look(git: Git, common_dir: Path, folder: Path) -> Repository:
+    git_dir, top = git.git_dir, git.work_tree
     _refuse_pipes(git_dir / "HEAD", *(common_dir / name for name in READ_BY_GIT))
     head = Folder(git_dir).read("HEAD", LARGEST_POINTER).decode(errors="surrogateescape").strip()
     branch = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
@@ -120,7 +122,7 @@ def _look(top: Path, git_dir: Path, common_dir: Path, folder: Path) -> Repositor
     )
 
 
-def _git_dirs(top: Path) -> tuple[Path, Path] | None:
+def _git_dirs(top: Path, environ: Mapping[str, str]) -> tuple[Path, Path] | None:
     """Return the git directory of a work tree and the common one, if they can be used."""
     entry = top / ".git"
     if _is_git_dir(entry):
@@ -135,7 +137,8 @@ def _git_dirs(top: Path) -> tuple[Path, Path] | None:
     common_dir = _common_dir(git_dir)
     if common_dir is not None:
         return (git_dir, common_dir) if _points_back(git_dir, entry) else None
-    return (git_dir, git_dir) if _is_git_dir(git_dir) and _is_module_of(git_dir, top) else None
+    is_module = _is_git_dir(git_dir) and _is_module_of(git_dir, top, environ)
+    return (git_dir, git_dir) if is_module else None
 
 
 def _is_git_dir(folder: Path) -> bool:
@@ -164,9 +167,9 @@ def _points_back(git_dir: Path, entry: Path) -> bool:
         return False
 
 
-def _is_module_of(git_dir: Path, top: Path) -> bool:
+def _is_module_of(git_dir: Path, top: Path, environ: Mapping[str, str]) -> bool:
     """Does the git directory of a submodule say that it belongs to this work tree?"""
-    git = Git(git_dir, top, seconds=LONGEST_LOOK)
+    git = Git(git_dir, top, environ, seconds=LONGEST_LOOK)
     answer = git.ask("config", "--file", str(git_dir / "config"), "--get", "core.worktree")
     return answer.code == 0 and _named(git_dir, answer.output) == top
 

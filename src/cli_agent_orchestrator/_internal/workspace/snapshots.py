@@ -1,6 +1,7 @@
 """The work folder as it was at moments of a run: each a commit in a git directory of the run's own.
 
-    snapshots = Snapshots(store, folder, find_repository(folder))
+    repository = find_repository(folder, environ)
+    snapshots = Snapshots(Store(path, folder, repository, environ))
     before = snapshots.take(0, "start")
     after = snapshots.take(1, "programmer")
     snapshots.changes(before.commit, after.commit)
@@ -16,7 +17,7 @@ is kept apart.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,7 +28,12 @@ from cli_agent_orchestrator._internal.workspace.changes import (
     Change,
     read_changes,
 )
-from cli_agent_orchestrator._internal.workspace.gathering import Gathering, Scope
+from cli_agent_orchestrator._internal.workspace.gathering import (
+    LIMITS,
+    Gathering,
+    Limits,
+    Scope,
+)
 from cli_agent_orchestrator._internal.workspace.git import LONGEST_SECONDS
 from cli_agent_orchestrator._internal.workspace.laying import Laying
 from cli_agent_orchestrator._internal.workspace.left_out import (
@@ -36,7 +42,6 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
     Untouched,
     open_to_owner,
 )
-from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
@@ -76,20 +81,23 @@ class Snapshots:
 
     def __init__(
         self,
-        store: Path,
-        folder: Path,
-        repository: Repository | None,
+        store: Store,
         clock: Clock | None = None,
         scope: Scope | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
-        self._top = folder if repository is None else repository.top
-        prefix = "" if repository is None else repository.prefix
-        self._repository = repository
-        self._store = Store(store, self._top, repository)
-        self._git = self._store.reader
+        self._store = store
+        self._top = store.git.work_tree
+        self._repository = store.repository
+        self._git = store.reader
         self._clock = clock or SystemClock()
-        self._gathering = Gathering(self._store, self._top, prefix, scope or Scope())
+        self._gathering = Gathering(store, scope or Scope(), limits)
         self._newest: float | None = None
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of git."""
+        return self._git.environ
 
     def take(self, sequence: int, label: str) -> Snapshot:
         """Keep the work folder as it is now; the same sequence again takes the place of the first.

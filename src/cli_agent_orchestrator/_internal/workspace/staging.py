@@ -147,9 +147,7 @@ def filters(git: Git, names: Iterable[str]) -> Mapping[str, list[str]]:
 
 def user_ignore_file(git: Git) -> Mapping[str, str]:
     """Return the setting that names the user's own list of ignored files, if there is one."""
-    reader = Git(
-        git.git_dir, git.work_tree, environ=git.environ, with_user_settings=True, seconds=10.0
-    )
+    reader = Git(git.git_dir, git.work_tree, git.environ, with_user_settings=True, seconds=10.0)
     answer = reader.ask("config", "--type=path", "--get", "core.excludesFile")
     return {"core.excludesFile": answer.text} if answer.code == 0 else {}
 

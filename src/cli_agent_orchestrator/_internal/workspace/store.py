@@ -12,9 +12,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -39,27 +39,46 @@ READY_FILE = "ready"
 """Made last: a store without it is not complete."""
 LOCKS = ("*.lock", "refs/*.lock", "refs/cao/*.lock")
 STAGING_PREFIX = "staging-"
-LONGEST_WAIT = 120.0
-"""Seconds for which who comes second waits."""
 PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How who comes second waits."""
+
+    seconds: float = 120.0
+    pause: Callable[[float], None] = sleep
+
+
+PATIENCE = Patience()
 
 
 class Store:
     """The git directory of a run's snapshots; `git` works on it with the user's files."""
 
-    def __init__(self, path: Path, top: Path, repository: Repository | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        folder: Path,
+        repository: Repository | None,
+        environ: Mapping[str, str],
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """Take where it is to be, the work folder, and the repository that this lies in, if any."""
         self.path = path
+        self.repository = repository
+        top = folder if repository is None else repository.top
         self._held: list[int] = []
-        self.git = Git(path, top, options=OPTIONS, inherited=self._held)
-        self._repository = repository
+        self.git = Git(path, top, environ, options=OPTIONS, inherited=self._held)
+        self._patience = patience
         self._folder = Folder(path, private=True)
 
     @property
     def reader(self) -> Git:
         """Git for what may be in the user's repository alone: commits of the user's."""
-        if self._repository is None:
+        if self.repository is None:
             return self.git
-        return replace(self.git, borrowed=os.fsdecode(_objects_of(self._repository)))
+        return replace(self.git, borrowed=os.fsdecode(_objects_of(self.repository)))
 
     def copy_borrowed(self, seconds: float) -> None:
         """Copy what is borrowed, and borrow nothing from then on."""
@@ -70,9 +89,9 @@ class Store:
 
     def laid_out_otherwise(self, blobs: Mapping[str, str]) -> list[str]:
         """Return which files of the user have other line ends than the blobs that are named."""
-        if self._repository is None:
+        if self.repository is None:
             return []
-        return laid_out_otherwise(self._repository, self.git, blobs)
+        return laid_out_otherwise(self.repository, self.git, blobs)
 
     @contextmanager
     def opened(self, ours: tuple[str, ...]) -> Iterator[bool]:
@@ -102,7 +121,7 @@ class Store:
 
     def _wait_for(self, descriptor: int) -> None:
         """Take the lock of the store, for which a git that a killed process left is waited for."""
-        until = monotonic() + LONGEST_WAIT
+        until = monotonic() + self._patience.seconds
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,11 +131,11 @@ class Store:
                     f"another process, or git of a run that was killed, is still at work in "
                     f"{self.path}; wait for its end, or end it"
                 )
-            sleep(PAUSE_SECONDS)
+            self._patience.pause(PAUSE_SECONDS)
 
     @property
     def is_ready(self) -> bool:
-        return (self.path / READY_FILE).is_file() and (self.path / "HEAD").is_file()
+        return is_ready(self.path)
 
     def read_index_from(self, commit: str) -> None:
         """Take the index from a commit: the one that is there cannot be used."""
@@ -176,16 +195,16 @@ class Store:
                 draft.unlink(missing_ok=True)
 
     def _make(self, ours: tuple[str, ...]) -> None:
-        repository = self._repository
+        repository, environ = self.repository, self.git.environ
         object_format, exclude, alternates = "sha1", b"", b""
         if repository is not None:
-            users = Git(repository.git_dir, repository.top, seconds=LONGEST_LOOK)
+            users = Git(repository.git_dir, repository.top, environ, seconds=LONGEST_LOOK)
             object_format = users.text("rev-parse", "--show-object-format")
             alternates = _objects_of(repository) + b"\n"
             with suppress(OSError):
                 exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
         # A second time does no harm: what a killed process began is completed.
-        own = Git(self.path, self.path, inherited=self._held)
+        own = Git(self.path, self.path, environ, inherited=self._held)
         own.run("init", "-q", "--template=", f"--object-format={object_format}")
         lines = b"".join(os.fsencode(line) + b"\n" for line in ours)
         Folder(self.path, ("info",), private=True).replace("exclude", exclude + lines)
@@ -197,7 +216,8 @@ class Store:
 
     def _set_ignore_file(self) -> None:
         """Let the user's own list of what is ignored everywhere count."""
-        users = Git(self.path, self.path, seconds=LONGEST_LOOK, with_user_settings=True)
+        own = Git(self.path, self.path, self.git.environ, seconds=LONGEST_LOOK)
+        users = replace(own, with_user_settings=True)
         answer = users.ask("config", "--global", "--type=path", "--get", "core.excludesFile")
         if answer.code == 0 and answer.text and Path(answer.text).is_file():
             users.run("config", "core.excludesFile", answer.text)
@@ -218,6 +238,11 @@ class Store:
             if status is not None:
                 # Git tells by it which files may have changed after they were looked at.
                 os.utime(self.path / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def is_ready(path: Path) -> bool:
+    """Is there a complete store at a path? No git is asked."""
+    return (path / READY_FILE).is_file() and (path / "HEAD").is_file()
 
 
 def listed(paths: Iterable[str]) -> bytes:

@@ -44,7 +44,7 @@ class Comparison:
 
 
 def uncommitted(
-    repository: Repository, environ: Mapping[str, str] = os.environ, apart: Sequence[str] = ()
+    repository: Repository, environ: Mapping[str, str], apart: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return files and folders with changes, and those that git does not know nor ignore.
 
@@ -65,7 +65,7 @@ def uncommitted(
 
 
 def compare_with_commit(
-    repository: Repository, paths: Collection[str], environ: Mapping[str, str] = os.environ
+    repository: Repository, paths: Collection[str], environ: Mapping[str, str]
 ) -> Comparison:
     """Return which of some committed files have changes, whatever git was told not to look at.
 
@@ -134,7 +134,7 @@ class _Look:
 @contextmanager
 def _looking(repository: Repository, environ: Mapping[str, str]) -> Iterator[_Look]:
     refuse_pipes_of(repository.top, repository.common_dir)
-    users = Git(repository.git_dir, repository.top, environ=environ)
+    users = Git(repository.git_dir, repository.top, environ)
     options = {**OPTIONS, **staging.user_ignore_file(users), **line_ends(users)}
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")

@@ -65,8 +65,11 @@ Look = tuple[int, int, int, int, int]
 class Watch:
     """One repository, as it was when it was last looked at."""
 
-    def __init__(self, repository: Repository, kept_in: Folder | None = None) -> None:
+    def __init__(
+        self, repository: Repository, kept_in: Folder | None = None, most: int = MOST_LOOKED_AT
+    ) -> None:
         """Take the folder in which each look is kept, if it is to outlive this process."""
+        self._most = most
         self._repository = repository
         self._kept_in = kept_in
         self._read: dict[Path, tuple[Look, Trace]] = {}
@@ -106,7 +109,7 @@ class Watch:
 
     def _traces(self) -> Traces:
         common = self._repository.common_dir
-        finder = _Finder(self._shown)
+        finder = _Finder(self._shown, self._most)
         files = {}
         for place in self._places(finder):
             trace = self._trace(place)
@@ -160,9 +163,10 @@ class Watch:
 class _Finder:
     """Finds files in folders that anybody may have made, and keeps what it did not look at."""
 
-    def __init__(self, shown: Callable[[Path], str]) -> None:
-        """Take how a path is called."""
+    def __init__(self, shown: Callable[[Path], str], most: int) -> None:
+        """Take how a path is called, and how many are looked at below one folder."""
         self._shown = shown
+        self._most = most
         self.unseen: list[str] = []
 
     def submodules(self, top: Path) -> Iterator[Path]:
@@ -185,7 +189,7 @@ class _Finder:
             for name in others
             if not name.endswith(".lock")
         )
-        yield from islice(files, MOST_LOOKED_AT)
+        yield from islice(files, self._most)
         if next(files, None) is not None:
             self._note(top, "too many files to be looked at")
 
@@ -193,7 +197,7 @@ class _Finder:
         """Yield the folders below one, so many at most, and so many in each other."""
         levels = len(top.parts) + deepest
         found = walk(top, self._cannot_read)
-        for place, folders, others in islice(found, MOST_LOOKED_AT):
+        for place, folders, others in islice(found, self._most):
             if len(place.parts) >= levels and folders:
                 self._note(place, TOO_DEEP)
                 folders.clear()

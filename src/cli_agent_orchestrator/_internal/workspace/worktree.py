@@ -1,6 +1,6 @@
 """A work tree of a run's own: a branch `cao/<run>` in a folder beside the user's checkout.
 
-    worktree, remarks = Worktree.make(repository, folder, "cao/r1", repository.head)
+    worktree, remarks = Worktree(repository, folder, "cao/r1", repository.head, environ).make()
     commit = worktree.commit(message, identity)
     worktree = replace(worktree, tip=commit.id)
 
@@ -59,6 +59,7 @@ class Worktree:
     branch: str
     tip: str
     """The last commit of ours in the branch, or the one it began at."""
+    environ: Mapping[str, str] = field(repr=False)
     included: tuple[str, ...] = ()
     """Files of the user's that were copied into it; no commit gets them."""
     name: str = ""
@@ -67,32 +68,21 @@ class Worktree:
     """Paths that are left out of it; commits have there what `tip` has."""
     ours: tuple[str, ...] = ()
     """Paths where the user's own folders of cao are; commits have there what `tip` has."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
-    @classmethod
-    def make(
-        cls,
-        repository: Repository,
-        folder: Path,
-        branch: str,
-        base: str,
-        held_back: tuple[str, ...] = (),
-    ) -> "tuple[Worktree, tuple[str, ...]]":
-        """Make a branch at a commit, and a folder with its files; say what is special about it."""
-        if not base:
+    def make(self) -> "tuple[Worktree, tuple[str, ...]]":
+        """Make the branch, and the folder with its files; say what is special about it."""
+        if not self.tip:
             raise GitError("the repository has no commit yet, so there is nothing to branch off")
-        if os.path.lexists(folder):
-            raise GitError(f"there is something at {folder} already; move it away")
-        worktree = cls(
-            repository, Path(os.path.realpath(folder)), branch, base, held_back=held_back
-        )
+        if os.path.lexists(self.folder):
+            raise GitError(f"there is something at {self.folder} already; move it away")
+        worktree = replace(self, folder=Path(os.path.realpath(self.folder)))
         if worktree.branch_tip():
             raise GitError(
-                f"the branch {branch} exists already; rename it (git branch -m) or remove it"
+                f"the branch {self.branch} exists already; rename it (git branch -m) or remove it"
             )
-        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        words = ("worktree", "add", "-q", "--lock", "--no-checkout", "--no-track", "-b", branch)
-        worktree._store.run(*words, str(worktree.folder), base)
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        words = ("worktree", "add", "-q", "--lock", "--no-checkout", "--no-track", "-b")
+        worktree._store.run(*words, self.branch, str(worktree.folder), self.tip)
         pointer = Folder(worktree.folder).read(".git", LONGEST_POINTER)
         worktree = replace(worktree, name=Path(os.fsdecode(pointer.strip())).name)
         try:
@@ -100,7 +90,7 @@ class Worktree:
             worktree._fill()
         except (GitError, OSError):
             # Nobody worked there: half a work tree is of no use.
-            worktree.remove(base)
+            worktree.remove(self.tip)
             raise
         return worktree._with_included()
 
@@ -290,18 +280,16 @@ class Worktree:
     def _store(self) -> Git:
         """Git in the repository itself, for branches and objects."""
         common_dir = self.repository.common_dir
-        return Git(common_dir, self.repository.top, options=OPTIONS, environ=self.environ)
+        return Git(common_dir, self.repository.top, self.environ, options=OPTIONS)
 
     @property
     def _user_git(self) -> Git:
-        return Git(self.repository.git_dir, self.repository.top, environ=self.environ)
+        return Git(self.repository.git_dir, self.repository.top, self.environ)
 
     @property
     def _checked_out(self) -> Git:
         """Git as it is in the folder, with the index that agents see."""
-        return Git(
-            self.link.entry.path, self.folder, options=OPTIONS, environ=self.environ
-        ).defused()
+        return Git(self.link.entry.path, self.folder, self.environ, options=OPTIONS).defused()
 
     @contextmanager
     def _own_index(self, identity: Identity = NOBODY) -> Iterator[Git]:
@@ -311,7 +299,7 @@ class Worktree:
         common_dir = self.repository.common_dir
         refuse_pipes_of(self.folder, common_dir)
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
-            git = Git(common_dir, self.folder, Path(scratch) / "index", OPTIONS, self.environ)
+            git = Git(common_dir, self.folder, self.environ, Path(scratch) / "index", OPTIONS)
             git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
             yield replace(git, identity=identity)
 
