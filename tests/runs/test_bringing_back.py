@@ -31,7 +31,7 @@ from tests.workspace.test_odd_trees import somebody_else
 
 
 def go_back(folder: Folder, word: str) -> tuple[WayBack, BroughtBack]:
-    kept = read_kept(folder)
+    kept = read_kept(folder, os.environ)
     target = find_moment(kept.taken, word)
     with opened_to_go_back(kept, SystemClock()) as going:
         return going.plan(target), going.go(target)
@@ -114,7 +114,7 @@ def test_going_back_can_be_undone(tmp_path: Path) -> None:
     assert done.kept == 5
     assert (wd / "a.txt").read_text() == "2\n"
     assert not (wd / "later.txt").exists()
-    labels = {one.sequence: one.label for one in read_kept(folder).taken}
+    labels = {one.sequence: one.label for one in read_kept(folder, os.environ).taken}
     assert (labels[5], labels[6]) == (BEFORE_LABEL, AFTER_LABEL)
     way, _ = go_back(folder, "5")
     assert way.changed_since == ()
@@ -177,9 +177,9 @@ def test_a_run_at_work_is_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
     wd = tmp_path / "project"
     folder = worked_run(tmp_path / "state", wd)
-    patch = read_kept(folder)
+    patch = read_kept(folder, os.environ)
     shutil.rmtree(wd)
-    assert read_kept(folder).taken == patch.taken
+    assert read_kept(folder, os.environ).taken == patch.taken
     with pytest.raises(RunError, match="is not there any more"):
         go_back(folder, "start")
     wd.mkdir()
@@ -263,7 +263,7 @@ def test_a_run_without_snapshots_says_why(
 ) -> None:
     folder = make_run(tmp_path / "state", tmp_path, events=events)
     with pytest.raises(RunError, match=why):
-        read_kept(folder)
+        read_kept(folder, os.environ)
 
 
 def test_what_one_turn_changed_is_known(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_what_an_agent_has_made_unreadable_is_kept_and_comes_back() -> None:
             for name in ("a.txt", "x/in/y", "x/in", "x"):
                 (wd / name).chmod(0)
             snapshots_in(folder, wd).take(1, "programmer")
-            kept = read_kept(folder)
+            kept = read_kept(folder, os.environ)
             with opened_to_go_back(kept, SystemClock()) as going:
                 assert going.made_readable == ("a.txt", "x", "x/in", "x/in/y")
                 way, done = going.plan(kept.taken[0]), going.go(kept.taken[0])

@@ -10,7 +10,8 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.workspace.gathering import LIMITS, Limits
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import REFS, Snapshot, Snapshots
-from cli_agent_orchestrator._internal.workspace.store import PATIENCE, Patience, Store
+from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator._internal.workspace.waiting import PATIENCE, Patience
 
 USER = {
     "GIT_CONFIG_NOSYSTEM": "1",

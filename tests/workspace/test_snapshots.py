@@ -14,7 +14,8 @@ import pytest
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Patience, Store
+from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator._internal.workspace.waiting import Patience
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.repositories import (
     content,

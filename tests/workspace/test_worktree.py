@@ -3,6 +3,8 @@
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,9 +26,18 @@ from tests.workspace.projects import (
     make_project,
     write,
 )
-from tests.workspace.repositories import write_empty
+from tests.workspace.repositories import with_other_git, write_empty
 
 BRANCH = "cao/r1"
+LOOK = """\
+import fcntl, os
+try:
+    fcntl.flock(os.open({folder!r}, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("another has it")
+else:
+    print("free")
+"""
 
 
 @pytest.fixture
@@ -137,6 +148,21 @@ def test_several_runs_work_in_one_repository_at_once(project: Project, state: Pa
         commits = list(pool.map(work, range(8)))
     assert [project.git("rev-parse", f"cao/r{number}") for number in range(8)] == commits
     assert [names(project, commit)[0] for commit in commits] == [f"{n}.txt" for n in range(8)]
+
+
+def test_no_two_runs_make_a_work_tree_at_the_same_moment(project: Project, state: Path) -> None:
+    """Git gives up where it reads what another one has written half."""
+    repository = project.repository()
+    state.mkdir()
+    look = state / "look.py"
+    look.write_text(LOOK.format(folder=str(repository.common_dir)))
+    seen = state / "seen"
+    cases = f"*worktree*add*) '{sys.executable}' '{look}' > '{seen}';;"
+    environ = with_other_git(state / "other", cases)
+    Worktree(repository, state / "r1", "cao/r1", repository.head, environ).make()
+    assert seen.read_text() == "another has it\n"
+    done = subprocess.run([sys.executable, look], check=True, capture_output=True, text=True)
+    assert done.stdout == "free\n"
 
 
 # --- files that no commit has ---

@@ -72,12 +72,13 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
 def _report_of(name: str) -> Report:
     """Return the report of the run that a name means."""
     state = state_folder(os.environ)
-    return report_of_run(state, find_run(state, name, Path.cwd().resolve()).id)
+    return report_of_run(state, find_run(state, name, Path.cwd().resolve()).id, os.environ)
 
 
 def _report_in(config: RunConfig) -> Report:
     """Return the report of the run that is saved where the settings say."""
-    return report_of_folder(state_folder(os.environ), Places(config.wd, config.state_file))
+    places = Places(config.wd, config.state_file)
+    return report_of_folder(state_folder(os.environ), places, os.environ)
 
 
 def last_run(config: RunConfig, *, anywhere: bool) -> str:

@@ -77,7 +77,7 @@ def has_snapshots(folder: Folder) -> bool:
     return is_ready(folder.path / SNAPSHOTS_FOLDER)
 
 
-def read_kept(folder: Folder, environ: Mapping[str, str] = os.environ) -> Kept:
+def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
     """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
     record = read_record(folder)
     if record is None:

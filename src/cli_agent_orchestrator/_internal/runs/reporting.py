@@ -1,5 +1,6 @@
 """Gathers what there is to say about a run: from its state, its own folder and its archive."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateErro
 DIFF_LINES = 400
 
 
-def report_of_run(state: Path, run: str) -> Report:
+def report_of_run(state: Path, run: str, environ: Mapping[str, str]) -> Report:
     """Return the report of a run by its id, whatever its project's state file is about now.
 
     `state` is the folder in which runs are kept.
@@ -46,16 +47,17 @@ def report_of_run(state: Path, run: str) -> Report:
         saved = read_state(places.state_file, places.wd)
         if saved.progress.archive == record.archive:
             found = report_of_state(saved, replace(places, archive=archive_of(folder, record)))
-            return _with_ways(_with_own(found, folder), record)
+            return _with_ways(_with_own(found, folder, environ), record)
     found = report_of_record(folder, record, read_events(folder))
-    return _with_ways(_with_own(found, folder), record)
+    return _with_ways(_with_own(found, folder, environ), record)
 
 
-def report_of_folder(state: Path, places: Places) -> Report:
+def report_of_folder(state: Path, places: Places, environ: Mapping[str, str]) -> Report:
     """Return the report on the run that is saved in a folder."""
     saved = read_state(places.state_file, places.wd)
     found = report_of_state(saved, places)
-    return _with_own(found, _own_folder(state, saved.progress.archive, places.wd))
+    folder = _own_folder(state, saved.progress.archive, places.wd)
+    return _with_own(found, folder, environ)
 
 
 def _own_folder(state: Path, archive: str, wd: Path) -> Folder | None:
@@ -67,12 +69,12 @@ def _own_folder(state: Path, archive: str, wd: Path) -> Folder | None:
     return folder if record is not None and record.wd == str(wd) else None
 
 
-def _with_own(found: Report, folder: Folder | None) -> Report:
+def _with_own(found: Report, folder: Folder | None, environ: Mapping[str, str]) -> Report:
     """Return a report with what the run's own folder tells: what was done, and how it stands."""
     deeds = deeds_in(folder)
     if not deeds.proof and found.archive:
         deeds = with_proof_of(deeds, found.turns, Folder(Path(found.archive)))
-    found = replace(found, deeds=deeds, diff=_diff_in(folder))
+    found = replace(found, deeds=deeds, diff=_diff_in(folder, environ))
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
@@ -86,11 +88,11 @@ def _with_own(found: Report, folder: Folder | None) -> Report:
     return replace(found, due="", archive="", state_file="") if own.unsaved else found
 
 
-def _diff_in(folder: Folder | None) -> str:
+def _diff_in(folder: Folder | None, environ: Mapping[str, str]) -> str:
     """Return the beginning of what a run changed, as its snapshots have it."""
     with suppress(OrchestratorError, OSError):
         if folder is not None:
-            kept = read_kept(folder)
+            kept = read_kept(folder, environ)
             old, new = find_span(kept.taken, "")
             patch = kept.snapshots.diff(old.commit, new.commit).decode(errors="replace")
             rest = f"cao diff {short_name(kept.record.id)}"

@@ -8,20 +8,19 @@ Whoever changes it holds it, and so does each git that is started meanwhile: one
 process, because that was killed, is waited for.
 """
 
-import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.git import Git
 from cli_agent_orchestrator._internal.workspace.line_ends import laid_out_otherwise
 from cli_agent_orchestrator._internal.workspace.repository import LONGEST_LOOK, Repository
+from cli_agent_orchestrator._internal.workspace.waiting import PATIENCE, Patience, wait_for_lock
 from cli_agent_orchestrator.errors import GitError, GitFailed
 
 OPTIONS = {
@@ -39,18 +38,6 @@ READY_FILE = "ready"
 """Made last: a store without it is not complete."""
 LOCKS = ("*.lock", "refs/*.lock", "refs/cao/*.lock")
 STAGING_PREFIX = "staging-"
-PAUSE_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How who comes second waits."""
-
-    seconds: float = 120.0
-    pause: Callable[[float], None] = sleep
-
-
-PATIENCE = Patience()
 
 
 class Store:
@@ -121,17 +108,11 @@ class Store:
 
     def _wait_for(self, descriptor: int) -> None:
         """Take the lock of the store, for which a git that a killed process left is waited for."""
-        until = monotonic() + self._patience.seconds
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            if monotonic() >= until:
-                raise GitError(
-                    f"another process, or git of a run that was killed, is still at work in "
-                    f"{self.path}; wait for its end, or end it"
-                )
-            self._patience.pause(PAUSE_SECONDS)
+        if not wait_for_lock(descriptor, self._patience):
+            raise GitError(
+                f"another process, or git of a run that was killed, is still at work in "
+                f"{self.path}; wait for its end, or end it"
+            )
 
     @property
     def is_ready(self) -> bool:
