@@ -14,7 +14,6 @@ from cli_agent_orchestrator._internal.terminals.sending import (
     FIRST_LOOK_SECONDS,
     LOOK_SECONDS,
     MAX_CLEARS,
-    MAX_PRESSES,
     QUESTION_SECONDS,
     REDRAW_SECONDS,
     Action,
@@ -183,13 +182,13 @@ def test_every_positive_sign_confirms(look: Look) -> None:
 def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
     sending, now, presses = ENTERED, 0.0, 1
     while True:
-        now += ENTER_SECONDS + 0.01
+        now += ENTER_SECONDS[sending.presses - 1] + 0.01
         sending, action = advance(sending, Look(now, COMPLETED, "text"))
         if not isinstance(action, PressEnter):
             break
         presses += 1
     assert isinstance(action, Unconfirmed)
-    assert presses == sending.presses == MAX_PRESSES
+    assert presses == sending.presses == len(ENTER_SECONDS)
 
 
 def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
@@ -198,8 +197,16 @@ def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
 
 
 def test_a_text_that_is_still_in_the_box_is_looked_at_again_before_enter_is() -> None:
-    assert isinstance(after(ENTERED, Look(ENTER_SECONDS / 2, IDLE, "x")), LookAgain)
-    assert after(ENTERED, Look(ENTER_SECONDS, IDLE, "x")) == PressEnter()
+    assert isinstance(after(ENTERED, Look(ENTER_SECONDS[0] / 2, IDLE, "x")), LookAgain)
+    assert after(ENTERED, Look(ENTER_SECONDS[0], IDLE, "x")) == PressEnter()
+
+
+def test_an_agent_that_takes_no_enter_at_its_start_is_given_longer_and_longer() -> None:
+    for presses, wait in enumerate(ENTER_SECONDS, start=1):
+        sending = replace(ENTERED, presses=presses)
+        assert isinstance(after(sending, Look(wait - 0.01, IDLE, "x")), LookAgain)
+    assert list(ENTER_SECONDS) == sorted(ENTER_SECONDS)
+    assert sum(ENTER_SECONDS) > 10
 
 
 LOOKS = st.builds(
@@ -226,7 +233,7 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     else:
         pytest.fail("no end after 24 seconds")
     assert pastes <= 1
-    assert presses == sending.presses <= MAX_PRESSES
+    assert presses == sending.presses <= len(ENTER_SECONDS)
     assert pastes or not presses
     if isinstance(action, Refuse):
         assert not pastes
@@ -237,7 +244,7 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
 ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
 CLEARED = Sending(own_leftover=True, clears=MAX_CLEARS)
 MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
-PRESSED = replace(ENTERED, presses=MAX_PRESSES)
+PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 
 
 @pytest.mark.parametrize(
@@ -302,7 +309,7 @@ PRESSED = replace(ENTERED, presses=MAX_PRESSES)
         ),
         (
             PRESSED,
-            Look(ENTER_SECONDS, IDLE, "x"),
+            Look(ENTER_SECONDS[-1], IDLE, "x"),
             Unconfirmed("Enter was pressed 5 times and the text is still in the input box"),
         ),
         (ENTERED, Look(0, IDLE, "x", taken="its hook"), Confirmed("its hook")),

@@ -183,7 +183,7 @@ class Courier:
                     await self._paste(live, letter, state.message)
                 case sending.Clear():
                     await self._tmux.press(pane, live.provider.clear_keys)
-                    await wait_for_change(changed, sending.ENTER_SECONDS)
+                    await wait_for_change(changed, sending.CLEAR_SECONDS)
                 case sending.PressEnter():
                     entered_at = entered_at or self._board.now()
                     live.box.last_draft = look.draft or ""

@@ -9,7 +9,8 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
    read swallows it. Text that came behind what the box held before is taken back.
 3. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
    empty again after it held our text.
-4. Text that stays in the box is an Enter that got lost: it is pressed again.
+4. Text that stays in the box is an Enter that got lost: it is pressed again, a few times, after
+   longer and longer waits.
 5. What was not confirmed is never called sent.
 6. A question counts when it stays: half a frame may look like one.
 """
@@ -23,8 +24,13 @@ REDRAW_SECONDS = 2.0
 """How long the input box may be hidden, or show what was sent before, while it is redrawn."""
 BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
-ENTER_SECONDS = 1.0
-"""After how long a text that is still in the box means a lost Enter."""
+CLEAR_SECONDS = 1.0
+"""How long to wait for a change after the box was emptied."""
+ENTER_SECONDS = (1.0, 1.0, 2.0, 3.0, 5.0)
+"""After how long a text that is still in the box means a lost Enter: the first, the second …
+
+An agent that is slow at its start takes none for a while.
+"""
 QUESTION_SECONDS = 0.3
 """How long a question must be in sight to count."""
 CONFIRM_SECONDS = 6.0
@@ -32,7 +38,6 @@ CONFIRM_SECONDS = 6.0
 FIRST_LOOK_SECONDS = 0.005
 LOOK_SECONDS = 0.05
 """The shortest and the longest time between two looks while a message is on its way."""
-MAX_PRESSES = 5
 MAX_CLEARS = 3
 
 
@@ -227,9 +232,9 @@ def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
         if waited >= CONFIRM_SECONDS:
             return sending, Unconfirmed("no sign that the agent took the message")
         return sending, LookAgain(_pause(sending, look))
-    if waited < ENTER_SECONDS:
+    if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
-    if sending.presses == MAX_PRESSES:
+    if sending.presses == len(ENTER_SECONDS):
         return sending, Unconfirmed(
             f"Enter was pressed {sending.presses} times and the text is still in the input box"
         )
