@@ -84,9 +84,9 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
 
 
-@pytest.mark.parametrize("with_folder", [False, True], ids=["its files", "its folder too"])
+@pytest.mark.parametrize("left", [None, {}, {".tmp/cao.log": "we were here\n"}])
 def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
-    project: Project, tmp_path: Path, with_folder: bool
+    project: Project, tmp_path: Path, left: dict[str, str] | None
 ) -> None:
     project.commit({".gitignore": ".env\n", ".worktreeinclude": ".env\n"})
     project.write({".env": "A=1\n"})
@@ -95,12 +95,36 @@ def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     (tree.wd / "a.txt").write_text("changed\n")
     tree.snapshots(tmp_path / "store").take(1, "programmer")
     shutil.rmtree(tree.worktree.folder)
-    if not with_folder:
+    if left is not None:
         tree.worktree.folder.mkdir()
+        write(tree.worktree.folder, left)
     assert tree.mend(tmp_path / "store")[0] == FOLDER_GONE
     assert (tree.wd / "a.txt").read_text() == "changed\n"
     assert (tree.wd / ".env").read_text() == "A=1\n"
     assert not tree.worktree.faults()
+
+
+def test_a_tree_without_its_git_file_keeps_what_was_done_since_the_last_snapshot(
+    project: Project, tmp_path: Path
+) -> None:
+    tree = made(project, tmp_path)
+    tree.snapshots(tmp_path / "store").take(0, "start")
+    write(tree.wd, {"a.txt": "since\n"})
+    (tree.worktree.folder / ".git").unlink()
+    faults = tree.mend(tmp_path / "store")
+    assert faults
+    assert FOLDER_GONE not in faults
+    assert (tree.wd / "a.txt").read_text() == "since\n"
+
+
+def test_what_is_held_back_of_a_folder_within_a_repository_is_the_same_when_its_run_goes_on(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit({"sub/hidden.txt": "1\n", "sub/other.txt": "1\n"})
+    tree, _ = plan_tree(project.folder / "sub", tmp_path, RUN, {}, ["hidden.txt"])
+    tree.check_held_back(["hidden.txt"])
+    with pytest.raises(UsageError, match="settled when a run begins"):
+        tree.check_held_back(["other.txt"])
 
 
 def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:
@@ -233,6 +257,21 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     last = snapshots.all()[2]
     assert (last.sequence, last.label) == (2, "after the verdict")
     assert snapshots.read(last.commit, "evil.txt", 100) == b"later\n"
+    # Nor is it when that is tried again.
+    assert not tree.commit(store, RUN, STATE, "Do it")[1].is_new
+
+
+def test_what_was_judged_is_committed_though_an_agent_has_had_it_ignored_since(
+    project: Project, tmp_path: Path
+) -> None:
+    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
+    snapshots = tree.snapshots(store)
+    snapshots.take(0, "start")
+    write(tree.wd, {"new.txt": "judged\n"})
+    snapshots.take(1, "tester")
+    project.write({".git/info/exclude": "new.txt\n"})
+    tree, _ = tree.commit(store, RUN, STATE, "Do it")
+    assert project.git("show", f"{tree.worktree.tip}:new.txt") == "judged"
 
 
 def test_caches_of_the_project_itself_are_its_own(project: Project, tmp_path: Path) -> None:
