@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 
 import httpx
@@ -15,6 +15,7 @@ import pytest
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator._internal.api.app import create_app
 from cli_agent_orchestrator._internal.api.serving import (
+    HEAD_LIMIT,
     MOST_CONNECTIONS,
     BackgroundServer,
     BoundedHttp,
@@ -115,6 +116,25 @@ def test_who_opens_requests_without_end_leaves_room_for_the_others(api: RunningA
         api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
         assert "event: status" in lines
         assert connections[0] in [one for one in connections if _is_ended(one)]
+
+
+def test_who_keeps_connections_for_later_leaves_room_for_the_others(api: RunningApi) -> None:
+    with ExitStack() as opened:
+        connections = flood(api, opened, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with api.client() as client:
+            assert client.get("/sessions").status_code == 200
+        for one in connections[-2:]:
+            assert one.recv(1024).startswith(b"HTTP/1.1 200")
+
+
+def test_a_head_that_does_not_end_is_not_read_on(api: RunningApi) -> None:
+    with socket.create_connection(("127.0.0.1", api.port), 60) as connection:
+        answer = b""
+        with suppress(ConnectionError):
+            connection.sendall(b"GET /health HTTP/1.1\r\nX: " + 2 * HEAD_LIMIT * b"x")
+            answer = connection.recv(1024)
+    # Nor is it waited for until its time is over.
+    assert b" 408 " not in answer
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: loc", HALF])

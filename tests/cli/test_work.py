@@ -175,6 +175,9 @@ def test_restore_goes_to_the_end_of_the_run_if_no_turn_is_named(
     assert not (project / "later.txt").exists()
     # What was there before is no state of the run's own.
     assert "as they were at" in invoke(restore, *words, "--yes").stdout
+    invoke(restore, "1", "--yes")
+    invoke(restore, *words, "--yes")
+    assert (project / "a.txt").read_text() == "3\n"
 
 
 def test_undo_says_how_to_take_back_only_what_the_run_did(project: Path) -> None:
@@ -208,6 +211,15 @@ def test_elsewhere_a_diff_is_of_the_only_run_there_is(
             invoke(command, "--yes")
     with pytest.raises(UsageError, match="no run in this folder; name one of"):
         invoke(restore, "programmer", "--yes")
+
+
+def test_a_run_is_looked_at_also_where_the_one_of_the_folder_has_nothing_to_show(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_repository(tmp_path / "other", {"b.txt": "1\n"})
+    make_run(state_folder(os.environ), other, OTHER)
+    monkeypatch.chdir(other)
+    assert "+++ b/new.txt" in invoke(diff, RUN).stdout
 
 
 def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
@@ -305,6 +317,17 @@ class TestInWorkTree:
         said = invoke(restore, RUN, "start", "--yes")
         assert not (tree.wd / "new.txt").exists()
         assert f"cao/{RUN} still has what was committed" in said.output
+
+    def test_what_was_never_committed_is_taken_back_in_the_work_tree(self, user: Project) -> None:
+        state = state_folder(os.environ)
+        made = plan_tree(user.folder, state, RUN, os.environ)[0].make()[0]
+        snapshots = made.snapshots(store_of(state, RUN))
+        snapshots.take(0, "start")
+        write(made.wd, {"new.txt": "new\n"})
+        snapshots.take(1, "programmer")
+        write_record(run_folder(state, RUN), record_of(made))
+        invoke(undo, RUN, "--yes")
+        assert not (made.wd / "new.txt").exists()
 
     @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
     def test_what_was_applied_is_reverted_by_git(

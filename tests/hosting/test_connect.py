@@ -37,6 +37,22 @@ def test_who_takes_the_port_after_the_proof_is_sent_neither_token_nor_message(
     assert {asked.authorization for asked in thief.asked} == {None}
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_nor_is_who_takes_the_port_of_the_server_of_a_run(tmp_path: Path, is_named: bool) -> None:
+    (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
+    environ = {"CAO_STATE_DIR": str(tmp_path)}
+    with ExitStack() as stack:
+        ours = stack.enter_context(running_api())
+        api = {"API": f"http://127.0.0.1:{ours.port}"} if is_named else {}
+        config = RunConfig.from_env({"WD": str(tmp_path), **api}, "--api" if is_named else "")
+        with server_for(config, environ, print, default_port=ours.port) as link:
+            stack.close()
+            with third_party(ours.port) as thief, pytest.raises(ApiUnreachable):
+                link.client.send_input("0badcafe", "a secret")
+    assert {asked.path for asked in thief.asked} == {"/identity"}
+    assert {asked.authorization for asked in thief.asked} == {None}
+
+
 OURS = Found("http://127.0.0.1:1", "token", "the one that runs", proved=True)
 
 

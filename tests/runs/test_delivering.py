@@ -235,13 +235,15 @@ class TestNotCommittedYet:
         self, project: Project, state: Path
     ) -> None:
         tree = self.leave(project, state, FinalStatus.PASS)
+        start = tree.snapshots(store_of(state, RUN)).take(0, "start")
         committed, _ = tree.commit(store_of(state, RUN), RUN, STATE, "Do it")
         write_record(run_folder(state, RUN), record_of(committed))
         with ended_run(state, RUN, os.environ) as ended:
             assert discard_run(ended)
         project.git("gc", "-q", "--prune=now")
         snapshots = Snapshots(Store(store_of(state, RUN), tree.wd, None, os.environ))
-        (last,) = snapshots.all()
+        first, last = snapshots.all()
+        assert first == start
         assert snapshots.read(last.commit, "new.txt", 99) == b"new"
         assert is_intact(snapshots)
 

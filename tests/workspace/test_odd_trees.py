@@ -525,9 +525,10 @@ def test_what_a_repository_without_a_commit_held_is_not_removed(project: Path) -
 def test_what_belongs_to_runs_and_agents_is_left_out(project: Path) -> None:
     write(project, {".tmp/state.json": "{}", ".claude/.cc-writes/x": "", ".codex": ""})
     write(project, {".claude/settings.json": "{}", "sub/.tmp/x": "x", ".gitignore": "!.tmp/\n"})
+    write(project, {".tmpl": "the project's"})
     snapshots = snapshots_of(project)
     old = snapshots.take(0, "start")
-    assert set(content(snapshots, old)) == {*FILES, ".claude/settings.json", "sub/.tmp/x"}
+    assert set(content(snapshots, old)) == {*FILES, ".claude/settings.json", ".tmpl", "sub/.tmp/x"}
     write(project, {".codex": "not empty"})
     assert ".codex" in content(snapshots, snapshots.take(1, "programmer"))
     snapshots.restore(old.commit)
