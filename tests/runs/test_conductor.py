@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_INTERRUPTED
+from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.run_config import RunConfig
@@ -426,6 +426,50 @@ def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stag
     assert not (stage.project / "ran").exists()
 
 
+def test_a_run_goes_on_with_its_own_task_whatever_is_asked_for_now(stage: Stage) -> None:
+    leave_at(stage, "programmer_review", IDLE_GRACE_SECONDS="0.5")
+    other = TASK_TEXT.replace("empty", "full")
+    with stage.conductor(RESUME="1", PROMPT=other, PROOF="off") as conductor:
+        conductor.run()
+    (asked,) = (asked for asked in stage.server.asked if asked.role == "tester")
+    assert "parse empty.txt" in asked.message
+
+
+def test_no_reply_is_skipped_that_is_not_missing(stage: Stage) -> None:
+    leave_at(stage, "tester")
+    asked = len(stage.server.asked)
+    with stage.conductor(RESUME="1", MISSING="skip") as conductor, pytest.raises(UsageError):
+        conductor.run()
+    assert len(stage.server.asked) == asked
+
+
+def test_a_run_that_failed_is_followed_by_a_new_one_also_if_that_may_take_more_rounds(
+    stage: Stage,
+) -> None:
+    stage.server.answer = lambda asked: "FAIL" if asked.role == "tester" else agree(asked)
+    with stage.conductor(MAX_ROUNDS="1", PROOF="off") as conductor:
+        assert conductor.run().final_status is FinalStatus.FAIL
+    stage.server.answer = agree
+    with stage.conductor(MAX_ROUNDS="2", PROOF="off") as conductor:
+        assert conductor.run().round == 1
+    assert len({event.run for event in stage.view.events if isinstance(event, RunOpened)}) == 2
+
+
+def test_a_resumed_run_that_stops_again_says_where_its_work_tree_is(stage: Stage) -> None:
+    make_repository_here(stage)
+    leave_at(stage, "tester", WORKSPACE="worktree")
+    (tree,) = (stage.state / "worktrees").iterdir()
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT}
+    stage.down = True
+    with Conductor(replace(build_request(asked, {}), run=tree.name), stage.given()) as conductor:
+        with pytest.raises(ApiUnreachable):
+            conductor.run()
+        conductor.end(EXIT_ERROR)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.tree == str(tree)
+
+
 @pytest.mark.parametrize("is_own", [True, False])
 def test_a_new_run_ends_the_agents_of_an_unfinished_one_unless_it_came_with_a_clone(
     stage: Stage, is_own: bool
@@ -439,6 +483,8 @@ def test_a_new_run_ends_the_agents_of_an_unfinished_one_unless_it_came_with_a_cl
         assert conductor.run().final_status is FinalStatus.PASS
     assert before
     assert set(stage.server.exited) & before == (before if is_own else set())
+    # Nor is anything noted in the run that it names.
+    assert any("`cao resume 2" in text for text in stage.view.warnings) is is_own
 
 
 @pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
