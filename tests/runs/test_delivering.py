@@ -247,6 +247,14 @@ class TestNotCommittedYet:
         assert snapshots.read(last.commit, "new.txt", 99) == b"new"
         assert is_intact(snapshots)
 
+    def test_nothing_is_while_the_run_is_at_work(self, project: Project, state: Path) -> None:
+        self.leave(project, state, FinalStatus.PASS)
+        with (
+            run_folder(state, RUN).locked(),
+            pytest.raises(NotSteerable, match=f"{RUN} is at work"),
+        ):
+            self.apply(state)
+
     def test_what_failed_is_not(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.FAIL)
         before = project.state()
