@@ -197,6 +197,10 @@ class TurnEnded(Event):
     reason: str = ""
     """The first point against it in the agent's own words; empty if there is none."""
     terminal_id: str = ""
+    verdict: str = ""
+    """What was said of the work, for people: `detail` without what follows from it."""
+    why: str = ""
+    """What stands behind the verdict, without its own word; empty if it says no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,10 @@ class CheckEnded(Event):
     when: str = "after_tester"
     log: str = ""
     """Where more of it is kept, but for the middle of a long one; empty if nowhere."""
+    verdict: str = ""
+    """As of a turn."""
+    why: str = ""
+    """As of a turn; of the proof `proven: …` or `not proven: …`."""
 
 
 @dataclass(frozen=True, slots=True)

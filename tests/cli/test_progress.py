@@ -406,7 +406,8 @@ class TestWords:
             (
                 CheckEnded(
                     NOON, "tests", 2, 9, "rounds_used_up",
-                    "FAIL: `make test` ended with exit code 1; all 2 rounds are used up", 1.0, "/9",
+                    "FAIL", 1.0, "/9",
+                    why="`make test` ended with exit code 1",
                 ),
                 "tests: `make test` ended with exit code 1",
             ),

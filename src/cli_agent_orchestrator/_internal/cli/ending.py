@@ -1,12 +1,12 @@
 """The last lines of a run: what it came to and why, and what can be done next."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator._internal.runs.run_id import short_name
@@ -22,17 +22,11 @@ from cli_agent_orchestrator.events import (
 )
 
 PASS, RUNNING = "PASS", "RUNNING"
-NOT_PROVEN = "not proven"
 DOUBTS = "; look at "
 """Between what was proven and what is to be looked at."""
 BEFORE = "; before the run and not committed: "
 """Between that and what the user had."""
 LONGEST_REASON = 300
-# FAIL: `make test` ended with exit code 1; all 2 rounds are used up
-FAIL_PATTERN = (
-    r"(?s)(?:FAIL(?:: )?)?(.*?)"
-    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
-)
 
 SAVED = "The run is saved"
 DELIVERY = (
@@ -179,8 +173,7 @@ def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
     """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
     who = step.gate if isinstance(step, CheckEnded) else step.role
     quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
-    found = re.fullmatch(FAIL_PATTERN, step.detail)
-    words = " ".join(filter(None, [found[1] if found else step.detail, quoted]))
+    words = " ".join(filter(None, [step.why, quoted]))
     shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
     return f"{who}: {shown or 'FAIL'}"
 

@@ -111,7 +111,12 @@ class CheckResult:
             tests = f" ({_number(self.counts.run, self.counts.unit)})" if self.counts else ""
             still = _number(len(self.old_failures), "test")
             return f"PASS{tests}" + (f", {still} failing as before the run" if self.excused else "")
-        return f"FAIL: `{self.command}` {self._fault()}"
+        return f"FAIL: {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Why it did not pass; empty if it did."""
+        return "" if self.passed else f"`{self.command}` {self._fault()}"
 
     def _fault(self) -> str:
         if self.fault:

@@ -23,19 +23,24 @@ class NotReviewed:
     tree: str = ""
     """The tree that there is now."""
 
-    def __str__(self) -> str:
+    @property
+    def why(self) -> str:
+        """Say what is not reviewed."""
         if not self.files:
             return (
-                "FAIL: the work was approved, and without snapshots nobody knows whether it is "
+                "the work was approved, and without snapshots nobody knows whether it is "
                 "still the same"
             )
         more = len(self.files) - MOST_FILES
         named = ", ".join(self.files[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
         return (
-            f"FAIL: the tree {self.approved[:SHOWN]} was approved, and this one is "
+            f"the tree {self.approved[:SHOWN]} was approved, and this one is "
             f"{self.tree[:SHOWN]}: these files changed after they were approved, and were not "
             f"reviewed: {named}"
         )
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,17 @@ class NotApproved:
     tree: str = ""
     """The tree that there is now; empty if nobody knows it."""
 
-    def __str__(self) -> str:
+    @property
+    def why(self) -> str:
+        """Say what is asked for."""
         this = f"; this one is {self.tree[:SHOWN]}" if self.tree else ""
         return (
-            "FAIL: the review cycles were used up and the work was not approved, which "
+            "the review cycles were used up and the work was not approved, which "
             f"REVIEW_BOUND=require asks for: no tree was approved{this}"
         )
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +69,13 @@ class NotProven:
 
     proof: Proof
 
+    @property
+    def why(self) -> str:
+        """Say what is missing for a proof."""
+        return str(self.proof)
+
     def __str__(self) -> str:
-        return f"FAIL: {self.proof}"
+        return f"FAIL: {self.why}"
 
 
 Against = TestVerdict | CheckResult | NotReviewed | NotApproved | NotProven
@@ -185,3 +200,25 @@ Outcome = (
     | Failed
     | RoundsUsedUp
 )
+AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
+"""The words, in events and journals, for outcomes that lead to more work or to a FAIL."""
+
+
+def verdict_of(outcome: Outcome) -> str:
+    """Return an outcome in words, without what follows from it."""
+    match outcome:
+        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
+            return str(outcome.verdict)
+        case Cleared():
+            return "PASS"
+    return str(outcome)
+
+
+def why_of(outcome: Outcome) -> str:
+    """Return what stands behind a verdict, without its own word; empty if it says no more."""
+    match outcome:
+        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
+            return outcome.verdict.why
+        case Passed():
+            return outcome.proof
+    return ""

@@ -26,6 +26,8 @@ MOST_LISTED = 30
 MOST_NAMED = 3
 LINES_OF_FILE, LINES_OF_ALL = 40, 200
 """Of diffs on the page of a proof."""
+PROVEN, NOT_PROVEN = "proven", "not proven"
+"""Begin what is told of a proof."""
 BEFORE = "before the run and not committed: "
 BEFORE_TITLE = "Before the run, and not committed:"
 DIFF_TITLE = "What the run did to these files:"
@@ -137,8 +139,8 @@ class Proof:
         tail = f"; look at {doubts}" if doubts else ""
         tail += f"; {BEFORE}{before}" if before else ""
         if not self.is_proven:
-            return f"not proven: {'; '.join(self.gaps)}{tail}"
-        return f"proven: {'; '.join(self._shown)}{tail}"
+            return f"{NOT_PROVEN}: {'; '.join(self.gaps)}{tail}"
+        return f"{PROVEN}: {'; '.join(self._shown)}{tail}"
 
     @property
     def _shown(self) -> list[str]:

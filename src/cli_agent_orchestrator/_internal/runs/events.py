@@ -18,6 +18,8 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     RoundsUsedUp,
     SentBack,
     Skipped,
+    verdict_of,
+    why_of,
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
@@ -89,6 +91,8 @@ def turn_ended(
         seconds=seconds,
         archive=archive,
         reviewed=turn.reviewed,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
     )
 
 
@@ -133,4 +137,6 @@ def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) ->
         seconds=at - began.at,
         archive=archive,
         when=began.when,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
     )
