@@ -427,6 +427,14 @@ class RunEnded(Event):
     """The work tree with what is not committed; empty if there is none."""
     repository: tuple[str, ...] = ()
     """What was said of changes to the repository itself: its settings, hooks and branches."""
+    proven: bool = False
+    """Is `proof` one?"""
+    gaps: str = ""
+    """What is missing for a proof; empty if it is one."""
+    look_at: str = ""
+    """How much of what was done to tests is to be looked at; empty if nothing is."""
+    before: str = ""
+    """The same of what had been done before the run, and is in no commit."""
 
 
 RunEvent = (

@@ -152,5 +152,16 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
     st.builds(Paused, times),
     st.builds(Unpaused, times),
     st.builds(Warned, times, texts, texts),
-    st.builds(RunEnded, times, texts, counts, counts),
+    st.builds(
+        RunEnded,
+        times,
+        texts,
+        counts,
+        counts,
+        proof=texts,
+        proven=st.booleans(),
+        gaps=texts,
+        look_at=texts,
+        before=texts,
+    ),
 )

@@ -132,18 +132,18 @@ def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proof", "repository", "tone"),
+    ("proof", "proven", "repository", "tone"),
     [
-        ("", (), Tone.GOOD),
-        ("proven: it is", (), Tone.GOOD),
-        ("not proven: no", (), Tone.ALERT),
-        ("", ("a hook is new",), Tone.ALERT),
+        ("", False, (), Tone.GOOD),
+        ("it is", True, (), Tone.GOOD),
+        ("no", False, (), Tone.ALERT),
+        ("", False, ("a hook is new",), Tone.ALERT),
     ],
 )
 def test_a_pass_that_is_to_be_looked_at_is_an_alert(
-    proof: str, repository: tuple[str, ...], tone: Tone
+    proof: str, proven: bool, repository: tuple[str, ...], tone: Tone
 ) -> None:
-    line = NEW.tell(replace(PASSED, proof=proof, repository=repository))
+    line = NEW.tell(replace(PASSED, proof=proof, proven=proven, repository=repository))
     assert line.tone is tone
     assert [f"Look first: {text}" for text in repository] == line.text.splitlines()[1:]
 

@@ -278,15 +278,19 @@ class TestWords:
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", proven=True),
                 "PASS, proven, after 2 rounds",
             ),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="not proven: it is not"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", gaps="it is not"),
                 "PASS, not proven: it is not; after 2 rounds",
             ),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is; look at 1 change"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: as it was told once"),
+                "PASS, proven: as it was told once; after 2 rounds",
+            ),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", proven=True, look_at="1 change"),
                 "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
@@ -295,19 +299,16 @@ class TestWords:
                     FinalStatus.PASS,
                     2,
                     0,
-                    proof="proven: it is; look at 1 change; before the run and not committed: 2",
+                    proof="x",
+                    proven=True,
+                    look_at="1 change",
+                    before="2",
                 ),
                 "PASS, proven, after 2 rounds\nLook at 1 change\n"
                 "Before the run and not committed: 2",
             ),
             (
-                RunEnded(
-                    NOON,
-                    FinalStatus.PASS,
-                    2,
-                    0,
-                    proof="not proven: no; before the run and not committed: 2 changes",
-                ),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", gaps="no", before="2 changes"),
                 "PASS, not proven: no; after 2 rounds\nBefore the run and not committed: 2 changes",
             ),
             (
@@ -342,11 +343,14 @@ class TestWords:
         assert words in told(event)
 
     @pytest.mark.parametrize(
-        ("proof", "tone"),
-        [("", Tone.GOOD), ("proven: x", Tone.GOOD), ("not proven: x", Tone.ALERT)],
+        ("proof", "proven", "tone"),
+        [("", False, Tone.GOOD), ("x", True, Tone.GOOD), ("x", False, Tone.ALERT)],
     )
-    def test_a_pass_without_proof_is_no_plain_pass(self, proof: str, tone: Tone) -> None:
-        line = Narration(Path("/p")).tell(RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof))
+    def test_a_pass_without_proof_is_no_plain_pass(
+        self, proof: str, proven: bool, tone: Tone
+    ) -> None:
+        ended = RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof, proven=proven)
+        line = Narration(Path("/p")).tell(ended)
         assert line is not None
         assert line.tone is tone
 
@@ -372,10 +376,9 @@ class TestWords:
         run = "20261115-084037-k3f9"
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
-        proof = "proven: 2 tests that failed before now pass with the change to total.py; the tests"
-        proof += "; look at 2 changes to tests or settings"
-        event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
-        line = narration.tell(event)
+        event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", "x")
+        doubts = "2 changes to tests or settings"
+        line = narration.tell(replace(event, proven=True, look_at=doubts))
         assert line is not None
         assert line.text.split("\n") == [
             f"PASS, proven, after 8 rounds, on branch cao/{run}",

@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     verdict_of,
     why_of,
 )
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.proof import Proof, ProofWords
 from cli_agent_orchestrator._internal.pipeline.review import (
     NotesMissing,
     ReviewAnswer,
@@ -33,6 +33,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 
 REVISE = ReviewVerdict(ReviewAnswer.REVISE)
+ALL = ProofWords(is_proven=True, said="all")
 RED = CheckResult("make test", 2, "")
 ENDED = "`make test` ended with exit code 2"
 FAIL = f"FAIL: {ENDED}"
@@ -53,7 +54,7 @@ MISSING = TestVerdict(TestAnswer.MISSING)
             f"{REVISE}; all 3 review cycles are used up, the run goes on with the notes still open",
         ),
         (Passed(), "PASS"),
-        (Passed("proven: all"), "PASS, proven: all"),
+        (Passed(ALL), "PASS, proven: all"),
         (BaseKnown(RED), f"before the run: {FAIL}"),
         (Cleared("the proof"), "PASS; the proof follows"),
         (Failed(RED, 2), f"{FAIL}; round 2 follows"),
@@ -79,7 +80,7 @@ def test_an_outcome_is_told_in_words(outcome: Outcome, words: str) -> None:
         ),
         (CyclesUsedUp(REVISE, 3), "REVISE", ""),
         (Passed(), "PASS", ""),
-        (Passed("proven: all"), "PASS, proven: all", "proven: all"),
+        (Passed(ALL), "PASS, proven: all", "proven: all"),
         (BaseKnown(RED), f"before the run: {FAIL}", ""),
         (Cleared("the proof"), "PASS", ""),
         (Failed(RED, 2), FAIL, ENDED),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
-from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN
+from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN, PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator._internal.runs.run_id import short_name
@@ -22,10 +22,6 @@ from cli_agent_orchestrator.events import (
 )
 
 PASS, RUNNING = "PASS", "RUNNING"
-DOUBTS = "; look at "
-"""Between what was proven and what is to be looked at."""
-BEFORE = "; before the run and not committed: "
-"""Between that and what the user had."""
 LONGEST_REASON = 300
 
 SAVED = "The run is saved"
@@ -107,7 +103,8 @@ class Ending:
             saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else self.not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
+        is_unproven = bool(event.proof) and not event.proven
+        if is_unproven or (event.repository and event.final_status == PASS):
             tone = Tone.ALERT
         return Line("\n".join(self._verdict(event, rounds)), tone)
 
@@ -115,7 +112,7 @@ class Ending:
         """Yield the last lines of a run: short ones, which are read where they end."""
         run = short_name(self.run)
         verdict = f"{DRY_RUN}: " if self.is_dry else ""
-        proof, *doubts = _proof_words(event.proof, run)
+        proof, *doubts = _proof_words(event, run)
         verdict += f"{event.final_status}{proof} after {rounds}"
         stop = self._stop(event.session_left)
         if event.branch:
@@ -178,28 +175,20 @@ def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
     return f"{who}: {shown or 'FAIL'}"
 
 
-def _proof_words(proof: str, run: str) -> tuple[str, str, str]:
+def _proof_words(event: RunEnded, run: str) -> tuple[str, str, str]:
     """Return what the last lines say of a proof, what to look at and where, and what was before.
 
     What was proven was told by the proof itself; why something was not is said again.
     """
-    rest, _, before = proof.partition(BEFORE)
-    words, _, doubts = rest.partition(DOUBTS)
-    if proof and not proof.startswith(NOT_PROVEN):
-        words = f"{words.partition(':')[0]},"
-    elif proof:
-        words += ";"
+    # An earlier version told it in one sentence.
+    missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
+    words = f"{PROVEN}," if event.proven else missing and f"{missing};"
     where = f": cao report {run}" if run else ""
     return (
         words and f", {words}",
-        doubts and f"{_begun(DOUBTS)}{doubts}{where}",
-        before and f"{_begun(BEFORE)}{before}",
+        event.look_at and f"Look at {event.look_at}{where}",
+        event.before and f"Before the run and not committed: {event.before}",
     )
-
-
-def _begun(words: str) -> str:
-    """Return the beginning of a part of a sentence as that of a line."""
-    return words.removeprefix("; ").capitalize()
 
 
 def delivery_words(branch: str, run: str) -> Iterator[str]:

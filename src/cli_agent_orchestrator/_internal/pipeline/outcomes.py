@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.proof import Proof, ProofWords
 from cli_agent_orchestrator._internal.pipeline.review import ReviewVerdict, TestVerdict
 
 MOST_FILES = 20
@@ -137,11 +137,11 @@ class CyclesUsedUp:
 class Passed:
     """The run has reached its goal."""
 
-    proof: str = ""
-    """What was proven, in words; empty if that was not asked for."""
+    proof: ProofWords | None = None
+    """What was proven; None if that was not asked for."""
 
     def __str__(self) -> str:
-        return f"PASS, {self.proof}" if self.proof else "PASS"
+        return "PASS" if self.proof is None else f"PASS, {self.proof}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +219,6 @@ def why_of(outcome: Outcome) -> str:
     match outcome:
         case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
             return outcome.verdict.why
-        case Passed():
-            return outcome.proof
+        case Passed(proof) if proof is not None:
+            return str(proof)
     return ""

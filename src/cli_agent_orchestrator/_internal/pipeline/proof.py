@@ -34,6 +34,24 @@ DIFF_TITLE = "What the run did to these files:"
 
 
 @dataclass(frozen=True, slots=True)
+class ProofWords:
+    """What a proof came to, for people, part by part."""
+
+    is_proven: bool
+    said: str
+    """What was shown; else what is missing."""
+    look_at: str = ""
+    """How much of what the run did to tests is to be looked at; empty if nothing is."""
+    before: str = ""
+    """The same of what had been done before the run, and is in no commit."""
+
+    def __str__(self) -> str:
+        tail = f"; look at {self.look_at}" if self.look_at else ""
+        tail += f"; {BEFORE}{self.before}" if self.before else ""
+        return f"{PROVEN if self.is_proven else NOT_PROVEN}: {self.said}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
 class GateProof:
     """What one gate says of the base and of the result."""
 
@@ -134,13 +152,15 @@ class Proof:
         """Is it shown that the work does what its tests say, and that they were not bent?"""
         return not self.gaps
 
+    @property
+    def words(self) -> ProofWords:
+        """Say what it came to."""
+        said = "; ".join(self.gaps or self._shown)
+        look_at, before = _counted(self.suspicions), _counted(self.before)
+        return ProofWords(self.is_proven, said, look_at, before)
+
     def __str__(self) -> str:
-        doubts, before = _counted(self.suspicions), _counted(self.before)
-        tail = f"; look at {doubts}" if doubts else ""
-        tail += f"; {BEFORE}{before}" if before else ""
-        if not self.is_proven:
-            return f"{NOT_PROVEN}: {'; '.join(self.gaps)}{tail}"
-        return f"{PROVEN}: {'; '.join(self._shown)}{tail}"
+        return str(self.words)
 
     @property
     def _shown(self) -> list[str]:

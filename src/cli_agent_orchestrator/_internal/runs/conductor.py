@@ -36,6 +36,7 @@ from cli_agent_orchestrator._internal.runs.agents import (
 )
 from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
+from cli_agent_orchestrator._internal.runs.events import with_proof
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out, run_lock
@@ -297,12 +298,13 @@ class Conductor:
             round=number,
             exit_code=exit_code,
             reason=reason,
-            proof=self._state.progress.proof if self._state and status is FinalStatus.PASS else "",
             session_left=""
             if self._state is None or self._config.cleanup_on_exit or self._agents_ended
             else self._state.session_name,
             repository=self._teller.said_of_repository(),
         )
+        if self._state and status is FinalStatus.PASS:
+            ended = with_proof(ended, self._state.progress.proof)
         if self._in_tree is not None:
             tree = self._in_tree.tree
             if tree.saved.has_work:

@@ -1,7 +1,7 @@
 """The events of a run made from what it decides by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     verdict_of,
     why_of,
 )
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
 from cli_agent_orchestrator.events import (
@@ -28,6 +29,7 @@ from cli_agent_orchestrator.events import (
     CheckEnded,
     CheckOutput,
     FilesChanged,
+    RunEnded,
     TurnBegan,
     TurnEnded,
 )
@@ -139,4 +141,18 @@ def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) ->
         when=began.when,
         verdict=verdict_of(outcome),
         why=why_of(outcome),
+    )
+
+
+def with_proof(ended: RunEnded, proof: ProofWords | None) -> RunEnded:
+    """Return the end of a run that has passed with what was proven, if that was looked into."""
+    if proof is None:
+        return ended
+    return replace(
+        ended,
+        proof=str(proof),
+        proven=proof.is_proven,
+        gaps="" if proof.is_proven else proof.said,
+        look_at=proof.look_at,
+        before=proof.before,
     )
