@@ -99,7 +99,9 @@ ALL: tuple[RunEvent, ...] = (
     SettingChanged(NOON, "MAX_ROUNDS", "12", "8", "ask-4"),
     ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5", "r1"),
     AskDeclined(NOON, "skip", "no review is under way or due", "ask-6"),
-    RunEnded(NOON, "PASS", 1, 0, "", "cao-1", repository=("it was changed",), proven=True),
+    RunEnded(
+        NOON, "PASS", 1, 0, "", "cao-1", repository=("it was changed",), proven=True, to_resume="x"
+    ),
 )
 
 

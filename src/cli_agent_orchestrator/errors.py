@@ -77,6 +77,11 @@ def in_words(error: Exception) -> str:
 class OrchestratorError(Exception):
     """The root of the tree."""
 
+    def __init__(self, *told: object, to_resume: str = "") -> None:
+        super().__init__(*told)
+        self.to_resume = to_resume
+        """The command that resumes the run which it stopped, if it has to be a special one."""
+
 
 class Stopped(Exception):
     """Something was left because a stop was asked for; it can be taken up again."""

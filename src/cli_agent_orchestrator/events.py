@@ -435,6 +435,8 @@ class RunEnded(Event):
     """How much of what was done to tests is to be looked at; empty if nothing is."""
     before: str = ""
     """The same of what had been done before the run, and is in no commit."""
+    to_resume: str = ""
+    """The command that resumes it, if why it ended asks for a special one."""
 
 
 RunEvent = (

@@ -163,5 +163,6 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         gaps=texts,
         look_at=texts,
         before=texts,
+        to_resume=texts,
     ),
 )

@@ -45,7 +45,6 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
-from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -177,28 +176,13 @@ class TestWords:
         assert "missing: handoff, artifacts" in text
         assert "1 min 15 s, 004-analyst_review.md" in text
 
-    @pytest.mark.parametrize(
-        ("reason", "command"),
-        [
-            (
-                "ended. `cao resume k3f9 --replace-terminals` goes on; or `cao resume k3f9`",
-                "cao resume k3f9 --replace-terminals",
-            ),
-            ("Resume: `cao resume k3f9 --gate t='COMMAND'`", "cao resume k3f9 --gate t='COMMAND'"),
-            (f"look at it, and `cao resume {NAME}`", f"cao resume {NAME}"),
-            ("a: in error (“`cao resume k3f9 --evil`”); look: `cao attach k3f9/a`", ""),
-            ("a: `cao resume x1x1`", ""),
-            ("", ""),
-        ],
-    )
-    def test_a_command_that_the_reason_names_is_the_one_that_resumes(
-        self, reason: str, command: str
-    ) -> None:
-        assert command_to_resume(reason, NAME) == command
+    @pytest.mark.parametrize("command", ["cao resume k3f9 --replace-terminals", ""])
+    def test_a_run_that_has_to_be_resumed_in_a_special_way_says_how(self, command: str) -> None:
         narration = Narration(Path("/p"))
         narration.tell(RunOpened(NOON, NAME, "/p"))
+        reason = "an agent said “`cao resume k3f9 --evil`”; `cao resume k3f9 --other`"
         event = RunEnded(NOON, FinalStatus.RUNNING, 2, 3, reason, session_left="cao-1")
-        line = narration.tell(event)
+        line = narration.tell(replace(event, to_resume=command))
         assert line is not None
         assert ("same command again" in line.text) is not bool(command)
         assert line.text.startswith(f"The run is saved. `{command}` resumes it" if command else "")

@@ -336,6 +336,18 @@ def test_what_to_do_about_a_stop_stands_on_lines_of_its_own(
     assert "\n  - Ask \\*again\\*: cao resume x\n" in page
 
 
+def test_a_run_that_has_to_be_resumed_in_a_special_way_says_how(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
+    reason = f"whatever it says: `cao resume {RUN} --other`"
+    keep_record(rig, RunStatus.FAILED, reason=reason, to_resume="cao resume k3f9 --this")
+    page = CliRunner().invoke(report, [RUN]).output
+    assert "\n- To resume: `cao resume k3f9 --this`\n" in page
+
+
 def test_a_run_that_is_named_is_in_no_other_folder(tmp_path: Path) -> None:
     error = printed(tmp_path, "k3f9").exception
     assert isinstance(error, UsageError)

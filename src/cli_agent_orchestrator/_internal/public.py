@@ -270,13 +270,13 @@ class _Run:
             self._listener.told.put(None)
 
     def _conduct(self, conductor: Conductor) -> None:
-        code, reason = EXIT_ERROR, ""
+        code, reason, known = EXIT_ERROR, "", None
         try:
             code = EXIT_CODES[conductor.run().final_status]
         except Stopped:
             code, reason = EXIT_INTERRUPTED, STOPPED
         except OrchestratorError as error:
-            code, reason = exit_code_of(error), str(error)
+            code, reason, known = exit_code_of(error), str(error), error
             raise
         except OSError as error:
             reason = in_words(error)
@@ -286,7 +286,7 @@ class _Run:
             raise
         finally:
             with suppress(OSError):
-                conductor.end(code, reason)
+                conductor.end(code, reason, known)
 
     def _surroundings(self) -> Surroundings:
         def connect(

@@ -8,7 +8,6 @@ from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN, PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
-from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator.events import (
     CheckEnded,
@@ -145,8 +144,8 @@ class Ending:
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
-        if command := command_to_resume(event.reason, self.run):
-            return f"{SAVED}. `{command}` resumes it"
+        if event.to_resume:
+            return f"{SAVED}. `{event.to_resume}` resumes it"
         is_anew = self.run and not event.session_left and self.unfinished.startswith(SAVED)
         return self._named(RESUME_ANEW if is_anew else self.unfinished)
 

@@ -36,7 +36,7 @@ from cli_agent_orchestrator._internal.runs.agents import (
 )
 from cli_agent_orchestrator._internal.runs.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.events import with_proof
+from cli_agent_orchestrator._internal.runs.events import with_error, with_proof
 from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out, run_lock
@@ -97,6 +97,7 @@ from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     FolderGone,
     GitError,
+    OrchestratorError,
     PromptError,
     ResumeError,
     RunError,
@@ -287,7 +288,7 @@ class Conductor:
         in_tree.commit(state, self._record.task_line)
         return state
 
-    def end(self, exit_code: int, reason: str = "") -> None:
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
         """Tell how the run ended."""
         self._teller.speak_up()
         status = self._state.final_status if self._state else FinalStatus.RUNNING
@@ -311,7 +312,7 @@ class Conductor:
                 ended = replace(ended, branch=tree.worktree.branch)
             elif self.is_saved:
                 ended = replace(ended, tree=str(tree.wd))
-        self._tell(ended)
+        self._tell(with_error(ended, error))
 
     def _prepare(self) -> Prepared:
         """Find out before anything is started that a new run can begin."""
@@ -431,16 +432,18 @@ class Conductor:
                 # They stand in a folder that is not there any more, also when another is.
                 self._agents_ended = True
                 exit_terminals(client, state)
-                raise RunError(self._said_of_tree(gone)) from gone
+                raise self._tree_gone(gone) from gone
             finally:
                 self._state = runner.state
 
-    def _said_of_tree(self, gone: FolderGone) -> str:
+    def _tree_gone(self, gone: FolderGone) -> RunError:
         assert self._record is not None, "the run was opened"
-        return (
+        resume = f"cao resume {short_name(self._record.id)} --replace-terminals"
+        return RunError(
             f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
             "the last snapshot has it, and the agents, which cannot work on, are ended: "
-            f"`cao resume {short_name(self._record.id)} --replace-terminals` goes on with new ones"
+            f"`{resume}` goes on with new ones",
+            to_resume=resume,
         )
 
     @contextmanager
