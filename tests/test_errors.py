@@ -8,9 +8,18 @@ from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
+    GitError,
+    GitMissing,
     NotFound,
+    OrchestratorError,
+    ResumeError,
+    RunError,
+    RunLocked,
     UnknownName,
+    UsageError,
+    error_of,
     in_words,
+    kind_of,
     suggestion,
 )
 
@@ -145,3 +154,22 @@ def test_what_is_much_is_listed_a_line_each() -> None:
 )
 def test_people_are_not_told_the_numbers_of_errors(error: Exception, words: str) -> None:
     assert in_words(error) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RunLocked("x"), RunLocked),
+        (ResumeError("x"), RunError),
+        (GitMissing("x"), UsageError),
+        (NotFound("run", "x", ()), UsageError),
+        (GitError("x"), RunError),
+    ],
+)
+def test_an_error_is_of_the_same_kind_in_another_process(
+    error: OrchestratorError, kind: type[OrchestratorError]
+) -> None:
+    there = error_of(kind_of(error), str(error))
+    assert type(there) is kind
+    assert str(there) == str(error)
+    assert type(error_of("SystemExit", "x")) is RunError

@@ -100,7 +100,16 @@ ALL: tuple[RunEvent, ...] = (
     ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5", "r1"),
     AskDeclined(NOON, "skip", "no review is under way or due", "ask-6"),
     RunEnded(
-        NOON, "PASS", 1, 0, "", "cao-1", repository=("it was changed",), proven=True, to_resume="x"
+        NOON,
+        "PASS",
+        1,
+        0,
+        "",
+        "cao-1",
+        repository=("it was changed",),
+        proven=True,
+        to_resume="x",
+        error="RunLocked",
     ),
 )
 

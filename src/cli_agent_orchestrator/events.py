@@ -437,6 +437,8 @@ class RunEnded(Event):
     """The same of what had been done before the run, and is in no commit."""
     to_resume: str = ""
     """The command that resumes it, if why it ended asks for a special one."""
+    error: str = ""
+    """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
 
 
 RunEvent = (

@@ -164,5 +164,6 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         look_at=texts,
         before=texts,
         to_resume=texts,
+        error=texts,
     ),
 )

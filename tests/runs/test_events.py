@@ -2,7 +2,7 @@
 
 from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.runs.events import with_error, with_proof
-from cli_agent_orchestrator.errors import HandoffTimeout, RunError
+from cli_agent_orchestrator.errors import HandoffTimeout, RunError, RunLocked
 from cli_agent_orchestrator.events import RunEnded
 
 ENDED = RunEnded(9.0, "PASS", 1, 0)
@@ -26,4 +26,5 @@ def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:
     assert str(late) == "it took too long"
     assert with_error(ENDED, late).to_resume == "cao resume k3f9"
     assert with_error(ENDED, RunError("`cao resume k3f9`")).to_resume == ""
+    assert with_error(ENDED, RunLocked("x")).error == "RunLocked"
     assert with_error(ENDED, None) == ENDED

@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
 from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch
 from cli_agent_orchestrator._internal.runs.work_folder import MOST_NAMED, Seen
-from cli_agent_orchestrator.errors import OrchestratorError
+from cli_agent_orchestrator.errors import OrchestratorError, kind_of
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
@@ -161,4 +161,6 @@ def with_proof(ended: RunEnded, proof: ProofWords | None) -> RunEnded:
 
 def with_error(ended: RunEnded, error: OrchestratorError | None) -> RunEnded:
     """Return the end of a run with what the error says that ended it, if one did."""
-    return ended if error is None else replace(ended, to_resume=error.to_resume)
+    if error is None:
+        return ended
+    return replace(ended, to_resume=error.to_resume, error=kind_of(error))
