@@ -404,7 +404,8 @@ class Warned(Event):
 
     text: str
     about: str = ""
-    """`repository` if its settings, hooks or branches were changed; else empty."""
+    """`repository` if its settings, hooks or branches were changed; `snapshots` if there are none;
+    else empty."""
 
 
 @dataclass(frozen=True, slots=True)
