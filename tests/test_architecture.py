@@ -121,7 +121,6 @@ PURE = [
     "runs/moments.py",
     "runs/names.py",
     "runs/report.py",
-    "runs/resume_command.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",

@@ -45,8 +45,8 @@ def test_the_last_column_of_the_timeline_is_broken_between_words(width: int) -> 
 
 
 def test_the_end_tells_the_false_claim_and_what_was_proven() -> None:
-    failed = replace(TURN, role="tests", outcome="FAIL: 1 of 5 failed (a; b); round 2 follows")
-    proof = replace(TURN, role="proof", round=2, outcome="PASS, proven: CI is as it was")
+    failed = replace(TURN, role="tests", word="failed", verdict="FAIL: 1 of 5 failed (a; b)")
+    proof = replace(TURN, role="proof", round=2, why="proven: CI is as it was")
     for flow in PACKAGED:
         told = what_was_proven([TURN, failed, proof], flow)
         assert told.startswith(CLAIMS[flow].format(round=1) + " FAIL: 1 of 5 failed (a; b).\n")

@@ -50,7 +50,7 @@ class Played:
 
     @property
     def proof(self) -> str:
-        return self.state.progress.proof if self.state else ""
+        return str(self.state.progress.proof or "") if self.state else ""
 
     @property
     def warnings(self) -> list[str]:

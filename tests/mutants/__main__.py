@@ -141,7 +141,6 @@ TESTS = {
     "cli/picture.py": "cli/test_picture.py",
     "runs/moments.py": "runs/test_moments.py",
     "runs/names.py": "runs/test_names.py",
-    "runs/resume_command.py": "cli/test_progress.py -kreason_names",
     "workspace/commit_message.py": "workspace/test_commit_message.py",
     "providers/actions.py": "providers/test_actions.py",
     "providers/codex_actions.py": "providers/test_actions.py",

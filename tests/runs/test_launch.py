@@ -93,21 +93,27 @@ def test_a_run_that_has_ended_leaves_no_dead_process_behind(tmp_path: Path) -> N
         os.waitpid(launched.pid, 0)
 
 
-def ended(code: int, reason: str) -> str:
-    return to_line(RunEnded(NOON, "RUNNING", 0, code, reason))
+def ended(reason: str, error: str) -> str:
+    return to_line(RunEnded(NOON, "RUNNING", 0, 3, reason, error=error))
+
+
+def refused(reason: str, kind: str) -> str:
+    return json.dumps({"error": reason, "kind": kind})
 
 
 @pytest.mark.parametrize(
     ("lines", "kind", "said"),
     [
-        (['{"error": "no task", "exit_code": 2}'], UsageError, "no task"),
-        (['{"error": "another run", "exit_code": 3}'], RunError, "another run"),
-        (['{"error": "another run works in /p", "exit_code": 2}'], RunLocked, "works in /p"),
-        ([OPENED, ended(2, "no flow")], UsageError, "no flow"),
-        ([OPENED, ended(3, "no tmux")], RunError, "no tmux"),
-        ([OPENED, ended(143, "")], RunError, "was stopped before it began"),
+        ([refused("no task", "UsageError")], UsageError, "no task"),
+        ([refused("another run works in /p", "RunError")], RunError, "another run"),
+        ([refused("it is removed", "RunLocked")], RunLocked, "it is removed"),
+        ([refused("odd", "SystemExit")], RunError, "odd"),
+        ([OPENED, ended("no flow", "UsageError")], UsageError, "no flow"),
+        ([OPENED, ended("no tmux", "RunError")], RunError, "no tmux"),
+        ([OPENED, ended("it is in use", "RunLocked")], RunLocked, "it is in use"),
+        ([OPENED, ended("", "")], RunError, "was stopped before it began"),
         (["Traceback"], RunError, "could not be started"),
-        (['{"exit_code": 2}'], RunError, "could not be started"),
+        (['{"kind": "UsageError"}'], RunError, "could not be started"),
         (["[]"], RunError, "could not be started"),
         ([OPENED], RunError, "ended before it began"),
         ([BEGAN], RunError, "ended before it began"),

@@ -125,6 +125,17 @@ def test_the_event_of_an_answer_that_a_person_takes_says_its_turn(rig: Rig) -> N
     assert {(event.role, event.round, event.cycle) for event in taken} == {("analyst", 1, 1)}
 
 
+def test_that_there_are_no_snapshots_is_told_as_what_it_is(rig: Rig) -> None:
+    rig.readonly_roles = "warn"
+    (rig.folder.parent / "state").write_text("in the way", encoding="utf-8")
+    rig.run(rig.begin())
+    (told,) = [event for event in rig.events if isinstance(event, Warned) and event.about]
+    why = rig.work.why_no_snapshots
+    assert why
+    assert told.about == "snapshots"
+    assert told.text == f"what is done to the work folder can not be undone: {why}"
+
+
 NOT_KEPT = (
     "in no snapshot since tester was at work: big.bin (larger than 50 MB), lone (a repository "
     "without a commit that can be read), nested (a repository of its own: only its commit id is "

@@ -134,6 +134,7 @@ class TestRecord:
             ([RunEnded(NOON, "RUNNING", 1, 129)], {"status": RunStatus.STOPPED}),
             ([RunEnded(NOON, "RUNNING", 1, 130)], {"status": RunStatus.STOPPED}),
             ([RunEnded(NOON, "RUNNING", 0, 3, "no")], {"status": RunStatus.FAILED, "reason": "no"}),
+            ([RunEnded(NOON, "RUNNING", 1, 3, to_resume="x")], {"to_resume": "x"}),
             ([Paused(NOON)], {"status": RunStatus.PAUSED}),
             ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
@@ -161,7 +162,8 @@ class TestRecord:
 
     def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
         began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
-        resumed = resumed_record(began, replace(RECORD, pid=7))
+        resumed = resumed_record(replace(began, to_resume="x"), replace(RECORD, pid=7))
+        assert resumed.to_resume == ""
         failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
         assert (failed.session_name, failed.terminals) == ("cao-1", {"tester": "t"})
         assert (failed.status, failed.pid) == (RunStatus.FAILED, 7)

@@ -26,7 +26,6 @@ from rich.text import Text
 from cli_agent_orchestrator._internal.cli.keys import Keys, offers
 from cli_agent_orchestrator._internal.cli.narration import POINTS
 from cli_agent_orchestrator._internal.cli.picture import (
-    OUTCOMES_AGAINST,
     OUTCOMES_FOR,
     Agent,
     Delay,
@@ -36,6 +35,7 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Reason,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 
 WIDEST = 79
@@ -171,7 +171,7 @@ def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, s
 def _mark(agent: Agent, present: bool) -> tuple[str, str]:
     if present:
         return "  ▶ ", STYLES.get(agent.doing, "cyan")
-    if agent.doing is Doing.DONE and agent.outcome in OUTCOMES_AGAINST:
+    if agent.doing is Doing.DONE and agent.outcome in AGAINST:
         return "  ✗ ", "red"
     if agent.doing is Doing.DONE:
         return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"

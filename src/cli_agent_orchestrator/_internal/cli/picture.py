@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -66,8 +67,6 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
     TerminalStatus.ERROR: Doing.FAILING,
     TerminalStatus.UNKNOWN: Doing.UNKNOWN,
 }
-OUTCOMES_AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
-"""Outcomes of which people want to know why."""
 CHANGED_FILES = "changed_files"
 """Stands in the place of an outcome where somebody changed files whose task it is not."""
 OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
@@ -381,7 +380,7 @@ def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
         )
     if role == picture.present:
         picture = _rest(picture)
-    if event.outcome not in OUTCOMES_AGAINST:
+    if event.outcome not in AGAINST:
         return picture
     cycle, why = 0, ""
     if isinstance(event, TurnEnded):

@@ -32,7 +32,7 @@ def title_of(found: Report) -> str:
             return f"Not begun{standing}: nothing of it is saved"
         return f"Not finished{standing}: {found.due} is due"
     dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
-    proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
+    proof = f", {found.deeds.verdict}" if found.deeds.verdict else ""
     return f"{dry}{found.status} after {_counted(found.round, 'round')}{proof}"
 
 

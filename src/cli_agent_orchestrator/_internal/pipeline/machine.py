@@ -233,8 +233,8 @@ def record_proof(
         raise ValueError(f"{check} is not due")
     if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
-    state = replace(state, progress=replace(state.progress, proof=str(proof)))
-    outcome: Outcome = Passed(str(proof))
+    state = replace(state, progress=replace(state.progress, proof=proof.words))
+    outcome: Outcome = Passed(proof.words)
     if rules.proof == "require" and not proof.is_proven:
         outcome = _failed(NotProven(proof), check.round, rules)
         state = replace(state, feedback=Excerpt(f"{NotProven(proof)}\n{NOT_PROVEN}"))

@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.pipeline.check import BaseResult
 from cli_agent_orchestrator._internal.pipeline.findings import Ledger
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, packaged_flow
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 
 NO_FEEDBACK = Excerpt("None yet.")
@@ -120,8 +121,8 @@ class Progress:
     """What each gate said when it last passed after the tester."""
     proving: bool = False
     """Have all gates passed, and is the proof due?"""
-    proof: str = ""
-    """What was proven, in words."""
+    proof: ProofWords | None = None
+    """What was proven."""
     failed_on: Mapping[str, str] = field(default_factory=dict)
     """The tree on which each gate last failed."""
     repeated_gate: str = ""

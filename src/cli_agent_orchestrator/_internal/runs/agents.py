@@ -95,9 +95,11 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
     )
     run = state.progress.archive
     resume = f"cao resume {short_name(run)}" if is_run_id(run) else "cao run --resume"
+    resume += " --replace-terminals"
     raise ResumeError(
-        f"the saved run cannot go on: {names}. `{resume} --replace-terminals` starts new agents "
-        "for these and goes on at the same turn"
+        f"the saved run cannot go on: {names}. `{resume}` starts new agents for these and goes on "
+        "at the same turn",
+        to_resume=resume,
     )
 
 

@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.registry import actual_status
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.turns import turns_of
-from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, repository_of
+from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_SNAPSHOTS, repository_of
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots
@@ -218,8 +218,8 @@ def _check(kept: Kept, wd: Path) -> None:
 def _why_none(folder: Folder) -> str:
     events = read_events(folder)
     for event in events:
-        if isinstance(event, Warned) and event.text.startswith(NOT_KEPT):
-            return event.text.removeprefix(NOT_KEPT)
+        if isinstance(event, Warned) and event.about == ABOUT_SNAPSHOTS:
+            return event.text
     if not turns_of(events):
         return "it has not come to its first turn"
     return "they were removed, or it is from before there were any"

@@ -34,7 +34,7 @@ from cli_agent_orchestrator._internal.runs.assembling import (
     response_files,
 )
 from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.events import run_began, run_ended
+from cli_agent_orchestrator._internal.runs.events import run_began, run_ended, with_error
 from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator._internal.runs.opening import OpenRun, new_record
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree
@@ -65,6 +65,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     FolderGone,
     GitError,
+    OrchestratorError,
     ResumeError,
     RunError,
     Stopped,
@@ -324,7 +325,7 @@ class Conductor:
             run.in_tree.commit(state, run.record.task_line)
         return state
 
-    def end(self, exit_code: int, reason: str = "") -> None:
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
         """Tell how the run ended."""
         self._teller.speak_up()
         ended = run_ended(self._clock.now(), self._state, exit_code, reason)
@@ -338,7 +339,7 @@ class Conductor:
                 ended = replace(ended, branch=tree.worktree.branch)
             elif self.is_saved:
                 ended = replace(ended, tree=str(tree.wd))
-        self._tell(ended)
+        self._tell(with_error(ended, error))
 
     def _began(self, client: ApiClient, state: RunState) -> RunBegan:
         archive = str(response_files(self._config.wd, state).archive_folder)

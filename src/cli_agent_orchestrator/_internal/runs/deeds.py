@@ -1,6 +1,5 @@
 """What a report says of the work itself: who changed which files, and what was proven."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,7 +7,12 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.pipeline.patches import read_block
-from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE, DIFF_TITLE
+from cli_agent_orchestrator._internal.pipeline.proof import (
+    BEFORE_TITLE,
+    DIFF_TITLE,
+    NOT_PROVEN,
+    PROVEN,
+)
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.event_log import read_events
 from cli_agent_orchestrator._internal.runs.journal import TurnRecord
@@ -18,12 +22,6 @@ from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
 
-# PASS, proven: the tests from before pass as they were
-# FAIL: not proven: no gate says which tests it runs; round 2 follows
-PROOF_PATTERN = (
-    r"(?s)(?:PASS, |FAIL: )?(.*?)"
-    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
-)
 NOT_CONVERGING = "Not converging: "
 MARK = "- "
 """Begins each suspicion on the page of a proof."""
@@ -53,7 +51,8 @@ class Deeds:
     @property
     def verdict(self) -> str:
         """`proven` or `not proven`; empty if that was not looked into."""
-        return self.proof.partition(":")[0]
+        words = (PROVEN, NOT_PROVEN)
+        return next((word for word in words if self.proof.startswith(f"{word}:")), "")
 
 
 def deeds_in(folder: Folder | None) -> Deeds:
@@ -75,7 +74,7 @@ def with_proof_of(deeds: Deeds, turns: Sequence[TurnRecord], archive: Folder) ->
     if not proofs:
         return deeds
     page = read_reply(archive, proofs[-1].sequence, PROOF) or ""
-    return _with_page(replace(deeds, proof=_words(proofs[-1].outcome)), page)
+    return _with_page(replace(deeds, proof=proofs[-1].why or proofs[-1].outcome), page)
 
 
 def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
@@ -83,7 +82,7 @@ def deeds_of(events: Sequence[RunEvent], page: str = "") -> Deeds:
     last = last_proof(events)
     found = Deeds(
         changes=tuple(_changes(events)),
-        proof="" if last is None else _words(last.detail),
+        proof="" if last is None else last.why or last.detail,
         circles=tuple(dict.fromkeys(_circles(events))),
         logs=_logs(events),
         repository=said_of_repository(events),
@@ -113,12 +112,6 @@ def _circles(events: Sequence[RunEvent]) -> Iterator[str]:
     for event in events:
         if isinstance(event, NotConverging):
             yield event.text.removeprefix(NOT_CONVERGING)
-
-
-def _words(detail: str) -> str:
-    """Return what was proven, out of what the proof led to."""
-    match = re.fullmatch(PROOF_PATTERN, detail)
-    return match[1] if match else detail
 
 
 def _with_page(deeds: Deeds, page: str) -> Deeds:

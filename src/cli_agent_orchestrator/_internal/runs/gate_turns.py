@@ -8,6 +8,7 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     doubt_on_base,
     page_of,
     refusal_on_base,
+    resume_with_another,
 )
 from cli_agent_orchestrator._internal.pipeline.machine import Check, record_check, record_proof
 from cli_agent_orchestrator._internal.pipeline.proof import page_of_proof
@@ -70,7 +71,7 @@ class GateTurns:
     def _heed_base(self, gate: Gate, result: CheckResult, run: str) -> None:
         """Stop where a gate cannot be run at all, and say where it may never pass."""
         if refusal := refusal_on_base(gate, result, run):
-            raise RunError(refusal)
+            raise RunError(refusal, to_resume=resume_with_another(gate, run))
         if doubt := doubt_on_base(gate, result):
             self._ledger.warn(doubt)
 

@@ -44,6 +44,12 @@ class TurnRecord:
     """Where the reply came from: file, output, archive, person, or the command of a gate."""
     reviewed: bool = True
     """Did it belong to a cycle of author and reviewer?"""
+    word: str = ""
+    """The outcome as a word; empty, as are the next two, if an earlier version wrote it."""
+    verdict: str = ""
+    """The outcome in words, without what follows from it."""
+    why: str = ""
+    """What stands behind the verdict, without its own word."""
 
 
 def turn_record(ended: TurnEnded, began: float, provider: str, source: str) -> TurnRecord:
@@ -61,6 +67,9 @@ def turn_record(ended: TurnEnded, began: float, provider: str, source: str) -> T
         reply=PurePath(ended.archive).name,
         source=source,
         reviewed=ended.reviewed,
+        word=ended.outcome,
+        verdict=ended.verdict,
+        why=ended.why,
     )
 
 
@@ -79,6 +88,9 @@ def gate_record(ended: CheckEnded) -> TurnRecord:
         reply=PurePath(ended.archive).name,
         source=COMMAND,
         reviewed=False,
+        word=ended.outcome,
+        verdict=ended.verdict,
+        why=ended.why,
     )
 
 
@@ -144,6 +156,9 @@ def _record(data: Mapping[str, Any]) -> TurnRecord | None:
             source=str(data["source"]),
             # Earlier versions did not say it; there the tester alone had no reviewer.
             reviewed=bool(data.get("reviewed", data["role"] != "tester")),
+            word=str(data.get("word", "")),
+            verdict=str(data.get("verdict", "")),
+            why=str(data.get("why", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -14,10 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE
 from cli_agent_orchestrator._internal.git_variables import without_repository
-from cli_agent_orchestrator._internal.runs.lock import ANOTHER_RUN
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, error_of
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -131,7 +129,7 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
             case RunBegan() if opened is not None:
                 return Launched(opened.run, pid, opened.wd)
             case RunEnded():
-                raise _error(event.exit_code, event.reason)
+                raise _error(event.error, event.reason)
     raise RunError("the run ended before it began; `cao runs` may say more")
 
 
@@ -139,13 +137,10 @@ def _failure(line: bytes) -> OrchestratorError:
     """Return the error on a line that is no event."""
     try:
         data = json.loads(line)
-        return _error(int(data["exit_code"]), str(data["error"]))
+        return _error(str(data["kind"]), str(data["error"]))
     except (ValueError, LookupError, TypeError):
         return RunError("the run could not be started")
 
 
-def _error(exit_code: int, text: str) -> OrchestratorError:
-    text = text or "the run was stopped before it began"
-    if text.startswith(ANOTHER_RUN):
-        return RunLocked(text)
-    return UsageError(text) if exit_code == EXIT_USAGE else RunError(text)
+def _error(kind: str, text: str) -> OrchestratorError:
+    return error_of(kind, text or "the run was stopped before it began")

@@ -17,8 +17,6 @@ from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import RunLocked, StateError
 
 LARGEST_OWNER = 1000
-ANOTHER_RUN = "another run works in "
-"""What is said of a folder in use begins like that."""
 
 
 def nobody() -> str:
@@ -59,8 +57,8 @@ def _words(folder: Folder, run: str) -> str:
     """Say who works in a folder, and what can be done about it."""
     named, typed = (f"{run}, ", f" {run}") if run else ("", "")
     return (
-        f"{ANOTHER_RUN}{folder.root}: {named}{_owner(folder)}. Follow it with `cao watch{typed}`, "
-        f"end it with `cao stop{typed}`, or work in another folder"
+        f"another run works in {folder.root}: {named}{_owner(folder)}. Follow it with "
+        f"`cao watch{typed}`, end it with `cao stop{typed}`, or work in another folder"
     )
 
 

@@ -327,7 +327,7 @@ def work_of(run: str, state: RunState) -> Work:
             for role in reviewers
             if state.has_output(role) and role not in still_open
         ),
-        proof=state.progress.proof,
+        proof=str(state.progress.proof or ""),
     )
 
 

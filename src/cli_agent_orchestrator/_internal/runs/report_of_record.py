@@ -77,4 +77,7 @@ def _journal_entry(turn: RunTurn) -> TurnRecord:
         reply="" if turn.outcome == SKIPPED else turn.reply_name,
         source="",
         reviewed=turn.reviewed,
+        word=turn.outcome,
+        verdict=turn.verdict,
+        why=turn.why,
     )

@@ -17,7 +17,6 @@ from cli_agent_orchestrator._internal.runs.registry import summary_of, waiting_b
 from cli_agent_orchestrator._internal.runs.report import Report
 from cli_agent_orchestrator._internal.runs.report_of_record import report_of_record
 from cli_agent_orchestrator._internal.runs.report_of_state import Places, report_of_state
-from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_record import (
     Delivered,
@@ -80,9 +79,8 @@ def _with_own(found: Report, folder: Folder | None, environ: Mapping[str, str]) 
     own = summary_of(folder)
     is_none = own.status is RunStatus.RUNNING or not (own.is_live or own.is_unfinished)
     record = read_record(folder)
-    reason = record.reason if record is not None else ""
-    command = command_to_resume(reason, own.id) or f"cao resume {own.id}"
-    to_resume = "" if is_none else f"`{command}`"
+    reason, command = (record.reason, record.to_resume) if record is not None else ("", "")
+    to_resume = "" if is_none else f"`{command or f'cao resume {own.id}'}`"
     found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
     # Nothing was kept where it would have been.
     return replace(found, due="", archive="", state_file="") if own.unsaved else found

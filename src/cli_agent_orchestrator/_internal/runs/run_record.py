@@ -151,6 +151,8 @@ class RunRecord:
     pid: int = 0
     reason: str = ""
     """Why it ended without a verdict."""
+    to_resume: str = ""
+    """The command that resumes it, if that reason asks for a special one."""
     exit_code: int | None = None
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
@@ -180,6 +182,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         role="",
         asking="",
         reason="",
+        to_resume="",
         exit_code=None,
     )
 
@@ -269,6 +272,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         terminals=_texts(data, "terminals"),
         pid=_count(data, "pid"),
         reason=_text(data, "reason"),
+        to_resume=_text(data, "to_resume"),
         exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
         project=_text(data, "project"),
         tree=_tree(data.get("tree")),

@@ -200,10 +200,11 @@ class Runner:
         text = stall_of(self.state)
         self._ledger.tell(NotConverging(self._ledger.now, text))
         if self._plan.rules.stops_at_stall:
+            resume = f"cao resume {self._plan.run}".rstrip()
             raise RunError(
-                f"{text} The run is stopped (STALL=stop): look at it, and `cao resume "
-                f"{self._plan.run}".rstrip()
-                + "` goes on; it stops again only for something new"
+                f"{text} The run is stopped (STALL=stop): look at it, and `{resume}` goes on; it "
+                "stops again only for something new",
+                to_resume=resume,
             )
 
     def _take(self, turn: Turn) -> None:

@@ -90,6 +90,7 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         ended=event.at,
         role="",
         reason=event.reason,
+        to_resume=event.to_resume,
         exit_code=event.exit_code,
         round=event.round or record.round,
     )

@@ -119,10 +119,12 @@ class TreeRun:
     def bring_back(self, gone: FolderGone) -> RunError:
         """Mend a tree that was removed under its agents, which are to be ended; return the news."""
         self.mend()
+        resume = f"cao resume {short_name(self._run)} --replace-terminals"
         return RunError(
             f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
             "the last snapshot has it, and the agents, which cannot work on, are ended: "
-            f"`cao resume {short_name(self._run)} --replace-terminals` goes on with new ones"
+            f"`{resume}` goes on with new ones",
+            to_resume=resume,
         )
 
     def commit(self, state: RunState, task_line: str) -> None:

@@ -56,6 +56,9 @@ class RunTurn:
     """The same for people."""
     reviewed: bool = True
     """Does a review follow, or is it one?"""
+    verdict: str = ""
+    """As its event has it."""
+    why: str = ""
 
     @property
     def reply_name(self) -> str:
@@ -123,6 +126,8 @@ def _ended(turn: RunTurn | None, event: TurnEnded | CheckEnded) -> RunTurn:
         seconds=event.seconds,
         outcome=event.outcome,
         detail=event.detail,
+        verdict=event.verdict,
+        why=event.why,
     )
 
 

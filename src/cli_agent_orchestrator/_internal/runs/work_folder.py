@@ -31,8 +31,6 @@ from cli_agent_orchestrator.events import RunEvent, Warned
 START_LABEL, RESUMED_LABEL = "start", "resumed"
 PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
-NOT_KEPT = "what is done to the work folder can not be undone: "
-"""Begins what is said of a run without snapshots; the reason follows."""
 NO_FOLDER = "the run has no folder for them"
 REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
@@ -42,6 +40,8 @@ GONE = (
 """What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
 """What a warning is about that tells of a change to the repository itself."""
+ABOUT_SNAPSHOTS = "snapshots"
+"""What a warning is about that tells why a run has none."""
 NOT_COMPARED = (
     "what the repository was like before is not known, so it cannot be told whether it was changed "
     "since the run was interrupted"
@@ -242,7 +242,8 @@ class WorkFolder:
             # A run that was killed may have left some.
             _clear(self._checkouts)
         if not snapshots.has_any and sequence:
-            return sequence, [self._do_without(REMOVED)]
+            self._do_without(REMOVED)
+            return sequence, []
         try:
             return self._go_on(snapshots, sequence, is_in_flight, replied) or (
                 sequence,
@@ -254,13 +255,13 @@ class WorkFolder:
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            return sequence, [self._do_without(str(reason))]
+            self._do_without(str(reason))
+            return sequence, []
 
-    def _do_without(self, reason: str) -> str:
-        """Take no snapshots; return what to say."""
+    def _do_without(self, reason: str) -> None:
+        """Take no snapshots."""
         self._snapshots = None
         self.why_no_snapshots = reason
-        return f"{NOT_KEPT}{reason}"
 
     def _start(self, snapshots: Snapshots) -> list[str]:
         """Take the first snapshot, and return what to say."""
