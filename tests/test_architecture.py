@@ -434,3 +434,23 @@ def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "['httpx']"
+
+
+SAME_NAME = {
+    "Flow": "the public one holds the other",
+    "Interrupts": "what a run asks for, and the signals that answer it",
+    "Pause": "what a person asks for, and the step that it becomes",
+}
+"""Names of two classes, and why one word is right for both."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Those of a single provider, and of the scripted agent, a program of its own, are apart."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        if part_of(module) in ("providers", "scripted_agent"):
+            continue
+        for node in nodes_of(parsed(module)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).add(module_id(module))
+    assert {name: where for name, where in found.items() if len(where) > 1}.keys() == {*SAME_NAME}

@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.runs.event_log import EventLog
 from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord, gate_record
 from cli_agent_orchestrator._internal.runs.report_of_record import report_of_record
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     RunStatus,
     SavedTree,
@@ -369,18 +369,18 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     [
         (
             "b",
-            Delivered.NOT_YET,
+            Fate.NOT_YET,
             [
                 f"- Branch: cao/{RUN}",
                 f"- Next: `cao apply {RUN}`, `cao pr {RUN}` or `cao discard {RUN}`",
             ],
         ),
-        ("b", Delivered.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
-        ("a", Delivered.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
+        ("b", Fate.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
+        ("a", Fate.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
     ],
 )
 def test_a_run_in_a_work_tree_is_told_by_its_project_and_its_branch(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, tip: str, delivered: Delivered, lines: list[str]
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tip: str, delivered: Fate, lines: list[str]
 ) -> None:
     monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
     tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", tip, delivered=delivered)

@@ -28,7 +28,7 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
 )
 from cli_agent_orchestrator._internal.runs.registry import can_resume
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     RunStatus,
     SavedSetting,
@@ -146,7 +146,7 @@ class TestInUse:
 
     def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
         save_state(record, RUN)
-        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Delivered.DISCARDED)
+        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
         (run,) = known_runs(state, os.environ)
         assert not run.in_use

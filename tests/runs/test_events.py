@@ -18,7 +18,6 @@ def test_the_end_of_a_run_has_each_part_of_what_was_proven() -> None:
     missing = with_proof(ENDED, ProofWords(False, "no tests"))
     assert (missing.proof, missing.proven) == ("not proven: no tests", False)
     assert (missing.gaps, missing.look_at, missing.before) == ("no tests", "", "")
-    assert with_proof(ENDED, None) == ENDED
 
 
 def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:

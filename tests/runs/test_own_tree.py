@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.runs.own_tree import (
     work_of,
 )
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     SavedTree,
     read_record,
@@ -194,11 +194,9 @@ def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Pat
     assert not has_tree(tmp_path, record), "nobody has worked there yet"
     run_folder(tmp_path, RUN).create("state.json", b"{}")
     assert has_tree(tmp_path, record)
-    assert has_tree(
-        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.REQUESTED))
-    )
+    assert has_tree(tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.REQUESTED)))
     assert not has_tree(
-        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.APPLIED))
+        tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.APPLIED))
     )
     assert not has_tree(tmp_path, replace(record, tree=None))
 

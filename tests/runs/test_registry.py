@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.runs.registry import (
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     RunStatus,
     SavedSetting,
@@ -340,7 +340,7 @@ def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_pat
 def test_a_run_whose_work_was_discarded_says_so(
     tmp_path: Path, status: RunStatus, words: str
 ) -> None:
-    tree = SavedTree("/t", "cao/1", "a", "a", delivered=Delivered.DISCARDED)
+    tree = SavedTree("/t", "cao/1", "a", "a", delivered=Fate.DISCARDED)
     found = summary_of(save(tmp_path, replace(RECORD, status=status, tree=tree)))
     assert (found.words, found.is_unfinished) == (words, False)
 
@@ -348,22 +348,22 @@ def test_a_run_whose_work_was_discarded_says_so(
 @pytest.mark.parametrize(
     ("delivered", "earlier", "words", "discarded"),
     [
-        (Delivered.NOT_YET, Delivered.NOT_YET, "PASS", False),
-        (Delivered.REQUESTED, Delivered.NOT_YET, "PASS", False),
-        (Delivered.APPLIED, Delivered.NOT_YET, "PASS, applied", False),
-        (Delivered.DISCARDED, Delivered.APPLIED, "PASS, applied", False),
-        (Delivered.DISCARDED, Delivered.REQUESTED, "PASS, discarded", True),
-        (Delivered.DISCARDED, Delivered.NOT_YET, "PASS, discarded", True),
+        (Fate.NOT_YET, Fate.NOT_YET, "PASS", False),
+        (Fate.REQUESTED, Fate.NOT_YET, "PASS", False),
+        (Fate.APPLIED, Fate.NOT_YET, "PASS, applied", False),
+        (Fate.DISCARDED, Fate.APPLIED, "PASS, applied", False),
+        (Fate.DISCARDED, Fate.REQUESTED, "PASS, discarded", True),
+        (Fate.DISCARDED, Fate.NOT_YET, "PASS, discarded", True),
     ],
 )
 def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
-    tmp_path: Path, delivered: Delivered, earlier: Delivered, words: str, discarded: bool
+    tmp_path: Path, delivered: Fate, earlier: Fate, words: str, discarded: bool
 ) -> None:
     tree = SavedTree("/t", "cao/1", "a", "b", delivered=delivered, earlier=earlier)
     found = summary_of(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
     assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
-    assert found.applied is (Delivered.APPLIED in (delivered, earlier))
-    assert found.waiting == ("cao/1" if delivered is Delivered.NOT_YET else "")
+    assert found.applied is (Fate.APPLIED in (delivered, earlier))
+    assert found.waiting == ("cao/1" if delivered is Fate.NOT_YET else "")
 
 
 class TestWhichIsResumed:

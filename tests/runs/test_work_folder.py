@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.runs.work_folder import (
     open_work_folder,
 )
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator._internal.workspace.gathering import Limits
+from cli_agent_orchestrator._internal.workspace.gathering import LookLimits
 from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
@@ -402,7 +402,7 @@ def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, tmp_path: Pat
     def begun() -> WorkFolder:
         repository = find_repository(project, os.environ)
         store = Store(tmp_path / "store", project, repository, os.environ)
-        work = WorkFolder(Snapshots(store, limits=Limits(most_files=3)), repository)
+        work = WorkFolder(Snapshots(store, limits=LookLimits(most_files=3)), repository)
         work.begin(0, is_in_flight=False)
         return work
 

@@ -32,14 +32,14 @@ from cli_agent_orchestrator._internal.runs.registry import (
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
 from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
-from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
 
 MOVED = {
-    Kind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
-    Kind.MERGED: "{branch} is merged into {onto}, as {commit}.",
-    Kind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
+    MergeKind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
+    MergeKind.MERGED: "{branch} is merged into {onto}, as {commit}.",
+    MergeKind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
 }
 
 
@@ -59,7 +59,7 @@ def apply(run: str | None) -> None:
     """
     with _found(run, to_deliver=True) as ended:
         done = apply_run(ended)
-        if done.kind is Kind.REFUSED:
+        if done.kind is MergeKind.REFUSED:
             raise RunError(f"nothing was applied: {_refusal(done)}")
         onto = one_line(ended.saved.onto or "what is checked out")
         words = MOVED[done.kind].format(
@@ -89,7 +89,7 @@ def pr(run: str | None, title: str, draft: bool) -> None:
         folder = run_folder(ended.state_folder, ended.record.id)
         body = folder.read(REQUEST_FILE).decode(errors="replace")
     saved = ended.saved
-    asked = Asked(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
+    asked = RequestDraft(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
     for line in request_words(done, asked):
         click.echo(printable(line))
 
@@ -129,7 +129,7 @@ def discard_words(record: RunRecord, *, is_kept: bool) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestDraft:
     """What a request was to be."""
 
     branch: str
@@ -139,7 +139,7 @@ class Asked:
     draft: bool
 
 
-def request_words(done: PullRequest, asked: Asked) -> Iterator[str]:
+def request_words(done: PullRequest, asked: RequestDraft) -> Iterator[str]:
     """Yield what was done for a request, and all that is needed to open one that is not yet."""
     yield f"Pushed {asked.branch} to {done.remote}: git push {done.remote} {asked.branch}"
     if done.url:
@@ -203,6 +203,6 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
         yield ended
 
 
-def _refusal(done: Delivery) -> str:
+def _refusal(done: MergeResult) -> str:
     files = [*done.conflicts, *done.in_the_way]
     return "\n  ".join([printable(done.reason), *(one_line(name) for name in files)])

@@ -27,7 +27,7 @@ from cli_agent_orchestrator._internal.cli.keys import Keys, offers
 from cli_agent_orchestrator._internal.cli.narration import POINTS
 from cli_agent_orchestrator._internal.cli.picture import (
     OUTCOMES_FOR,
-    Agent,
+    AgentRow,
     Delay,
     Doing,
     Picture,
@@ -156,7 +156,7 @@ def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
         yield Row(Need.PRESENT if present else Need.OTHERS, text)
 
 
-def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, str]:
+def _cells(agent: AgentRow, picture: Picture, now: float) -> tuple[str, str, str, str]:
     """Return role, agent, state and time of an agent."""
     role, provider = one_line(agent.role), one_line(agent.provider)
     if agent.doing in (Doing.WORKING, Doing.DONE):
@@ -168,7 +168,7 @@ def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, s
     return role, provider, agent.doing.value, clock_face(now - agent.since) if timed else ""
 
 
-def _mark(agent: Agent, present: bool) -> tuple[str, str]:
+def _mark(agent: AgentRow, present: bool) -> tuple[str, str]:
     if present:
         return "  ▶ ", STYLES.get(agent.doing, "cyan")
     if agent.doing is Doing.DONE and agent.outcome in AGAINST:

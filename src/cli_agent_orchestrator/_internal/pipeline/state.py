@@ -7,7 +7,7 @@ from enum import StrEnum
 from cli_agent_orchestrator._internal.gates import Gate, When, read_gates
 from cli_agent_orchestrator._internal.handoff.prompt import Sent
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger
+from cli_agent_orchestrator._internal.pipeline.findings import Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, packaged_flow
 from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
@@ -127,7 +127,7 @@ class Progress:
     """The tree on which each gate last failed."""
     repeated_gate: str = ""
     """The gate that failed twice on the same tree, if one did in this round."""
-    findings: Mapping[str, Ledger] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
     """What each reviewer found that numbers its findings."""
     is_more_asked: bool = False
     """Has the last review of the work, or the last round, asked for something?"""

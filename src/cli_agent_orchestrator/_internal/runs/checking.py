@@ -86,7 +86,7 @@ class Checker:
         command = GateCommand(
             gate.run, seconds, place.folder, place.environ, before, mark=place.mark
         )
-        report = Report(place.folder, gate.junit)
+        report = ResultFile(place.folder, gate.junit)
         with _log(place.run_folder, f"{log_name}.log") as log:
             ending = self._runner.run(command, log, place.on_line)
         if place.run_folder is not None:
@@ -109,7 +109,7 @@ class Checker:
         return replace(result, counts=counts, objections=missing)
 
 
-class Report:
+class ResultFile:
     """A file in which a test runner tells its results; what was there before does not count."""
 
     def __init__(self, folder: Path, path: str) -> None:

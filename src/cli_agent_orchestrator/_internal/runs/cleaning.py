@@ -45,7 +45,7 @@ GONE = 404
 DAY_SECONDS = 86400.0
 
 
-class Terminals(Protocol):
+class AgentsToEnd(Protocol):
     """What is asked of the server."""
 
     # Any: JSON from a server that may not be ours
@@ -192,7 +192,7 @@ def is_draft(name: str) -> bool:
     return name.startswith(DRAFT_PREFIX) and is_run_id(name.removeprefix(DRAFT_PREFIX))
 
 
-def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
+def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
     """End the agents of a run that are still there, unless it is at work again; how many?"""
     folder = run_folder(state_folder, run_id)
     try:
@@ -209,7 +209,7 @@ def end_agents(terminals: Terminals, state_folder: Path, run_id: str) -> int:
         return 0
 
 
-def end_unlisted(terminals: Terminals, run_id: str, ids: Iterable[str]) -> int:
+def end_unlisted(terminals: AgentsToEnd, run_id: str, ids: Iterable[str]) -> int:
     """End the agents of a run that nothing is known of; how many were still there?"""
     return sum(_end(terminals, one, (session_name_of(run_id),)) for one in ids)
 
@@ -219,7 +219,7 @@ def sessions_of(record: RunRecord) -> tuple[str, ...]:
     return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
 
 
-def _end(terminals: Terminals, terminal_id: str, sessions: Collection[str]) -> bool:
+def _end(terminals: AgentsToEnd, terminal_id: str, sessions: Collection[str]) -> bool:
     try:
         terminal = terminals.get_terminal(terminal_id)
         if terminal.get("session_name") in sessions:

@@ -29,7 +29,7 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.moments import DISCARDED_LABEL
 from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     SavedTree,
     read_record,
@@ -38,12 +38,12 @@ from cli_agent_orchestrator._internal.runs.run_record import (
 from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.workspace import delivery
-from cli_agent_orchestrator._internal.workspace.commit_message import Work, request_text
+from cli_agent_orchestrator._internal.workspace.commit_message import CommittedWork, request_text
 from cli_agent_orchestrator._internal.workspace.delivery import (
-    Delivery,
     Discard,
-    Kept,
-    Kind,
+    KeptFiles,
+    MergeKind,
+    MergeResult,
     Terms,
 )
 from cli_agent_orchestrator._internal.workspace.git import Git
@@ -96,7 +96,7 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
                     f"the run {run} worked in {record.wd} itself: its work is there already; "
                     f"`cao undo {run}` takes it back"
                 )
-            if saved.delivered is Delivered.DISCARDED:
+            if saved.delivered is Fate.DISCARDED:
                 applied = "applied, and its work tree is removed"
                 became = applied if saved.is_applied else "discarded"
                 raise NotSteerable(f"the work of the run {run} was {became}")
@@ -106,7 +106,7 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
         raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
 
 
-def apply_run(ended: Ended) -> Delivery:
+def apply_run(ended: Ended) -> MergeResult:
     """Bring the work of a run into the branch that the user has checked out."""
     ended, remarks = _with_commit(ended)
     tree = ended.tree.worktree
@@ -114,8 +114,8 @@ def apply_run(ended: Ended) -> Delivery:
     message = f"Merge branch '{tree.branch}'\n"
     terms = Terms(identity, message, tree.environ, ended.saved.onto)
     done = delivery.apply(tree.repository, tree.branch, terms)
-    if done.kind is not Kind.REFUSED:
-        _note(ended, Delivered.APPLIED)
+    if done.kind is not MergeKind.REFUSED:
+        _note(ended, Fate.APPLIED)
     return replace(done, remarks=(*remarks, *done.remarks))
 
 
@@ -128,7 +128,7 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
     if saved is None or not saved.has_work:
         return
     _refuse_applied(record, saved, environ)
-    if saved.delivered is not Delivered.DISCARDED:
+    if saved.delivered is not Fate.DISCARDED:
         raise NotSteerable(
             f"nothing was changed: the work of the run {record.id} is on its own branch, "
             f"{saved.branch}, and not in your files. `cao discard {record.id}` removes it; to go "
@@ -175,8 +175,8 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
         draft,
     )
     done = pull_request(tree.repository, tree.branch, wish)
-    if ended.saved.delivered is Delivered.NOT_YET:
-        _note(ended, Delivered.REQUESTED)
+    if ended.saved.delivered is Fate.NOT_YET:
+        _note(ended, Fate.REQUESTED)
     return done
 
 
@@ -195,14 +195,14 @@ def discard_run(ended: Ended) -> bool:
     if not done.is_done:
         named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
         raise NotSteerable(f"nothing was removed: {done.reason}{named}")
-    _note(ended, Delivered.DISCARDED)
+    _note(ended, Fate.DISCARDED)
     taken = ended.tree.snapshots(ended.store).all() if is_work else ()
     return any(one.label == DISCARDED_LABEL for one in taken)
 
 
 def _has_unapplied(ended: Ended) -> bool:
     """Is there work of a run that the user does not have?"""
-    if ended.saved.delivered is Delivered.APPLIED:
+    if ended.saved.delivered is Fate.APPLIED:
         return bool(_later_work(ended.tree))
     return not is_unchanged(ended.state_folder, ended.record, ended.tree.worktree.environ)
 
@@ -211,14 +211,14 @@ def _discard_kept(ended: Ended) -> Discard:
     """Keep what is in a work tree for good, and remove it."""
     tree = ended.tree.worktree
     snapshots = ended.tree.snapshots(ended.store)
-    kept = Kept(ended.saved.tip, lambda _: None)
+    kept = KeptFiles(ended.saved.tip, lambda _: None)
     if tree.exists:
         _keep_archive(ended)
         taken = snapshots.all()
         last = snapshots.take(taken[-1].sequence + 1 if taken else 0, DISCARDED_LABEL)
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
-        kept = Kept(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
+        kept = KeptFiles(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
     return delivery.discard(tree, kept)
 
 
@@ -251,7 +251,7 @@ def _archived(ended: Ended) -> Iterator[tuple[str, bytes]]:
 def has_tree(state_folder: Path, record: RunRecord) -> bool:
     """Is the work tree of a run there, with work that nobody has applied or discarded?"""
     saved = record.tree
-    if saved is None or saved.delivered in (Delivered.APPLIED, Delivered.DISCARDED):
+    if saved is None or saved.delivered in (Fate.APPLIED, Fate.DISCARDED):
         return False
     return os.path.lexists(saved.folder) and not is_untouched(state_folder, record)
 
@@ -259,7 +259,7 @@ def has_tree(state_folder: Path, record: RunRecord) -> bool:
 def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     """Was a run killed before anybody was given anything to do in its work tree?"""
     saved = record.tree
-    if saved is None or saved.delivered is not Delivered.NOT_YET or saved.has_work:
+    if saved is None or saved.delivered is not Fate.NOT_YET or saved.has_work:
         return False
     ours = os.path.realpath(worktree_folder(state_folder, record.id))
     has_snapshots = is_ready(store_of(state_folder, record.id))
@@ -269,7 +269,7 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
 def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
     """Is the work tree of a run there just as it was made, so that no work can be lost with it?"""
     saved = record.tree
-    if saved is None or saved.has_work or saved.delivered is not Delivered.NOT_YET:
+    if saved is None or saved.has_work or saved.delivered is not Fate.NOT_YET:
         return False
     with suppress(OrchestratorError, OSError):
         tree = reopen_tree(record, saved, state_folder, environ)
@@ -287,7 +287,7 @@ def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, 
     if not is_untouched(state_folder, record):
         if not os.path.lexists(saved.folder):
             return True
-        is_applied = saved.delivered is Delivered.APPLIED
+        is_applied = saved.delivered is Fate.APPLIED
         if not is_applied and not is_unchanged(state_folder, record, environ):
             return False
     with suppress(OrchestratorError, OSError):
@@ -302,7 +302,7 @@ def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, 
 def has_later_work(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
     """Was something changed in the work tree of a run since its work was applied?"""
     saved = record.tree
-    if saved is None or saved.delivered is not Delivered.APPLIED:
+    if saved is None or saved.delivered is not Fate.APPLIED:
         return False
     with suppress(OrchestratorError, OSError):
         return bool(_later_work(reopen_tree(record, saved, state_folder, environ)))
@@ -369,7 +369,7 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     if not committed.saved.has_work:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)
-    return _note(ended, Delivered.NOT_YET), done.remarks
+    return _note(ended, Fate.NOT_YET), done.remarks
 
 
 def _nothing_done(ended: Ended) -> str:
@@ -391,16 +391,16 @@ def _where(ended: Ended) -> str:
     return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
 
 
-def _note(ended: Ended, delivered: Delivered) -> Ended:
+def _note(ended: Ended, delivered: Fate) -> Ended:
     saved = replace(ended.saved, delivered=delivered)
-    if delivered is Delivered.DISCARDED:
+    if delivered is Fate.DISCARDED:
         saved = replace(saved, earlier=ended.saved.delivered)
     record = replace(ended.record, tree=saved)
     write_record(run_folder(ended.state_folder, record.id), record)
     return replace(ended, saved=saved, record=record)
 
 
-def _judged(ended: Ended) -> Work:
+def _judged(ended: Ended) -> CommittedWork:
     """Return how the work was judged, as the commit says it."""
     record, tree = ended.record, ended.tree
     with suppress(StateError):
@@ -408,4 +408,4 @@ def _judged(ended: Ended) -> Work:
         state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
         if state is not None:
             return work_of(record.id, state)
-    return Work(record.id, record.round, record.flow, is_known=False)
+    return CommittedWork(record.id, record.round, record.flow, is_known=False)

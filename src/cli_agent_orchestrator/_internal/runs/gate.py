@@ -62,7 +62,7 @@ class GateCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CommandEnd:
     """How a command ended, and what it wrote."""
 
     exit_code: int | None
@@ -78,7 +78,7 @@ def ignore_line(line: str) -> None:
     """Take a line and do nothing about it."""
 
 
-class Wake(Enum):
+class GateWake(Enum):
     """Why a command is not waited for any longer."""
 
     ENDED = auto()
@@ -93,23 +93,23 @@ class GateRunner:
     def __init__(self, heed: Callable[[], None] = heed_nothing) -> None:
         self._heed = heed
         self._stopped = False
-        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+        self._wakes: SimpleQueue[GateWake] = SimpleQueue()
 
     def stop(self) -> None:
         """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
         self._stopped = True
-        self._wakes.put(Wake.STOPPED)
+        self._wakes.put(GateWake.STOPPED)
 
     def wake(self) -> None:
         """Let the present wait heed what people ask for; any thread may call it."""
-        self._wakes.put(Wake.ASKED)
+        self._wakes.put(GateWake.ASKED)
 
     def run(
         self,
         gate: GateCommand,
         log: IO[bytes] | None = None,
         on_line: Callable[[str], None] = ignore_line,
-    ) -> Ending:
+    ) -> CommandEnd:
         """Return what became of a command; raise `Stopped` after `stop`.
 
         What it writes goes to the log as well, the middle of it only up to a limit. The last line
@@ -123,7 +123,7 @@ class GateRunner:
         try:
             process = _begin(gate)
         except OSError as error:
-            return Ending(None, "", error.strerror or str(error))
+            return CommandEnd(None, "", error.strerror or str(error))
         stream = process.stdout
         assert stream is not None, "it was asked for"
         output, kept = Bounded(HEAD_BYTES, TAIL_BYTES), _Log(log)
@@ -137,21 +137,21 @@ class GateRunner:
             waiter.join(DEATH_SECONDS)
             reader.join(LAST_WORDS_SECONDS)
             kept.finish()
-        if wake is Wake.STOPPED:
+        if wake is GateWake.STOPPED:
             raise Stopped
-        code = process.returncode if wake is Wake.ENDED else None
-        return Ending(code, output.text(), left_out=kept.left_out)
+        code = process.returncode if wake is GateWake.ENDED else None
+        return CommandEnd(code, output.text(), left_out=kept.left_out)
 
     def _next_wake(
         self, seconds: float, output: "Bounded", on_line: Callable[[str], None]
-    ) -> Wake | None:
+    ) -> GateWake | None:
         """Return why the wait is over, None if the time is."""
         deadline, told = time.monotonic() + seconds, ""
         while (left := deadline - time.monotonic()) > 0:
             self._heed()
             with suppress(Empty):
                 wake = self._wakes.get(timeout=min(left, LINE_SECONDS))
-                if wake is not Wake.ASKED:
+                if wake is not GateWake.ASKED:
                     return wake
                 continue
             line = last_line(output.end(LINE_BYTES))
@@ -162,7 +162,7 @@ class GateRunner:
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
-        self._wakes.put(Wake.ENDED)
+        self._wakes.put(GateWake.ENDED)
 
 
 class Bounded:

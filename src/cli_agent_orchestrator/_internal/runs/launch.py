@@ -39,7 +39,7 @@ def run_command(python: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class RunToLaunch:
     """What is to be run."""
 
     options: Mapping[str, str | None]
@@ -61,7 +61,7 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class RunLauncher:
     """Knows how such a process is started."""
 
     command: Sequence[str]
@@ -69,7 +69,7 @@ class Launcher:
     environ: Mapping[str, str]
 
     def launch(
-        self, request: LaunchRequest, folder: Path, on_event: OnRunEvent = tell_nobody
+        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
     ) -> Launched:
         """Start a run in a folder and return when it has begun; raise why it has not.
 
@@ -105,7 +105,7 @@ class Launcher:
         return launched
 
 
-def _ask(file: IO[bytes], request: LaunchRequest) -> None:
+def _ask(file: IO[bytes], request: RunToLaunch) -> None:
     try:
         with file:
             file.write(json.dumps(asdict(request)).encode())

@@ -26,9 +26,9 @@ from cli_agent_orchestrator._internal.runs.place import ours_in
 from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
 from cli_agent_orchestrator._internal.workspace import inclusion
 from cli_agent_orchestrator._internal.workspace.commit_message import (
+    CommittedWork,
     GateResult,
     Reviewer,
-    Work,
     commit_message,
 )
 from cli_agent_orchestrator._internal.workspace.git import Git
@@ -307,14 +307,14 @@ def _has_turn(snapshot: Snapshot, sequence: int, role: str) -> bool:
     return snapshot.sequence > sequence or (snapshot.sequence, snapshot.label) == (sequence, role)
 
 
-def work_of(run: str, state: RunState) -> Work:
+def work_of(run: str, state: RunState) -> CommittedWork:
     """Return what the trailers of a commit say: how the work was judged.
 
     A reviewer counts who had the last word in this round, and none that was still open.
     """
     still_open = {one.role for one in state.progress.open_notes if one.round == state.round}
     reviewers = [stage.reviewer for stage in state.flow.stages if stage.reviewer]
-    return Work(
+    return CommittedWork(
         run=run,
         round=state.round,
         flow=state.flow.name,

@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.pipeline.proof import (
 )
 from cli_agent_orchestrator._internal.pipeline.suites import language_of
 from cli_agent_orchestrator._internal.pipeline.tampering import (
-    FileChange,
+    ChangedFile,
     Suspicion,
     Trick,
     find_tampering,
@@ -278,9 +278,9 @@ def _matters(change: Change, kinds: Kinds) -> bool:
     )
 
 
-def _file_change(sorter: Sorter, old: str, new: str, change: Change) -> FileChange:
+def _file_change(sorter: Sorter, old: str, new: str, change: Change) -> ChangedFile:
     """Return a change with the texts before and after it."""
-    return FileChange(
+    return ChangedFile(
         path=change.path,
         old_path=change.old_path,
         status=change.status,

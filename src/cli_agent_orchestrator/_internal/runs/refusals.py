@@ -12,7 +12,7 @@ from cli_agent_orchestrator._internal.config import DEFAULT_API
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
-from cli_agent_orchestrator._internal.pipeline.resuming import Asked, GivenTask, find_objections
+from cli_agent_orchestrator._internal.pipeline.resuming import GivenTask, Wanted, find_objections
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.looking import in_need_of_snapshots
@@ -49,7 +49,7 @@ def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[s
     insisted = request.insisted
     # With new agents for lost ones, these may be of a different vendor.
     free = request.replace_terminals
-    asked = Asked(
+    asked = Wanted(
         task=_given_task(request.config),
         provider="" if free else insisted.get("PROVIDER", ""),
         role_providers={} if free else read_role_providers(insisted),
@@ -63,7 +63,7 @@ def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
     if request.replace_terminals:
         return
     given = {name: text for name, text in request.settings.items() if name not in request.insisted}
-    asked = Asked(
+    asked = Wanted(
         provider=given.get("PROVIDER", ""),
         role_providers=read_role_providers(given),
         flow=Path(given.get("FLOW", "")).stem,

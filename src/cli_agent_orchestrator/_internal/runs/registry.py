@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.layout import run_folder, runs_folder
 from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     RunStatus,
     read_record,
@@ -257,7 +257,7 @@ def is_discarded(record: RunRecord) -> bool:
     tree = record.tree
     if tree is None or tree.is_applied:
         return False
-    return tree.delivered is Delivered.DISCARDED
+    return tree.delivered is Fate.DISCARDED
 
 
 def waiting_branch(record: RunRecord) -> str:

@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.runs.report_of_record import report_of_rec
 from cli_agent_orchestrator._internal.runs.report_of_state import Places, report_of_state
 from cli_agent_orchestrator._internal.runs.run_id import is_run_id, short_name
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     RunStatus,
     SavedTree,
@@ -100,7 +100,7 @@ def _diff_in(folder: Folder | None, environ: Mapping[str, str]) -> str:
 
 def _became(tree: SavedTree) -> str:
     """Say what became of work that is committed; nothing if it waits."""
-    if tree.delivered is not Delivered.DISCARDED or not tree.earlier:
+    if tree.delivered is not Fate.DISCARDED or not tree.earlier:
         return tree.delivered
     then = "removed" if tree.is_applied else tree.delivered
     return f"{tree.earlier}, and then {then}"

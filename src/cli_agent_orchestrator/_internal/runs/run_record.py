@@ -62,7 +62,7 @@ class SavedSetting:
     """Where it came from: option, environment, task, file or default."""
 
 
-class Delivered(StrEnum):
+class Fate(StrEnum):
     """What became of the work in a work tree."""
 
     NOT_YET = ""
@@ -94,14 +94,14 @@ class SavedTree:
     """Paths that are left out of it."""
     ours: tuple[str, ...] = ()
     """Paths where the user's own folders of cao are."""
-    delivered: Delivered = Delivered.NOT_YET
-    earlier: Delivered = Delivered.NOT_YET
+    delivered: Fate = Fate.NOT_YET
+    earlier: Fate = Fate.NOT_YET
     """What had become of the work before the tree was discarded."""
 
     @property
     def is_applied(self) -> bool:
         """Is the work in the user's branch? It stays there when its own is removed."""
-        return Delivered.APPLIED in (self.delivered, self.earlier)
+        return Fate.APPLIED in (self.delivered, self.earlier)
 
     @property
     def has_work(self) -> bool:
@@ -326,9 +326,9 @@ def _tree(table: object) -> SavedTree | None:
     )
 
 
-def _delivered(table: Mapping[str, Any], name: str) -> Delivered:
+def _delivered(table: Mapping[str, Any], name: str) -> Fate:
     said = _text(table, name)
-    return next((one for one in Delivered if one == said), Delivered.NOT_YET)
+    return next((one for one in Fate if one == said), Fate.NOT_YET)
 
 
 def _settings(table: object) -> Mapping[str, SavedSetting]:

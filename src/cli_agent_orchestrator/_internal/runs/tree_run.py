@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, store_of
 from cli_agent_orchestrator._internal.runs.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.run_id import short_name
 from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+    Fate,
     RunRecord,
     SavedTree,
     read_record,
@@ -165,7 +165,7 @@ def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunReco
     record = read_record(folder)
     if record is None or record.tree is None:
         raise ResumeError(f"the run {run} is removed")
-    if record.tree.delivered is Delivered.DISCARDED:
+    if record.tree.delivered is Fate.DISCARDED:
         became = "applied" if record.tree.is_applied else "discarded"
         raise ResumeError(f"the work of the run {run} was {became}: start a new one")
     return record, record.tree

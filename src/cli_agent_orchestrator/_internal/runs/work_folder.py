@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator._internal.workspace.uncommitted import compare_with_commit
 from cli_agent_orchestrator._internal.workspace.walking import make_writable
-from cli_agent_orchestrator._internal.workspace.watch import Watch
+from cli_agent_orchestrator._internal.workspace.watch import RepositoryWatch
 from cli_agent_orchestrator.errors import GitError, GitMissing, RunError
 from cli_agent_orchestrator.events import RunEvent, Warned
 
@@ -120,7 +120,7 @@ class WorkFolder:
         self._last: Snapshot | None = None
         self._looked: Snapshot | None = None
         """Of the turn that is recorded next, if a process that was killed has looked already."""
-        self._watch = None if repository is None else Watch(repository, run_folder)
+        self._watch = None if repository is None else RepositoryWatch(repository, run_folder)
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
         self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
