@@ -118,9 +118,9 @@ PURE = [
     "workspace/changes.py",
     "workspace/traces.py",
     "usage/*.py",
-    "runs/moments.py",
-    "runs/names.py",
-    "runs/report.py",
+    "runs/work/moments.py",
+    "runs/records/names.py",
+    "runs/reports/report.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
@@ -454,3 +454,23 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).add(module_id(module))
     assert {name: where for name, where in found.items() if len(where) > 1}.keys() == {*SAME_NAME}
+
+
+WINGS_OF_RUNS = {
+    # what of the other wings each may import; nothing of `runs/` itself, which stands on them
+    "records": set[str](),
+    "work": {"records"},
+    "gates": {"records", "work"},
+    "reports": {"records", "work"},
+}
+
+
+def test_a_wing_of_the_runs_stands_on_those_below_it() -> None:
+    runs = f"{PACKAGE}.{SOURCE.name}.runs."
+    for wing, below in WINGS_OF_RUNS.items():
+        modules = sorted((SOURCE / "runs" / wing).glob("*.py"))
+        assert modules, wing
+        for module in modules:
+            others = {name for name in imported_modules(module) if name.startswith(runs)}
+            parts = {name.removeprefix(runs).partition(".")[0] for name in others}
+            assert parts <= {wing, *below}, module_id(module)

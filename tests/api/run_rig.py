@@ -12,16 +12,16 @@ from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Wish
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
 from cli_agent_orchestrator._internal.runs.launch import Launched, RunLauncher, RunToLaunch
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     SavedSetting,
     write_record,
 )
+from cli_agent_orchestrator._internal.runs.records.standing import after_event
 from cli_agent_orchestrator._internal.runs.service import RunService
-from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,

@@ -16,9 +16,9 @@ from cli_agent_orchestrator._internal.cli.deliver import (
 )
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.own_tree import plan_tree
-from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 from tests.runs.kept_runs import make_run

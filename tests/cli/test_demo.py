@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.cli.demo import (
 )
 from cli_agent_orchestrator._internal.cli.timeline import text_table
 from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
 TURN = TurnRecord(1, "analyst_review", 1, 1, "codex", 0.0, 9.0, 9.0, LONG, "001.md", "file")

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.runs.file_settings import (
     read_all_settings,
     read_file_settings,
 )
-from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, commands_text
 from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, ValueKind
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from tests.programs import in_a_terminal

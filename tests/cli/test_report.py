@@ -13,17 +13,17 @@ from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord, gate_record
-from cli_agent_orchestrator._internal.runs.report_of_record import report_of_record
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord, gate_record
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     RunStatus,
     SavedTree,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.setbacks import find_setbacks, is_setback
+from cli_agent_orchestrator._internal.runs.reports.report_of_record import report_of_record
+from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
 from cli_agent_orchestrator.errors import StateError, UsageError
 from cli_agent_orchestrator.events import CheckEnded
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of

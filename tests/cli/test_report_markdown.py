@@ -6,7 +6,7 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.cli.for_others import for_others
 from cli_agent_orchestrator._internal.cli.report_markdown import markdown
 from cli_agent_orchestrator._internal.cli.report_words import local_time
-from cli_agent_orchestrator._internal.runs.deeds import Deeds
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 from tests.cli.reports import HOME, REPORT, STATE
 
 PAGE = f"""\

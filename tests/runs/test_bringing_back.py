@@ -12,17 +12,21 @@ import pytest
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import temporary_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.bringing_back import (
+from cli_agent_orchestrator._internal.runs.records.lock import run_lock
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from cli_agent_orchestrator._internal.runs.work.bringing_back import (
     BroughtBack,
     WayBack,
     changes_of_turn,
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator._internal.runs.lock import run_lock
-from cli_agent_orchestrator._internal.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
-from cli_agent_orchestrator._internal.runs.run_record import read_record, write_record
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.work.moments import (
+    AFTER_LABEL,
+    BEFORE_LABEL,
+    find_moment,
+)
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run

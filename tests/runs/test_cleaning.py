@@ -16,7 +16,17 @@ from cli_agent_orchestrator._internal.layout import (
     run_folder,
     worktree_folder,
 )
-from cli_agent_orchestrator._internal.runs.cleaning import (
+from cli_agent_orchestrator._internal.runs.records.registry import can_resume
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
     KnownRun,
     end_agents,
     end_unlisted,
@@ -25,16 +35,6 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     listed_names,
     plan_cleanup,
     remove_folder,
-)
-from cli_agent_orchestrator._internal.runs.registry import can_resume
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Fate,
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    SavedTree,
-    read_record,
-    write_record,
 )
 from cli_agent_orchestrator.errors import ApiRefused
 

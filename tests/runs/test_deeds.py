@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.deeds import Deeds, deeds_of
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds, deeds_of
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent, Warned
 
 

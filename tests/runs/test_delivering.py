@@ -10,27 +10,32 @@ import pytest
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.cleaning import (
-    known_runs,
-    plan_cleanup,
-    remove_folder,
-)
-from cli_agent_orchestrator._internal.runs.delivering import (
-    apply_run,
-    discard_run,
-    ended_run,
-    request_run,
-)
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunStatus,
     read_record,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.seal import UserSeals
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
+from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.turns import (
+    RunTurn,
+    TurnTexts,
+    archive_of,
+    read_turn,
+)
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
+    known_runs,
+    plan_cleanup,
+    remove_folder,
+)
+from cli_agent_orchestrator._internal.runs.work.delivering import (
+    apply_run,
+    discard_run,
+    ended_run,
+    request_run,
+)
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator._internal.workspace.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.gate import (
+from cli_agent_orchestrator._internal.runs.gates.gate import (
     LOG_HEAD,
     LOG_TAIL,
     Bounded,

@@ -9,7 +9,7 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder, open_work_folder
 from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (

@@ -9,14 +9,14 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     choose_run_to_resume,
     find_run,
     list_runs,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     RunStatus,
@@ -30,7 +30,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     without_secrets,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.standing import after_event
+from cli_agent_orchestrator._internal.runs.records.standing import after_event
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,

@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
-from cli_agent_orchestrator._internal.runs.work_folder import (
+from cli_agent_orchestrator._internal.runs.work.work_folder import (
     KeptOut,
     Seen,
     WorkFolder,

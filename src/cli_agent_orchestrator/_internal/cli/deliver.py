@@ -14,7 +14,19 @@ from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, run_folder
-from cli_agent_orchestrator._internal.runs.delivering import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    choose_run,
+    find_run,
+    list_runs,
+)
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunRecord,
+    RunStatus,
+    read_record,
+)
+from cli_agent_orchestrator._internal.runs.work.delivering import (
     Ended,
     apply_run,
     discard_run,
@@ -22,16 +34,8 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     has_tree,
     request_run,
 )
-from cli_agent_orchestrator._internal.runs.moments import BETWEEN, DISCARDED_LABEL
-from cli_agent_orchestrator._internal.runs.registry import (
-    RunSummary,
-    choose_run,
-    find_run,
-    list_runs,
-)
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
-from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
+from cli_agent_orchestrator._internal.runs.work.moments import BETWEEN, DISCARDED_LABEL
+from cli_agent_orchestrator._internal.runs.work.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError

@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.layout import TASK_FILE, TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, PACKAGED
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 

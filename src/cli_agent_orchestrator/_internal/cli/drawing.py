@@ -36,7 +36,7 @@ from cli_agent_orchestrator._internal.cli.picture import (
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 
 WIDEST = 79
 """A terminal that becomes narrower makes two rows of a long one."""

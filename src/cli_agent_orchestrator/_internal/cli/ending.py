@@ -8,7 +8,7 @@ from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN, PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,

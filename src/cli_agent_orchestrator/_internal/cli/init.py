@@ -29,7 +29,7 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.layout import TASK_FILE
 from cli_agent_orchestrator._internal.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, commands_text
 from cli_agent_orchestrator._internal.settings.file import commented_toml
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, SETTINGS_FILE
 from cli_agent_orchestrator.errors import UsageError

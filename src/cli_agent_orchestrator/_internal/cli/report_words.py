@@ -10,8 +10,8 @@ from cli_agent_orchestrator._internal.cli.for_others import shown_folder
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.journal import COMMAND, TurnRecord
-from cli_agent_orchestrator._internal.runs.report import Report
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
+from cli_agent_orchestrator._internal.runs.reports.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,8 @@ class Manner:
 def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator._internal.runs.gates.trust import commands_text
         from cli_agent_orchestrator._internal.runs.request import build_request
-        from cli_agent_orchestrator._internal.runs.trust import commands_text
 
     replacing = manner.replace_terminals
     request = build_request(given, os.environ, config_file, replace_terminals=replacing)
@@ -195,7 +195,7 @@ def check_usage(config: RunConfig) -> None:
     """Refuse a task that is not there, and agents that our own server could not start."""
     with importing():
         from cli_agent_orchestrator._internal.providers import get_provider
-        from cli_agent_orchestrator._internal.runs.state_file import read_task_text
+        from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 
     if config.prompt_file is not None:
         read_task_text(config)

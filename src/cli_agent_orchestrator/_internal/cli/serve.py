@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.api.serving import run
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.hosting.server import ServerKeys, serve_terminals
-from cli_agent_orchestrator._internal.runs.run_log import OneLine
+from cli_agent_orchestrator._internal.runs.records.run_log import OneLine
 from cli_agent_orchestrator.errors import UsageError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import begin
 from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.run_id import (
+from cli_agent_orchestrator._internal.runs.records.run_id import (
     is_run_id,
     run_of_session,
     session_name_of,

@@ -33,34 +33,34 @@ from cli_agent_orchestrator._internal.runs.assembling import (
     make_records,
     response_files,
 )
-from cli_agent_orchestrator._internal.runs.control import Listener
 from cli_agent_orchestrator._internal.runs.events import run_began, run_ended, with_error
-from cli_agent_orchestrator._internal.runs.lock import run_lock
 from cli_agent_orchestrator._internal.runs.opening import OpenRun, new_record
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree
-from cli_agent_orchestrator._internal.runs.place import check_place, said_of_place
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
 from cli_agent_orchestrator._internal.runs.preparing import Preparation, SavedRun
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.lock import run_lock
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.registry import run_at_work
+from cli_agent_orchestrator._internal.runs.records.run_index import run_index
+from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
+from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.refusals import (
     NOT_BEGUN,
     logging_refusals,
     objections_to,
 )
-from cli_agent_orchestrator._internal.runs.registry import run_at_work
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_index import run_index
-from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.runner import Runner, StoppedByPerson
-from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.serving import connected, permissions_of
 from cli_agent_orchestrator._internal.runs.starting import Onlooker
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.teller import Teller
 from cli_agent_orchestrator._internal.runs.tree_run import TreeRun, hold_tree
 from cli_agent_orchestrator._internal.runs.unfinished import keep_aside, said_of_unfinished
-from cli_agent_orchestrator._internal.runs.work_folder import said_of_start
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, reopen_tree
+from cli_agent_orchestrator._internal.runs.work.place import check_place, said_of_place
+from cli_agent_orchestrator._internal.runs.work.work_folder import said_of_start
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     FolderGone,

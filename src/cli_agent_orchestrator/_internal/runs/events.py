@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
 )
 from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work_folder import Seen
+from cli_agent_orchestrator._internal.runs.work.work_folder import Seen
 from cli_agent_orchestrator.errors import OrchestratorError, kind_of
 from cli_agent_orchestrator.events import (
     CheckBegan,

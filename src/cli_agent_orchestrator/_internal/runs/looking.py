@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import Origin, files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS
+from cli_agent_orchestrator._internal.runs.work.work_folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS
 from cli_agent_orchestrator.errors import RunError
 
 MOST_CHANGES = 50

@@ -15,13 +15,13 @@ from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
 from cli_agent_orchestrator._internal.pipeline.resuming import GivenTask, Wanted, find_objections
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator._internal.runs.looking import in_need_of_snapshots
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
-from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
-from cli_agent_orchestrator._internal.runs.state_file import read_task_text
-from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, commands_text
-from cli_agent_orchestrator._internal.runs.work_folder import GONE
+from cli_agent_orchestrator._internal.runs.work.work_folder import GONE
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator._internal.settings.values import canonical, read_role_providers
 from cli_agent_orchestrator._internal.workspace.git import MISSING, find_git

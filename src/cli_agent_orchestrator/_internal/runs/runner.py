@@ -42,12 +42,12 @@ from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, 
 from cli_agent_orchestrator._internal.pipeline.steering import grant
 from cli_agent_orchestrator._internal.pipeline.stopwatch import Stopwatch
 from cli_agent_orchestrator._internal.runs.events import Origin, turn_began, turn_ended
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.gate_turns import GateTurns
-from cli_agent_orchestrator._internal.runs.journal import PERSON, turn_record
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.ledger import Ledger, Records
 from cli_agent_orchestrator._internal.runs.looking import Looks
 from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.records.journal import PERSON, turn_record
 from cli_agent_orchestrator.errors import (
     OrchestratorError,
     RunError,

@@ -17,14 +17,14 @@ from cli_agent_orchestrator._internal.runs.asking import (
     check_wish,
     options_to_resume,
 )
-from cli_agent_orchestrator._internal.runs.bringing_back import changes_of_turn
-from cli_agent_orchestrator._internal.runs.event_log import Follower, read_events
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, RunToLaunch
-from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
-from cli_agent_orchestrator._internal.runs.screens import read_screen
-from cli_agent_orchestrator._internal.runs.turns import read_turn, turns_of
-from cli_agent_orchestrator._internal.runs.usage import stretch_of, usage_of
+from cli_agent_orchestrator._internal.runs.records.event_log import Follower, read_events
+from cli_agent_orchestrator._internal.runs.records.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.records.screens import read_screen
+from cli_agent_orchestrator._internal.runs.records.turns import read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.records.usage import stretch_of, usage_of
+from cli_agent_orchestrator._internal.runs.work.bringing_back import changes_of_turn
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.errors import (
     BadFolder,

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
 from cli_agent_orchestrator._internal.runs.patience import patiently
-from cli_agent_orchestrator._internal.runs.run_id import session_name_of
+from cli_agent_orchestrator._internal.runs.records.run_id import session_name_of
 from cli_agent_orchestrator.errors import (
     ApiError,
     ApiRefused,

@@ -11,20 +11,20 @@ from cli_agent_orchestrator._internal.layout import run_folder, temporary_folder
 from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, store_of
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.records.lock import keeping_runs_out
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     SavedTree,
     read_record,
 )
 from cli_agent_orchestrator._internal.runs.teller import Teller
-from cli_agent_orchestrator._internal.runs.work_folder import KeptOut, held_back_of
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, store_of
+from cli_agent_orchestrator._internal.runs.work.work_folder import KeptOut, held_back_of
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     FolderGone,

@@ -14,11 +14,11 @@ from cli_agent_orchestrator._internal.pipeline.proof import (
     PROVEN,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
-from cli_agent_orchestrator._internal.runs.run_record import read_record
-from cli_agent_orchestrator._internal.runs.turns import archive_of, read_reply
-from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record
+from cli_agent_orchestrator._internal.runs.records.turns import archive_of, read_reply
+from cli_agent_orchestrator._internal.runs.work.work_folder import said_of_repository
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
 

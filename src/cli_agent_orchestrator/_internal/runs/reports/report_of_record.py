@@ -9,16 +9,16 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, PersonalAct
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import COMMAND, TurnRecord
-from cli_agent_orchestrator._internal.runs.report import EXCERPT_LINES, Report
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
-from cli_agent_orchestrator._internal.runs.setbacks import find_setbacks
-from cli_agent_orchestrator._internal.runs.turns import (
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.turns import (
     RunTurn,
     archive_of,
     read_turn,
     turns_of,
 )
+from cli_agent_orchestrator._internal.runs.reports.report import EXCERPT_LINES, Report
+from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks
 from cli_agent_orchestrator.events import RunEvent, Steered
 
 SKIPPED = "skipped"

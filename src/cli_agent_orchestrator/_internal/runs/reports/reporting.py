@@ -9,24 +9,24 @@ from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator._internal.pipeline.patches import excerpt
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.bringing_back import read_kept
-from cli_agent_orchestrator._internal.runs.deeds import deeds_in, with_proof_of
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.moments import find_span
-from cli_agent_orchestrator._internal.runs.registry import summary_of, waiting_branch
-from cli_agent_orchestrator._internal.runs.report import Report
-from cli_agent_orchestrator._internal.runs.report_of_record import report_of_record
-from cli_agent_orchestrator._internal.runs.report_of_state import Places, report_of_state
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, short_name
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.registry import summary_of, waiting_branch
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id, short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     RunStatus,
     SavedTree,
     read_record,
 )
-from cli_agent_orchestrator._internal.runs.state_file import read_state
-from cli_agent_orchestrator._internal.runs.turns import archive_of
+from cli_agent_orchestrator._internal.runs.records.state_file import read_state
+from cli_agent_orchestrator._internal.runs.records.turns import archive_of
+from cli_agent_orchestrator._internal.runs.reports.deeds import deeds_in, with_proof_of
+from cli_agent_orchestrator._internal.runs.reports.report import Report
+from cli_agent_orchestrator._internal.runs.reports.report_of_record import report_of_record
+from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places, report_of_state
+from cli_agent_orchestrator._internal.runs.work.bringing_back import read_kept
+from cli_agent_orchestrator._internal.runs.work.moments import find_span
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateError, UsageError
 
 DIFF_LINES = 400

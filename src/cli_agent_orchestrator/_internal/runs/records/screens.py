@@ -8,8 +8,8 @@ from typing import Protocol
 from cli_agent_orchestrator._internal.layout import screen_name, screens_folder
 from cli_agent_orchestrator._internal.models import AgentView
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.turns import ROLE_PATTERN
-from cli_agent_orchestrator._internal.runs.usage import note_records
+from cli_agent_orchestrator._internal.runs.records.turns import ROLE_PATTERN
+from cli_agent_orchestrator._internal.runs.records.usage import note_records
 from cli_agent_orchestrator.errors import OrchestratorError
 
 LARGEST_SCREEN = 64 * 1024

@@ -20,24 +20,28 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.delivering import (
-    has_later_work,
-    has_tree,
-    is_unchanged,
-    remove_applied,
-)
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     actual_status,
     can_resume,
     is_discarded,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_id import began_at, is_run_id, session_name_of
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_id import (
+    began_at,
+    is_run_id,
+    session_name_of,
+)
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     RunStatus,
     read_record,
     write_record,
+)
+from cli_agent_orchestrator._internal.runs.work.delivering import (
+    has_later_work,
+    has_tree,
+    is_unchanged,
+    remove_applied,
 )
 from cli_agent_orchestrator.errors import ApiRefused
 

@@ -14,10 +14,10 @@ from cli_agent_orchestrator._internal.pipeline.machine import Check, due_step
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import COMMAND, Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.report import EXCERPT_LINES, Report
-from cli_agent_orchestrator._internal.runs.run_record import one_line
-from cli_agent_orchestrator._internal.runs.setbacks import find_setbacks, is_setback
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.run_record import one_line
+from cli_agent_orchestrator._internal.runs.reports.report import EXCERPT_LINES, Report
+from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
 from cli_agent_orchestrator.errors import PromptError
 
 

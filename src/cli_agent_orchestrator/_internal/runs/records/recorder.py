@@ -13,17 +13,17 @@ from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.config import check_state_folder
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
-from cli_agent_orchestrator._internal.runs.run_log import logging_to
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     SavedTree,
     read_record,
     resumed_record,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.standing import after_event
+from cli_agent_orchestrator._internal.runs.records.standing import after_event
 from cli_agent_orchestrator.errors import RunLocked, StateError, UsageError
 from cli_agent_orchestrator.events import OnRunEvent, RunEnded, RunEvent
 

@@ -22,8 +22,8 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.runs.place import ours_in
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, SavedTree
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, SavedTree
+from cli_agent_orchestrator._internal.runs.work.place import ours_in
 from cli_agent_orchestrator._internal.workspace import inclusion
 from cli_agent_orchestrator._internal.workspace.commit_message import (
     CommittedWork,

@@ -31,9 +31,9 @@ from cli_agent_orchestrator._internal.pipeline.tampering import (
     Trick,
     find_tampering,
 )
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.sorting import LARGEST_FILE, MOST_FILES, Sorter
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.sorting import LARGEST_FILE, MOST_FILES, Sorter
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator.errors import GitError

@@ -10,9 +10,9 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
 from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
 from cli_agent_orchestrator._internal.pipeline.review import NOT_COUNTED
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
-from cli_agent_orchestrator._internal.runs.report import EXCERPT_LINES
-from cli_agent_orchestrator._internal.runs.turns import read_reply
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.turns import read_reply
+from cli_agent_orchestrator._internal.runs.reports.report import EXCERPT_LINES
 
 
 def find_setbacks(turns: Sequence[TurnRecord], kept: Folder) -> dict[str, str]:

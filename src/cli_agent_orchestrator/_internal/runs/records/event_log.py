@@ -15,7 +15,7 @@ from typing import Self
 from cli_agent_orchestrator._internal.file_watch import Waker, watch_file
 from cli_agent_orchestrator._internal.layout import EVENTS_FILE
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.run_record import read_record
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record
 from cli_agent_orchestrator.events import RunEnded, RunEvent, from_line, to_line
 
 LARGEST_PIECE = 8 * 1024 * 1024

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.layout import (
 )
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.place import ours_in
+from cli_agent_orchestrator._internal.runs.work.place import ours_in
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.held_back import HeldBack, is_held
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut

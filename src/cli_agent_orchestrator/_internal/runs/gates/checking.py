@@ -12,9 +12,9 @@ from cli_agent_orchestrator._internal.layout import GATES_FOLDER
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult, judge_check
 from cli_agent_orchestrator._internal.pipeline.counts import read_counts, read_junit
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.gate import GateCommand, GateRunner, ignore_line
-from cli_agent_orchestrator._internal.runs.sandbox import Search, find_sandbox, sandbox_words
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.gates.gate import GateCommand, GateRunner, ignore_line
+from cli_agent_orchestrator._internal.runs.gates.sandbox import Search, find_sandbox, sandbox_words
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 
 LARGEST_LOGS = 100 * 1024 * 1024
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from cli_agent_orchestrator._internal.layout import records_folder, records_name
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.usage import claude_code, codex
 from cli_agent_orchestrator._internal.usage.tokens import Call, Tokens, sum_between
 

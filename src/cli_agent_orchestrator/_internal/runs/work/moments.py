@@ -8,7 +8,7 @@ programmer    after the last turn of that role, or of a gate of that name
 
 from collections.abc import Iterable, Sequence
 
-from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
+from cli_agent_orchestrator._internal.runs.work.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
 from cli_agent_orchestrator.errors import NotFound
 

@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.kinds import (
     kinds_of_named,
     may_be_data,
 )
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 from cli_agent_orchestrator._internal.workspace.changes import Change
 
 LARGEST_FILE = 1024 * 1024

@@ -13,20 +13,20 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, SNAPSHOTS_FOLDER, temporary_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out
-from cli_agent_orchestrator._internal.runs.moments import (
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.lock import keeping_runs_out
+from cli_agent_orchestrator._internal.runs.records.registry import actual_status
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.records.turns import turns_of
+from cli_agent_orchestrator._internal.runs.work.moments import (
     AFTER_LABEL,
     BEFORE_LABEL,
     before,
     in_order,
     own_of_run,
 )
-from cli_agent_orchestrator._internal.runs.place import ours_in
-from cli_agent_orchestrator._internal.runs.registry import actual_status
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
-from cli_agent_orchestrator._internal.runs.turns import turns_of
-from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_SNAPSHOTS, repository_of
+from cli_agent_orchestrator._internal.runs.work.place import ours_in
+from cli_agent_orchestrator._internal.runs.work.work_folder import ABOUT_SNAPSHOTS, repository_of
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, odd_files
 from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshot, Snapshots

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     RunStatus,
     SavedSetting,

@@ -17,8 +17,8 @@ from cli_agent_orchestrator._internal.layout import (
     kept_name,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import COMMAND
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     CheckBegan,

@@ -26,17 +26,22 @@ from cli_agent_orchestrator._internal.layout import (
     worktree_folder,
 )
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.moments import DISCARDED_LABEL
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, reopen_tree, store_of, work_of
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     SavedTree,
     read_record,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.seal import UserSeals
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.work.moments import DISCARDED_LABEL
+from cli_agent_orchestrator._internal.runs.work.own_tree import (
+    OwnTree,
+    reopen_tree,
+    store_of,
+    work_of,
+)
 from cli_agent_orchestrator._internal.workspace import delivery
 from cli_agent_orchestrator._internal.workspace.commit_message import CommittedWork, request_text
 from cli_agent_orchestrator._internal.workspace.delivery import (

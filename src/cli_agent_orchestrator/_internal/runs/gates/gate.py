@@ -23,8 +23,8 @@ from typing import IO
 from cli_agent_orchestrator._internal.git_variables import without_repository
 from cli_agent_orchestrator._internal.handoff.mailbox import heed_nothing
 from cli_agent_orchestrator._internal.pipeline.check import last_line
-from cli_agent_orchestrator._internal.runs.leftovers import VARIABLE, end_marked, with_mark
-from cli_agent_orchestrator._internal.runs.run_record import without_secrets
+from cli_agent_orchestrator._internal.runs.gates.leftovers import VARIABLE, end_marked, with_mark
+from cli_agent_orchestrator._internal.runs.records.run_record import without_secrets
 from cli_agent_orchestrator.errors import Stopped
 
 TOKEN = "CAO_TOKEN"

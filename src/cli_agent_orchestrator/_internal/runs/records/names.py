@@ -9,7 +9,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.runs.registry import RunSummary, choose_run, runs_that_fit
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    choose_run,
+    runs_that_fit,
+)
 from cli_agent_orchestrator.errors import NotFound
 
 BETWEEN = "/"

@@ -9,8 +9,8 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.config import check_state_folder
 from cli_agent_orchestrator._internal.layout import run_folder, runs_folder
 from cli_agent_orchestrator._internal.plain_files import Folder, folder_of
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunRecord,
     RunStatus,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, PersonalAct
-from cli_agent_orchestrator._internal.runs.deeds import Deeds
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 
 EXCERPT_LINES = 30
 """Of what somebody said, so that a report stays one page."""
