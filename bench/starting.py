@@ -17,7 +17,7 @@ from bench.usage import cpu_seconds
 from bench.wire import Wire, new_terminal_path
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     RunStatus,
     SavedSetting,

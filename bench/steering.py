@@ -14,7 +14,7 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Hint, Pause, Unpause, Wish
-from cli_agent_orchestrator._internal.runs.control import write_ask
+from cli_agent_orchestrator._internal.runs.records.control import write_ask
 
 RUNS = 5
 PAUSE_MS = 100

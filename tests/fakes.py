@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalEvent,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.terminals.event_log import EventLog
+from cli_agent_orchestrator._internal.terminals.event_log import EventFeed
 from cli_agent_orchestrator.errors import NotFound, UnknownName
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
@@ -54,7 +54,7 @@ class FakeService:
     listeners: int = 0
 
     def __post_init__(self) -> None:
-        self.log = EventLog("start", self._snapshot)
+        self.log = EventFeed("start", self._snapshot)
 
     def add(self, terminal_id: str = "a1b2c3d4", session_name: str = "cao-shop") -> Terminal:
         """Put a terminal there without starting anything."""

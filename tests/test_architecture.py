@@ -118,10 +118,9 @@ PURE = [
     "workspace/changes.py",
     "workspace/traces.py",
     "usage/*.py",
-    "runs/moments.py",
-    "runs/names.py",
-    "runs/report.py",
-    "runs/resume_command.py",
+    "runs/work/moments.py",
+    "runs/records/names.py",
+    "runs/reports/report.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
@@ -362,6 +361,7 @@ PROJECT_FILES = [
     "handoff/*.py",
     "pipeline/*.py",
     "runs/*.py",
+    "runs/*/*.py",
     "settings/*.py",
     "run_config.py",
     *(f"cli/{name}.py" for name in ("init", "project", "report", "run")),
@@ -375,9 +375,10 @@ TOUCHING = {
 
 def test_the_files_of_a_project_are_touched_in_one_module_only() -> None:
     for module in named(PROJECT_FILES):
-        if module.name in ("packaged.py", "seal.py", "leftovers.py"):
-            # Templates come with the package, the key lies in the user's own state folder, and
-            # processes are listed in a folder of the system.
+        if module.name in ("packaged.py", "seal.py", "leftovers.py", "called.py"):
+            # Templates come with the package, the key lies in the user's own state folder,
+            # processes are listed in a folder of the system, and nothing is read of a file that a
+            # program names.
             continue
         called = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
         names = {func.attr for func in called if isinstance(func, ast.Attribute)}
@@ -435,3 +436,43 @@ def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "['httpx']"
+
+
+SAME_NAME = {
+    "Flow": "the public one holds the other",
+    "Interrupts": "what a run asks for, and the signals that answer it",
+    "Pause": "what a person asks for, and the step that it becomes",
+}
+"""Names of two classes, and why one word is right for both."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Those of a single provider, and of the scripted agent, a program of its own, are apart."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        if part_of(module) in ("providers", "scripted_agent"):
+            continue
+        for node in nodes_of(parsed(module)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).add(module_id(module))
+    assert {name: where for name, where in found.items() if len(where) > 1}.keys() == {*SAME_NAME}
+
+
+WINGS_OF_RUNS = {
+    # what of the other wings each may import; nothing of `runs/` itself, which stands on them
+    "records": set[str](),
+    "work": {"records"},
+    "gates": {"records", "work"},
+    "reports": {"records", "work"},
+}
+
+
+def test_a_wing_of_the_runs_stands_on_those_below_it() -> None:
+    runs = f"{PACKAGE}.{SOURCE.name}.runs."
+    for wing, below in WINGS_OF_RUNS.items():
+        modules = sorted((SOURCE / "runs" / wing).glob("*.py"))
+        assert modules, wing
+        for module in modules:
+            others = {name for name in imported_modules(module) if name.startswith(runs)}
+            parts = {name.removeprefix(runs).partition(".")[0] for name in others}
+            assert parts <= {wing, *below}, module_id(module)

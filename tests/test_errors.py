@@ -10,9 +10,18 @@ from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
+    GitError,
+    GitMissing,
     NotFound,
+    OrchestratorError,
+    ResumeError,
+    RunError,
+    RunLocked,
     UnknownName,
+    UsageError,
+    error_of,
     in_words,
+    kind_of,
     suggestion,
 )
 
@@ -163,3 +172,22 @@ def test_the_tree_is_drawn_as_it_is() -> None:
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, errors.OrchestratorError)
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RunLocked("x"), RunLocked),
+        (ResumeError("x"), RunError),
+        (GitMissing("x"), UsageError),
+        (NotFound("run", "x", ()), UsageError),
+        (GitError("x"), RunError),
+    ],
+)
+def test_an_error_is_of_the_same_kind_in_another_process(
+    error: OrchestratorError, kind: type[OrchestratorError]
+) -> None:
+    there = error_of(kind_of(error), str(error))
+    assert type(there) is kind
+    assert str(there) == str(error)
+    assert type(error_of("SystemExit", "x")) is RunError

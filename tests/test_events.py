@@ -69,11 +69,13 @@ ALL: tuple[RunEvent, ...] = (
         1.5,
         "/p/.tmp/1/007.md",
         terminal_id="a1",
+        verdict="summary received",
+        why="so",
     ),
     Warned(NOON, "odd", "repository"),
     CheckBegan(NOON, "gate", 1, 8, "make test"),
     CheckOutput(NOON, "gate", 1, 8, "3 of 7 tests"),
-    CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md"),
+    CheckEnded(NOON, "gate", 1, 8, "failed", "exit code 1", 2.0, "/p/.tmp/1/008.md", why="so"),
     FilesChanged(
         NOON,
         "tester",
@@ -97,7 +99,18 @@ ALL: tuple[RunEvent, ...] = (
     SettingChanged(NOON, "MAX_ROUNDS", "12", "8", "ask-4"),
     ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5", "r1"),
     AskDeclined(NOON, "skip", "no review is under way or due", "ask-6"),
-    RunEnded(NOON, "PASS", 1, 0, "", "cao-1", repository=("it was changed",)),
+    RunEnded(
+        NOON,
+        "PASS",
+        1,
+        0,
+        "",
+        "cao-1",
+        repository=("it was changed",),
+        proven=True,
+        to_resume="x",
+        error="RunLocked",
+    ),
 )
 
 
@@ -128,10 +141,10 @@ def test_every_field_of_a_turn_under_way_is_named_on_the_page_about_runs() -> No
 
 def test_what_an_earlier_version_did_not_tell_is_as_it_was_then() -> None:
     data = to_json(ALL[8])
-    del data["reviewed"], data["reason"]
+    del data["reviewed"], data["reason"], data["verdict"], data["why"]
     ended = from_json(data)
     assert isinstance(ended, TurnEnded)
-    assert (ended.reviewed, ended.reason) == (True, "")
+    assert (ended.reviewed, ended.reason, ended.verdict, ended.why) == (True, "", "", "")
 
 
 OF_A_TURN = (TurnBegan, HandoffEvent, TurnEnded, FilesChanged, ReviewSkipped)

@@ -12,7 +12,12 @@ from cli_agent_orchestrator._internal.settings.file import (
     read_settings_file,
 )
 from cli_agent_orchestrator._internal.settings.levels import find_sources, merge_settings
-from cli_agent_orchestrator._internal.settings.table import BY_KEY, OUT_OF_PROJECT, SETTINGS, Kind
+from cli_agent_orchestrator._internal.settings.table import (
+    BY_KEY,
+    OUT_OF_PROJECT,
+    SETTINGS,
+    ValueKind,
+)
 from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
@@ -201,7 +206,7 @@ def test_the_commented_file_explains_everything_and_sets_nothing() -> None:
     text = commented_toml()
     assert tomllib.loads(text) == {}
     for setting in SETTINGS:
-        is_table = setting.kind is Kind.GATES
+        is_table = setting.kind is ValueKind.GATES
         line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
         explained = f"# {setting.help}\n# {line}" in text
         assert explained == (setting.name not in OUT_OF_PROJECT)
@@ -211,7 +216,12 @@ def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
     settings = commented_toml().partition("# [gates]")[0]
     lines = [line[2:] for line in settings.split("\n") if " = " in line]
     table = tomllib.loads("\n".join(lines))
-    kinds = {Kind.FLAG: bool, Kind.COUNT: int, Kind.SECONDS: int, Kind.PATHS: list}
+    kinds = {
+        ValueKind.FLAG: bool,
+        ValueKind.COUNT: int,
+        ValueKind.SECONDS: int,
+        ValueKind.PATHS: list,
+    }
     for key, value in table.items():
         assert type(value) is kinds.get(BY_KEY[key].kind, str)
     values = flatten_settings(table, tmp_path / "cao.toml")

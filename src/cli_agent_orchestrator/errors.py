@@ -49,7 +49,7 @@ Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from urllib.parse import unquote
 
@@ -79,6 +79,11 @@ def in_words(error: Exception) -> str:
 
 class OrchestratorError(Exception):
     """The root of the tree."""
+
+    def __init__(self, *told: object, to_resume: str = "") -> None:
+        super().__init__(*told)
+        self.to_resume = to_resume
+        """The command that resumes the run which it stopped, if it has to be a special one."""
 
 
 class Stopped(Exception):
@@ -415,3 +420,21 @@ class StateError(RunError):
 
 class ResumeError(RunError):
     """The saved run cannot be resumed."""
+
+
+KINDS: Mapping[str, type[OrchestratorError]] = {
+    kind.__name__: kind for kind in (RunLocked, UsageError, RunError)
+}
+"""What is told of the kind of an error where it leaves its process; every other is the last."""
+
+
+def kind_of(error: OrchestratorError) -> str:
+    """Return the name of the kind of an error."""
+    return next(
+        (name for name, kind in KINDS.items() if isinstance(error, kind)), RunError.__name__
+    )
+
+
+def error_of(kind: str, text: str) -> OrchestratorError:
+    """Return an error of a kind that is named."""
+    return KINDS.get(kind, RunError)(text)

@@ -197,6 +197,10 @@ class TurnEnded(Event):
     reason: str = ""
     """The first point against it in the agent's own words; empty if there is none."""
     terminal_id: str = ""
+    verdict: str = ""
+    """What was said of the work, for people: `detail` without what follows from it."""
+    why: str = ""
+    """What stands behind the verdict, without its own word; empty if it says no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,10 @@ class CheckEnded(Event):
     when: str = "after_tester"
     log: str = ""
     """Where more of it is kept, but for the middle of a long one; empty if nowhere."""
+    verdict: str = ""
+    """As of a turn."""
+    why: str = ""
+    """As of a turn; of the proof `proven: …` or `not proven: …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +404,8 @@ class Warned(Event):
 
     text: str
     about: str = ""
-    """`repository` if its settings, hooks or branches were changed; else empty."""
+    """`repository` if its settings, hooks or branches were changed; `snapshots` if there are none;
+    else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +428,18 @@ class RunEnded(Event):
     """The work tree with what is not committed; empty if there is none."""
     repository: tuple[str, ...] = ()
     """What was said of changes to the repository itself: its settings, hooks and branches."""
+    proven: bool = False
+    """Is `proof` one?"""
+    gaps: str = ""
+    """What is missing for a proof; empty if it is one."""
+    look_at: str = ""
+    """How much of what was done to tests is to be looked at; empty if nothing is."""
+    before: str = ""
+    """The same of what had been done before the run, and is in no commit."""
+    to_resume: str = ""
+    """The command that resumes it, if why it ended asks for a special one."""
+    error: str = ""
+    """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
 
 
 RunEvent = (

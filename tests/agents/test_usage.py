@@ -15,8 +15,8 @@ from cli_agent_orchestrator._internal.discovery import known_tokens
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.usage import Stretch, note_records, usage_of
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.records.usage import Stretch, note_records, usage_of
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.agents.installs import AGENTS

@@ -12,16 +12,16 @@ from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Wish
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.launch import Launched, Launcher, LaunchRequest
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.launch import Launched, RunLauncher, RunToLaunch
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     SavedSetting,
     write_record,
 )
+from cli_agent_orchestrator._internal.runs.records.standing import after_event
 from cli_agent_orchestrator._internal.runs.service import RunService
-from cli_agent_orchestrator._internal.runs.standing import after_event
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -44,10 +44,10 @@ EVENTS: tuple[RunEvent, ...] = (
 )
 
 
-class FakeLauncher(Launcher):
+class FakeLauncher(RunLauncher):
     """Starts nothing, and notes what it was asked to."""
 
-    asked: list[tuple[LaunchRequest, Path]]
+    asked: list[tuple[RunToLaunch, Path]]
     problem: Exception | None
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class FakeLauncher(Launcher):
         object.__setattr__(self, "problem", None)
 
     def launch(
-        self, request: LaunchRequest, folder: Path, on_event: OnRunEvent = tell_nobody
+        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
     ) -> Launched:
         if self.problem is not None:
             raise self.problem

@@ -36,10 +36,10 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.usage import note_records
+from cli_agent_orchestrator._internal.runs.records.usage import note_records
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import RunError, UsageError

@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.api.serving import (
     MOST_CONNECTIONS,
     BackgroundServer,
     BoundedHttp,
-    Server,
+    HttpServer,
     bind,
     configure,
     run,
@@ -187,7 +187,7 @@ def hasty_port() -> Iterator[int]:
         app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
         with await bind("127.0.0.1", 0) as listener:
             ready(listener.getsockname()[1])
-            await Server(configure(app, HastyHttp), stop).serve(sockets=[listener])
+            await HttpServer(configure(app, HastyHttp), stop).serve(sockets=[listener])
 
     server = BackgroundServer(main)
     port = server.start()

@@ -10,7 +10,7 @@ from cli_agent_orchestrator._internal.cli.conduct import take_to_its_end
 from cli_agent_orchestrator._internal.cli.interrupts import STOPPED
 from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED, EXIT_ERROR, EXIT_USAGE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.errors import RunError, Stopped, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
 
 GONE = OSError(errno.EIO, "the terminal is gone")
 HUNG_UP = 128 + signal.SIGHUP
@@ -23,14 +23,16 @@ class Conducted:
         self._how = how
         self.is_saved = is_saved
         self.told: list[tuple[int, str]] = []
+        self.error: OrchestratorError | None = None
 
     def run(self) -> RunState:
         if isinstance(self._how, Exception):
             raise self._how
         return RunState("", "codex", "/p", "do it", final_status=self._how)
 
-    def end(self, exit_code: int, reason: str = "") -> None:
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
         self.told.append((exit_code, reason))
+        self.error = error
 
 
 class Interrupted:
@@ -64,6 +66,7 @@ def test_an_error_is_told_as_the_end_and_goes_on_to_the_user(error: Exception, c
         end(run)
     assert caught.value is error
     assert run.told == [(code, str(error))]
+    assert run.error is error
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli_agent_orchestrator._internal.cli.deliver import (
-    Asked,
+    RequestDraft,
     apply,
     choose_waiting,
     discard,
@@ -16,16 +16,16 @@ from cli_agent_orchestrator._internal.cli.deliver import (
 )
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.own_tree import plan_tree
-from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, record_of
 from tests.workspace.projects import make_project
 
-ASKED = Asked("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
+ASKED = RequestDraft("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
 PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"
 PARTS = [
     "  from cao/r1 into main",
@@ -43,7 +43,7 @@ def test_of_a_request_that_is_open_its_address_is_enough() -> None:
 
 
 def test_without_a_program_all_is_said_that_the_page_of_the_host_asks_for() -> None:
-    draft = Asked(ASKED.branch, ASKED.onto, ASKED.title, ASKED.body, draft=True)
+    draft = RequestDraft(ASKED.branch, ASKED.onto, ASKED.title, ASKED.body, draft=True)
     assert [*request_words(PullRequest("origin", said="remote: visit us"), draft)] == [
         PUSHED,
         "remote: visit us",

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.cli.demo import (
 )
 from cli_agent_orchestrator._internal.cli.timeline import text_table
 from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
 TURN = TurnRecord(1, "analyst_review", 1, 1, "codex", 0.0, 9.0, 9.0, LONG, "001.md", "file")
@@ -45,8 +45,8 @@ def test_the_last_column_of_the_timeline_is_broken_between_words(width: int) -> 
 
 
 def test_the_end_tells_the_false_claim_and_what_was_proven() -> None:
-    failed = replace(TURN, role="tests", outcome="FAIL: 1 of 5 failed (a; b); round 2 follows")
-    proof = replace(TURN, role="proof", round=2, outcome="PASS, proven: CI is as it was")
+    failed = replace(TURN, role="tests", word="failed", verdict="FAIL: 1 of 5 failed (a; b)")
+    proof = replace(TURN, role="proof", round=2, why="proven: CI is as it was")
     for flow in PACKAGED:
         told = what_was_proven([TURN, failed, proof], flow)
         assert told.startswith(CLAIMS[flow].format(round=1) + " FAIL: 1 of 5 failed (a; b).\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.cli.doctor import (
-    Finding,
+    Diagnosis,
     State,
     conclude,
     examine,
@@ -46,7 +46,7 @@ class Desk:
         assert tmux is not None
         (self.programs / "tmux").symlink_to(tmux)
 
-    def findings(self) -> dict[str, Finding]:
+    def findings(self) -> dict[str, Diagnosis]:
         config = ServerConfig.from_env(self.environ)
         found = examine(config, self.environ, self.wd)
         return {finding.subject: finding for finding in found}

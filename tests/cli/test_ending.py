@@ -39,8 +39,9 @@ def after(*events: RunEvent) -> Ending:
     return ending
 
 
-def failed_gate(detail: str) -> CheckEnded:
-    return CheckEnded(5.0, "tests", 2, 12, "failed", detail, 1.0, "/a/012-tests.md")
+def failed_gate(why: str) -> CheckEnded:
+    detail = "FAIL; round 2 follows; 3 MB in the middle of its log are left out"
+    return CheckEnded(5.0, "tests", 2, 12, "failed", detail, 1.0, "/a/012-tests.md", why=why)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_it_is_known_whether_the_built_in_agent_alone_did_nothing(
 ) -> None:
     ending = after(*events)
     assert ending.is_idle == is_idle
-    lines = ending.after(failed_gate("FAIL: no")).tell(FAILED).text.splitlines()
+    lines = ending.after(failed_gate("no")).tell(FAILED).text.splitlines()
     assert any(line.startswith("The scripted agent changed no code") for line in lines) == is_idle
 
 
@@ -98,7 +99,7 @@ def test_a_work_tree_without_a_commit_can_be_removed() -> None:
 
 
 def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
-    ending = after(RunOpened(0.0, RUN, "/p"), failed_gate("FAIL: `make` ended; round 2 follows"))
+    ending = after(RunOpened(0.0, RUN, "/p"), failed_gate("`make` ended"))
     line = replace(ending, report="cao report {id}").tell(replace(FAILED, tree="/t"))
     assert line.tone is Tone.BAD
     assert line.text.splitlines() == [
@@ -131,18 +132,18 @@ def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proof", "repository", "tone"),
+    ("proof", "proven", "repository", "tone"),
     [
-        ("", (), Tone.GOOD),
-        ("proven: it is", (), Tone.GOOD),
-        ("not proven: no", (), Tone.ALERT),
-        ("", ("a hook is new",), Tone.ALERT),
+        ("", False, (), Tone.GOOD),
+        ("it is", True, (), Tone.GOOD),
+        ("no", False, (), Tone.ALERT),
+        ("", False, ("a hook is new",), Tone.ALERT),
     ],
 )
 def test_a_pass_that_is_to_be_looked_at_is_an_alert(
-    proof: str, repository: tuple[str, ...], tone: Tone
+    proof: str, proven: bool, repository: tuple[str, ...], tone: Tone
 ) -> None:
-    line = NEW.tell(replace(PASSED, proof=proof, repository=repository))
+    line = NEW.tell(replace(PASSED, proof=proof, proven=proven, repository=repository))
     assert line.tone is tone
     assert [f"Look first: {text}" for text in repository] == line.text.splitlines()[1:]
 
@@ -151,10 +152,10 @@ def test_a_long_reason_is_cut() -> None:
     whole, longer = "x" * LONGEST_REASON, "x" * (LONGEST_REASON + 1)
     assert reason_of_fail(failed_gate(whole)) == f"tests: {whole}"
     assert reason_of_fail(failed_gate(longer)) == f"tests: {whole}…"
-    assert reason_of_fail(failed_gate("FAIL")) == "tests: FAIL"
+    assert reason_of_fail(failed_gate("")) == "tests: FAIL"
 
 
 def test_the_words_of_a_tester_are_quoted() -> None:
-    step = TurnEnded(5.0, "tester", 1, 1, 9, "failed", "FAIL: no; round 2 follows", 1.0, "")
+    step = TurnEnded(5.0, "tester", 1, 1, 9, "failed", "FAIL: no; x", 1.0, "", why="no")
     assert reason_of_fail(replace(step, reason="one fails")) == "tester: no “one fails”"
     assert reason_of_fail(step) == "tester: no"

@@ -14,10 +14,10 @@ from cli_agent_orchestrator._internal.cli.flow import script_for, write_flow
 from cli_agent_orchestrator._internal.cli.flow_drawing import as_svg, as_text
 from cli_agent_orchestrator._internal.pipeline.flow import (
     Amount,
+    BlockSource,
     Flow,
     FlowSource,
     Repeat,
-    Source,
     StageKind,
 )
 from cli_agent_orchestrator._internal.pipeline.flow_file import (
@@ -179,5 +179,13 @@ def test_the_flow_in_the_documentation_is_a_good_one() -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     flow = read_flow(FlowSource(text, dict.fromkeys(("designer", "critic"), PROMPT)), "x", "x")
     assert [stage.kind for stage in flow.stages] == [StageKind.WORK, StageKind.GATE]
-    for word in (*STAGE_KEYS, *ROLE_KEYS, *BLOCK_KEYS, *Source, *Amount, *Repeat, *PLACEHOLDERS):
+    for word in (
+        *STAGE_KEYS,
+        *ROLE_KEYS,
+        *BLOCK_KEYS,
+        *BlockSource,
+        *Amount,
+        *Repeat,
+        *PLACEHOLDERS,
+    ):
         assert re.search(rf"\b{word}\b", page), word

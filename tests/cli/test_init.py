@@ -16,8 +16,8 @@ from cli_agent_orchestrator._internal.runs.file_settings import (
     read_all_settings,
     read_file_settings,
 )
-from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
-from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, Kind
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, commands_text
+from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, ValueKind
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from tests.programs import in_a_terminal
 
@@ -188,7 +188,7 @@ def test_the_settings_file_explains_every_setting(tmp_path: Path) -> None:
     for setting in SETTINGS:
         if setting.name == "FLOW":
             continue
-        is_table = setting.kind is Kind.GATES
+        is_table = setting.kind is ValueKind.GATES
         line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
         explained = f"# {setting.help}\n# {line}" in text
         assert explained == (setting.name not in OUT_OF_PROJECT)

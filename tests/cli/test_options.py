@@ -18,8 +18,8 @@ from cli_agent_orchestrator._internal.settings.table import (
     AGENTS,
     NEVER_BARE,
     SETTINGS,
-    Kind,
     Setting,
+    ValueKind,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 
@@ -36,7 +36,7 @@ def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -
     found = option(setting.name)
     assert setting.option in found.opts
     assert f"{setting.variable}]" in (found.help or "")
-    assert bool(found.secondary_opts) == (setting.kind is Kind.FLAG)
+    assert bool(found.secondary_opts) == (setting.kind is ValueKind.FLAG)
 
 
 def test_the_agents_that_are_listed_are_those_there_are() -> None:
@@ -54,31 +54,31 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(typed: str, 
 
 
 SAMPLES = {
-    Kind.TEXT: "word",
-    Kind.PATH: "here.json",
-    Kind.URL: "http://127.0.0.1:1",
-    Kind.FLAG: "1",
-    Kind.CHOICE: "ask",
-    Kind.COUNT: "7",
-    Kind.SECONDS: "7",
-    Kind.GATES: "tests=make test",
-    Kind.PATHS: "tests/acceptance",
+    ValueKind.TEXT: "word",
+    ValueKind.PATH: "here.json",
+    ValueKind.URL: "http://127.0.0.1:1",
+    ValueKind.FLAG: "1",
+    ValueKind.CHOICE: "ask",
+    ValueKind.COUNT: "7",
+    ValueKind.SECONDS: "7",
+    ValueKind.GATES: "tests=make test",
+    ValueKind.PATHS: "tests/acceptance",
 }
 BAD = {
-    Kind.TEXT: "no word",
-    Kind.PATH: "a\x07b",
-    Kind.URL: "nowhere",
-    Kind.FLAG: "perhaps",
-    Kind.CHOICE: "all",
-    Kind.COUNT: "-1",
-    Kind.SECONDS: "-1",
-    Kind.GATES: "tests=",
-    Kind.PATHS: "../tests",
+    ValueKind.TEXT: "no word",
+    ValueKind.PATH: "a\x07b",
+    ValueKind.URL: "nowhere",
+    ValueKind.FLAG: "perhaps",
+    ValueKind.CHOICE: "all",
+    ValueKind.COUNT: "-1",
+    ValueKind.SECONDS: "-1",
+    ValueKind.GATES: "tests=",
+    ValueKind.PATHS: "../tests",
 }
 
 
 def sample(setting: Setting, folder: Path) -> str:
-    if setting.kind is Kind.CHOICE:
+    if setting.kind is ValueKind.CHOICE:
         return setting.choices[0]
     return {
         "WD": str(folder),
@@ -199,6 +199,6 @@ def test_every_setting_stands_in_the_documentation_as_it_is(setting: Setting) ->
     ]
     assert f"`{setting.option}`" in row
     assert setting.help in row
-    default = {"1": "on", "0": "off"} if setting.kind is Kind.FLAG else {}
+    default = {"1": "on", "0": "off"} if setting.kind is ValueKind.FLAG else {}
     shown = default.get(setting.default, setting.default) or "–"
     assert row.split(" | ")[2].strip("`") == shown

@@ -45,7 +45,6 @@ from cli_agent_orchestrator._internal.pipeline.review import (
 )
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator._internal.runs.events import turn_ended
-from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -177,28 +176,13 @@ class TestWords:
         assert "missing: handoff, artifacts" in text
         assert "1 min 15 s, 004-analyst_review.md" in text
 
-    @pytest.mark.parametrize(
-        ("reason", "command"),
-        [
-            (
-                "ended. `cao resume k3f9 --replace-terminals` goes on; or `cao resume k3f9`",
-                "cao resume k3f9 --replace-terminals",
-            ),
-            ("Resume: `cao resume k3f9 --gate t='COMMAND'`", "cao resume k3f9 --gate t='COMMAND'"),
-            (f"look at it, and `cao resume {NAME}`", f"cao resume {NAME}"),
-            ("a: in error (“`cao resume k3f9 --evil`”); look: `cao attach k3f9/a`", ""),
-            ("a: `cao resume x1x1`", ""),
-            ("", ""),
-        ],
-    )
-    def test_a_command_that_the_reason_names_is_the_one_that_resumes(
-        self, reason: str, command: str
-    ) -> None:
-        assert command_to_resume(reason, NAME) == command
+    @pytest.mark.parametrize("command", ["cao resume k3f9 --replace-terminals", ""])
+    def test_a_run_that_has_to_be_resumed_in_a_special_way_says_how(self, command: str) -> None:
         narration = Narration(Path("/p"))
         narration.tell(RunOpened(NOON, NAME, "/p"))
+        reason = "an agent said “`cao resume k3f9 --evil`”; `cao resume k3f9 --other`"
         event = RunEnded(NOON, FinalStatus.RUNNING, 2, 3, reason, session_left="cao-1")
-        line = narration.tell(event)
+        line = narration.tell(replace(event, to_resume=command))
         assert line is not None
         assert ("same command again" in line.text) is not bool(command)
         assert line.text.startswith(f"The run is saved. `{command}` resumes it" if command else "")
@@ -278,15 +262,19 @@ class TestWords:
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", proven=True),
                 "PASS, proven, after 2 rounds",
             ),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="not proven: it is not"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", gaps="it is not"),
                 "PASS, not proven: it is not; after 2 rounds",
             ),
             (
-                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: it is; look at 1 change"),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="proven: as it was told once"),
+                "PASS, proven: as it was told once; after 2 rounds",
+            ),
+            (
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", proven=True, look_at="1 change"),
                 "PASS, proven, after 2 rounds\nLook at 1 change",
             ),
             (
@@ -295,19 +283,16 @@ class TestWords:
                     FinalStatus.PASS,
                     2,
                     0,
-                    proof="proven: it is; look at 1 change; before the run and not committed: 2",
+                    proof="x",
+                    proven=True,
+                    look_at="1 change",
+                    before="2",
                 ),
                 "PASS, proven, after 2 rounds\nLook at 1 change\n"
                 "Before the run and not committed: 2",
             ),
             (
-                RunEnded(
-                    NOON,
-                    FinalStatus.PASS,
-                    2,
-                    0,
-                    proof="not proven: no; before the run and not committed: 2 changes",
-                ),
+                RunEnded(NOON, FinalStatus.PASS, 2, 0, proof="x", gaps="no", before="2 changes"),
                 "PASS, not proven: no; after 2 rounds\nBefore the run and not committed: 2 changes",
             ),
             (
@@ -342,11 +327,14 @@ class TestWords:
         assert words in told(event)
 
     @pytest.mark.parametrize(
-        ("proof", "tone"),
-        [("", Tone.GOOD), ("proven: x", Tone.GOOD), ("not proven: x", Tone.ALERT)],
+        ("proof", "proven", "tone"),
+        [("", False, Tone.GOOD), ("x", True, Tone.GOOD), ("x", False, Tone.ALERT)],
     )
-    def test_a_pass_without_proof_is_no_plain_pass(self, proof: str, tone: Tone) -> None:
-        line = Narration(Path("/p")).tell(RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof))
+    def test_a_pass_without_proof_is_no_plain_pass(
+        self, proof: str, proven: bool, tone: Tone
+    ) -> None:
+        ended = RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof, proven=proven)
+        line = Narration(Path("/p")).tell(ended)
         assert line is not None
         assert line.tone is tone
 
@@ -372,10 +360,9 @@ class TestWords:
         run = "20261115-084037-k3f9"
         narration = Narration(Path("/p"), "cao report {id}")
         narration.tell(RunOpened(NOON, run, "/p"))
-        proof = "proven: 2 tests that failed before now pass with the change to total.py; the tests"
-        proof += "; look at 2 changes to tests or settings"
-        event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", proof)
-        line = narration.tell(event)
+        event = RunEnded(NOON, FinalStatus.PASS, 8, 0, "", f"cao-{run}", f"cao/{run}", "x")
+        doubts = "2 changes to tests or settings"
+        line = narration.tell(replace(event, proven=True, look_at=doubts))
         assert line is not None
         assert line.text.split("\n") == [
             f"PASS, proven, after 8 rounds, on branch cao/{run}",
@@ -406,7 +393,8 @@ class TestWords:
             (
                 CheckEnded(
                     NOON, "tests", 2, 9, "rounds_used_up",
-                    "FAIL: `make test` ended with exit code 1; all 2 rounds are used up", 1.0, "/9",
+                    "FAIL", 1.0, "/9",
+                    why="`make test` ended with exit code 1",
                 ),
                 "tests: `make test` ended with exit code 1",
             ),

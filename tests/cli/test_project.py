@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.project import Seen, choose_project, find_project
+from cli_agent_orchestrator._internal.cli.project import FolderSigns, choose_project, find_project
 
 STATE_FILE = ".tmp/orchestrator-loop-state.json"
 
@@ -69,13 +69,15 @@ def test_a_folder_that_is_gone_has_no_project(home: Path) -> None:
     assert find_project(home / "project" / "gone", home) is None
 
 
-SEEN = st.builds(Seen, st.none(), st.booleans(), st.booleans(), st.booleans())
+SEEN = st.builds(FolderSigns, st.none(), st.booleans(), st.booleans(), st.booleans())
 
 
 @given(st.lists(SEEN, min_size=1, max_size=6))
-def test_it_is_the_first_project_and_nothing_in_between_forbids_it(folders: list[Seen]) -> None:
+def test_it_is_the_first_project_and_nothing_in_between_forbids_it(
+    folders: list[FolderSigns],
+) -> None:
     rows = [
-        Seen(Path(f"/{number}"), seen.is_project, seen.is_top, seen.is_border)
+        FolderSigns(Path(f"/{number}"), seen.is_project, seen.is_top, seen.is_border)
         for number, seen in enumerate(folders)
     ]
     chosen = choose_project(rows[0], rows[1:])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.cli.proposals import (
     MARK_FILES,
     READ_FILES,
-    Agent,
+    InstalledAgent,
     Proposal,
     propose,
 )
@@ -101,9 +101,9 @@ def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str)
     assert proposed(files) == command
 
 
-ONE = [Agent("codex", "0.9", False)]
-ONE_LOGGED_IN = [*ONE, Agent("claude_code", "2.1", True)]
-TWO = [*ONE, Agent("claude_code", "2.1", False)]
+ONE = [InstalledAgent("codex", "0.9", False)]
+ONE_LOGGED_IN = [*ONE, InstalledAgent("claude_code", "2.1", True)]
+TWO = [*ONE, InstalledAgent("claude_code", "2.1", False)]
 TESTS = {"go.mod": ""}
 
 
@@ -119,7 +119,7 @@ TESTS = {"go.mod": ""}
     ],
 )
 def test_the_flow_fits_the_tests_and_the_agents(
-    files: dict[str, str], agents: list[Agent], flow: str, reason: str
+    files: dict[str, str], agents: list[InstalledAgent], flow: str, reason: str
 ) -> None:
     (found,) = [one for one in propose(files, agents) if one.name == "FLOW"]
     assert found.value == flow
@@ -127,7 +127,10 @@ def test_the_flow_fits_the_tests_and_the_agents(
 
 
 def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
-    codex, claude = Agent("codex", "0.9", True), Agent("claude_code", "2.1, logged in", False)
+    codex, claude = (
+        InstalledAgent("codex", "0.9", True),
+        InstalledAgent("claude_code", "2.1, logged in", False),
+    )
     *_, chosen = propose({}, [codex, claude])
     assert chosen == Proposal("PROVIDER", "claude_code", "2.1, logged in; also installed: codex")
     *_, only = propose({}, [codex])
@@ -136,12 +139,14 @@ def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
 
 
 FILES = st.dictionaries(st.sampled_from(MARK_FILES), st.text(max_size=20))
-AGENTS = st.lists(st.builds(Agent, st.text(), st.text(min_size=1), st.booleans()), max_size=3)
+AGENTS = st.lists(
+    st.builds(InstalledAgent, st.text(), st.text(min_size=1), st.booleans()), max_size=3
+)
 
 
 @given(FILES, AGENTS)
 def test_what_is_proposed_stands_in_the_file_as_it_is(
-    files: dict[str, str], agents: list[Agent]
+    files: dict[str, str], agents: list[InstalledAgent]
 ) -> None:
     proposals = propose(files, agents)
     assert all(one.reason for one in proposals)

@@ -13,17 +13,17 @@ from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord, gate_record
-from cli_agent_orchestrator._internal.runs.report_of_record import report_of_record
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord, gate_record
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
     RunRecord,
     RunStatus,
     SavedTree,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.setbacks import find_setbacks
+from cli_agent_orchestrator._internal.runs.reports.report_of_record import report_of_record
+from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
 from cli_agent_orchestrator.errors import StateError, UsageError
 from cli_agent_orchestrator.events import CheckEnded
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
@@ -127,50 +127,77 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     assert page.count("\n- still a | problem\n") == 1
 
 
+SENT_BACK = TurnRecord(
+    3,
+    "analyst_review",
+    1,
+    1,
+    "codex",
+    0.0,
+    1.0,
+    1.0,
+    "as people are told",
+    "003-analyst_review.md",
+    "",
+    word="sent_back",
+)
+
+
 @pytest.mark.parametrize(
-    ("outcome", "line"),
+    ("verdict", "why", "line"),
     [
         (
-            "APPROVED does not count: cycle 1 is too early; there are no notes; cycle 2 follows",
+            "APPROVED does not count: cycle 1 is too early; there are no notes",
+            "cycle 1 is too early; there are no notes",
             "APPROVED does not count: cycle 1 is too early; there are no notes",
         ),
+        ("REVISE", "", "REVISE: Names are unclear."),
         (
-            "APPROVED does not count: cycle 3 is too early; all 3 review cycles are used up, x",
-            "APPROVED does not count: cycle 3 is too early",
-        ),
-        ("REVISE; cycle 2 follows", "REVISE: Names are unclear."),
-        (
-            "FAIL: `cd a; make` ended with exit code 1; round 2 follows",
-            "FAIL: `cd a; make` ended with exit code 1: Names are unclear.",
-        ),
-        (
-            "no REVIEW_RESULT: line, which counts as REVISE; cycle 2 follows",
+            "no REVIEW_RESULT: line, which counts as REVISE",
+            "",
             "no REVIEW_RESULT: line, which counts as REVISE: Names are unclear.",
         ),
+        ("", "", "as people are told: Names are unclear."),
     ],
 )
 def test_why_a_review_did_not_end_its_phase_is_said_once(
-    tmp_path: Path, outcome: str, line: str
+    tmp_path: Path, verdict: str, why: str, line: str
 ) -> None:
     (tmp_path / "003-analyst_review.md").write_text(
         "REVIEW_NOTES:\n- Names are unclear.\n", "utf-8"
     )
-    turn = TurnRecord(
-        3,
-        "analyst_review",
-        1,
-        1,
-        "codex",
-        0.0,
-        1.0,
-        1.0,
-        outcome,
-        "003-analyst_review.md",
-        "",
-        True,
+    turn = replace(SENT_BACK, verdict=verdict, why=why)
+    ((where, said),) = find_setbacks([turn], Folder(tmp_path)).items()
+    assert f"{where}: {said}" == f"Round 1, cycle 1, analyst_review, {line}"
+
+
+def test_why_a_gate_failed_is_told_whatever_else_its_sentence_says(tmp_path: Path) -> None:
+    verdict = "FAIL: `cd a; make` ended with exit code 1"
+    turn = replace(
+        SENT_BACK,
+        role="tests",
+        reviewed=False,
+        outcome=f"{verdict}; round 2 follows; 3 MB in the middle of its log are left out",
+        word="failed",
+        verdict=verdict,
+        why=verdict.removeprefix("FAIL: "),
     )
-    ((where, why),) = find_setbacks([turn], Folder(tmp_path)).items()
-    assert f"{where}: {why}" == f"Round 1, cycle 1, analyst_review, {line}"
+    (tmp_path / "003-tests.md").write_text("RESULT: FAIL\nEVIDENCE:\n- it is red\n", "utf-8")
+    found = find_setbacks([turn], Folder(tmp_path))
+    assert found == {f"Round 1, tests, {verdict}": "it is red"}
+
+
+@pytest.mark.parametrize(
+    ("word", "is_one"),
+    [
+        *((word, True) for word in ("sent_back", "cycles_used_up", "failed", "rounds_used_up")),
+        *((word, False) for word in ("delivered", "approved", "passed", "base_known", "")),
+    ],
+)
+def test_the_word_for_its_outcome_says_whether_a_turn_was_a_setback(
+    word: str, is_one: bool
+) -> None:
+    assert is_setback(replace(SENT_BACK, word=word)) == is_one
 
 
 def test_a_run_of_the_earlier_script_has_a_report_too(rig: Rig, tmp_path: Path) -> None:
@@ -309,6 +336,18 @@ def test_what_to_do_about_a_stop_stands_on_lines_of_its_own(
     assert "\n  - Ask \\*again\\*: cao resume x\n" in page
 
 
+def test_a_run_that_has_to_be_resumed_in_a_special_way_says_how(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
+    reason = f"whatever it says: `cao resume {RUN} --other`"
+    keep_record(rig, RunStatus.FAILED, reason=reason, to_resume="cao resume k3f9 --this")
+    page = CliRunner().invoke(report, [RUN]).output
+    assert "\n- To resume: `cao resume k3f9 --this`\n" in page
+
+
 def test_a_run_that_is_named_is_in_no_other_folder(tmp_path: Path) -> None:
     error = printed(tmp_path, "k3f9").exception
     assert isinstance(error, UsageError)
@@ -330,18 +369,18 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     [
         (
             "b",
-            Delivered.NOT_YET,
+            Fate.NOT_YET,
             [
                 f"- Branch: cao/{RUN}",
                 f"- Next: `cao apply {RUN}`, `cao pr {RUN}` or `cao discard {RUN}`",
             ],
         ),
-        ("b", Delivered.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
-        ("a", Delivered.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
+        ("b", Fate.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
+        ("a", Fate.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
     ],
 )
 def test_a_run_in_a_work_tree_is_told_by_its_project_and_its_branch(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, tip: str, delivered: Delivered, lines: list[str]
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tip: str, delivered: Fate, lines: list[str]
 ) -> None:
     monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
     tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", tip, delivered=delivered)
@@ -503,7 +542,7 @@ def with_gates(rig: Rig, proof: str = "") -> None:
     ended = CheckEnded(100.0, "tests", 1, 10, "passed", "PASS", 7.5, "/p/010-tests.md")
     journal.write(gate_record(ended))
     if proof:
-        done = replace(ended, sequence=11, gate=PROOF, detail=proof, archive="/p/011-proof.md")
+        done = replace(ended, sequence=11, gate=PROOF, why=proof, archive="/p/011-proof.md")
         journal.write(gate_record(done))
         page = "RESULT: PASS\n- test_a.py: weaker: an assertion is gone\n\nMore"
         (journal.path.parent / "011-proof.md").write_text(page, encoding="utf-8")
@@ -516,7 +555,7 @@ def test_what_gates_took_is_no_work_of_agents(rig: Rig) -> None:
 
 
 def test_a_proof_is_told_from_the_archive_if_the_run_has_no_folder_any_more(rig: Rig) -> None:
-    with_gates(rig, "PASS, proven: 3 tests pass as they were")
+    with_gates(rig, "proven: 3 tests pass as they were")
     page = printed(rig.folder).output
     assert page.startswith("# PASS after 1 round, proven\n")
     head, found, _ = page.partition("<details>")

@@ -42,7 +42,7 @@ def test_the_page_has_a_part_for_each(tmp_path: Path) -> None:
         changed("tester", allowed=False),
         NotConverging(3.0, "The gate tests failed twice on the same files."),
         CheckEnded(1.0, "tests", 1, 1, "base_known", "before the run: 1 failed", 1.0, "", "base"),
-        proof("PASS, proven: the tests from before pass as they were"),
+        proof("proven: the tests from before pass as they were"),
     )
     make_run(state_folder(os.environ), tmp_path, events=events)
     archive_folder(tmp_path, RUN).create("012-proof.md", PAGE.encode())
@@ -88,7 +88,7 @@ def test_a_long_diff_is_cut_and_nothing_in_it_becomes_markup(tmp_path: Path) -> 
 
 
 def test_a_page_that_is_gone_is_done_without(tmp_path: Path) -> None:
-    make_run(state_folder(os.environ), tmp_path, events=(proof("PASS, not proven: no tests"),))
+    make_run(state_folder(os.environ), tmp_path, events=(proof("not proven: no tests"),))
     page = CliRunner().invoke(report, ["k3f9"]).output
     assert page.startswith("# PASS after 1 round, not proven\n")
     assert "## Proof\n\nnot proven: no tests" in page

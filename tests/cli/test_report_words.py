@@ -18,9 +18,9 @@ from cli_agent_orchestrator._internal.cli.report_words import (
 )
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.deeds import Deeds
-from cli_agent_orchestrator._internal.runs.journal import COMMAND
-from cli_agent_orchestrator._internal.runs.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 from tests.cli.reports import HOME, REPORT, turn
 
 RUNNING = FinalStatus.RUNNING

@@ -7,9 +7,13 @@ from click.testing import CliRunner
 
 from cli_agent_orchestrator._internal.cli.runs import table, watch
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunRecord,
+    RunStatus,
+    write_record,
+)
 from cli_agent_orchestrator.events import RunEnded
 
 ID = "20261115-084037-k3f9"

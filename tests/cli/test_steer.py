@@ -14,9 +14,9 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import CONTROL_FILE
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
 

@@ -19,8 +19,12 @@ from cli_agent_orchestrator._internal.cli.listing import read_terminal
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.models import Delivery, OutputMode
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunRecord,
+    RunStatus,
+    write_record,
+)
 from cli_agent_orchestrator.errors import (
     ApiError,
     NotFound,

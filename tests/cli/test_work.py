@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
-from cli_agent_orchestrator._internal.runs.delivering import apply_run, discard_run, ended_run
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.runs.run_record import write_record
+from cli_agent_orchestrator._internal.runs.records.run_record import write_record
+from cli_agent_orchestrator._internal.runs.work.delivering import apply_run, discard_run, ended_run
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
 from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
 from tests.programs import in_a_terminal

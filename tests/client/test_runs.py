@@ -113,6 +113,15 @@ class TestStart:
             "PROMPT_FILE": str(rig.project.parent / "task.md"),
         }
 
+    def test_a_text_that_is_the_name_of_a_file_is_not_taken_for_the_task(
+        self, rig: Rig, runs: ApiClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(rig.project)
+        (rig.project / "task.md").write_text("do it")
+        with pytest.raises(UsageError, match=r"task\.md.* is the name of a file.* pathlib\.Path"):
+            runs.start_run("task.md", wd=".")
+        assert rig.launcher.asked == []
+
     def test_a_task_may_be_left_out(self, rig: Rig, runs: ApiClient) -> None:
         runs.start_run(wd=rig.project)
         ((request, _),) = rig.launcher.asked

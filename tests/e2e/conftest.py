@@ -16,8 +16,8 @@ import pytest
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.registry import list_runs
-from cli_agent_orchestrator._internal.runs.run_record import read_record
+from cli_agent_orchestrator._internal.runs.records.registry import list_runs
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record
 from cli_agent_orchestrator.errors import UsageError
 from tests.e2e.warm import Command, WarmCao
 

@@ -21,13 +21,13 @@ from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.agents import init_new_run
 from cli_agent_orchestrator._internal.runs.assembling import response_files
 from cli_agent_orchestrator._internal.runs.conductor import state_file_of
-from cli_agent_orchestrator._internal.runs.journal import Journal
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.records.journal import Journal
+from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
 
 CHECKPOINTS = (

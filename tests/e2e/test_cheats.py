@@ -17,12 +17,12 @@ from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.records.journal import Journal
 from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.work_folder import (
+from cli_agent_orchestrator._internal.runs.work.work_folder import (
     KeptOut,
     held_back_of,
     open_work_folder,
@@ -50,7 +50,7 @@ class Played:
 
     @property
     def proof(self) -> str:
-        return self.state.progress.proof if self.state else ""
+        return str(self.state.progress.proof or "") if self.state else ""
 
     @property
     def warnings(self) -> list[str]:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import archive_of, prepare, running, script, state_of
 

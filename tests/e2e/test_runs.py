@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.event_log import Follower
+from cli_agent_orchestrator._internal.runs.records.event_log import Follower
 from tests.e2e.conftest import Machine, Process, ended_at_last
 from tests.e2e.runs import (
     FIVE_TURNS,

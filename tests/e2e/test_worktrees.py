@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
@@ -290,6 +290,7 @@ def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_
     name = short_name(record_of(machine)["id"])
     assert f"{tree_of(machine)} was removed while programmer_review was at work" in ended["reason"]
     assert f"`cao resume {name} --replace-terminals` goes on" in ended["reason"]
+    assert ended["to_resume"] == f"cao resume {name} --replace-terminals"
     assert json.loads(machine.cao("ls", "--json").stdout) == []
     prepare(machine, script(WRITES))
     done = machine.cao("resume", name, "--replace-terminals")

@@ -102,7 +102,8 @@ class TestReactingToEvents:
             wait(stage)
         is_over = terminal.get("alive") is False
         assert ("if this one still runs" in str(caught.value)) is not is_over
-        assert " --replace-terminals` goes on with a new agent" in str(caught.value)
+        assert f"`{caught.value.to_resume}` goes on with a new agent" in str(caught.value)
+        assert caught.value.to_resume.endswith(" --replace-terminals")
 
     def test_what_it_said_of_its_error_is_kept_if_the_screen_says_less(self, stage: Stage) -> None:
         failed = TerminalStatus.ERROR

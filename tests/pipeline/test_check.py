@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     last_line,
     page_of,
     refusal_on_base,
+    resume_with_another,
 )
 from cli_agent_orchestrator._internal.pipeline.condense import extract_test_evidence, first_point
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
@@ -59,7 +60,9 @@ def test_a_gate_that_cannot_be_run_on_the_base_is_refused(
     assert doubt_on_base(Gate("tests", "make test"), result) == ""
     start = "the gate tests cannot be run before the first turn: `make test`: "
     assert refusal.startswith(f"{start}{why}; no agent could mend that.")
-    assert refusal.endswith(" Resume with another one: `cao resume k3f9 --gate tests='COMMAND'`")
+    resume = resume_with_another(Gate("tests", "make test"), "k3f9")
+    assert resume == "cao resume k3f9 --gate tests='COMMAND'"
+    assert refusal.endswith(f" Resume with another one: `{resume}`")
 
 
 def test_a_gate_that_does_not_end_on_the_base_may_be_what_is_to_be_mended() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.pipeline.findings import (
     MOST_ANSWERS,
     MOST_FINDINGS,
-    Answer,
     Finding,
-    Ledger,
+    FindingAnswer,
+    Findings,
     ReviewForm,
     Tracked,
     find_stall,
@@ -27,7 +27,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
     stalled,
 )
 
-FIXED, UNFIXED, WITHDRAWN = Answer.FIXED, Answer.UNFIXED, Answer.WITHDRAWN
+FIXED, UNFIXED, WITHDRAWN = FindingAnswer.FIXED, FindingAnswer.UNFIXED, FindingAnswer.WITHDRAWN
 SUM = Finding("F1", True, "src/a.py:12", "The sum is wrong.")
 NAME = Finding("F2", False, "", "The name says too little.")
 REVIEW = """REVIEW_RESULT: REVISE
@@ -42,13 +42,13 @@ def raising(*findings: Finding) -> ReviewForm:
     return ReviewForm(findings, {})
 
 
-def answering(**answers: Answer) -> ReviewForm:
+def answering(**answers: FindingAnswer) -> ReviewForm:
     return ReviewForm((), answers)
 
 
-def after(*forms: ReviewForm) -> Ledger:
+def after(*forms: ReviewForm) -> Findings:
     """Return the ledger after these reviews, one a cycle."""
-    ledger = Ledger()
+    ledger = Findings()
     for number, form in enumerate(forms):
         ledger = follow(ledger, form, 1, 1 + number)
     return ledger
@@ -110,7 +110,7 @@ def test_only_so_many_findings_are_read() -> None:
 
 
 def test_new_findings_are_open() -> None:
-    ledger = follow(Ledger(), raising(SUM, NAME), 2, 3)
+    ledger = follow(Findings(), raising(SUM, NAME), 2, 3)
     assert ledger.tracked == (Tracked(SUM, 3, 2), Tracked(NAME, 3, 2))
     assert ledger.open == ledger.tracked
     assert ids(ledger.open_blocking) == ["F1"]
@@ -119,7 +119,7 @@ def test_new_findings_are_open() -> None:
 @pytest.mark.parametrize(
     ("answer", "is_open"), [(FIXED, False), (WITHDRAWN, False), (UNFIXED, True)]
 )
-def test_an_answer_closes_a_finding_or_keeps_it_open(answer: Answer, is_open: bool) -> None:
+def test_an_answer_closes_a_finding_or_keeps_it_open(answer: FindingAnswer, is_open: bool) -> None:
     ledger = after(raising(SUM), answering(F1=answer))
     assert ledger.tracked == (Tracked(SUM, 1, 1, (answer,)),)
     assert bool(ledger.open) is is_open
@@ -244,40 +244,40 @@ def test_only_the_last_answers_are_kept() -> None:
     ],
 )
 def test_a_blocking_finding_that_is_unfixed_twice_is_stalled(
-    answers: tuple[Answer, ...], is_stalled: bool
+    answers: tuple[FindingAnswer, ...], is_stalled: bool
 ) -> None:
-    ledger = Ledger((Tracked(SUM, 1, 1, answers), Tracked(NAME, 1, 1, answers)))
+    ledger = Findings((Tracked(SUM, 1, 1, answers), Tracked(NAME, 1, 1, answers)))
     assert ids(stalled(ledger)) == (["F1"] if is_stalled else [])
     assert bool(find_stall(ledger, 0, "")) is is_stalled
 
 
 def test_why_a_run_does_not_converge_is_one_sentence() -> None:
     twice = (UNFIXED, UNFIXED)
-    one = Ledger((Tracked(SUM, 1, 1, twice),))
-    two = Ledger((*one.tracked, Tracked(replace(SUM, id="F4"), 1, 1, twice)))
-    assert find_stall(Ledger(), 0, "") == ""
+    one = Findings((Tracked(SUM, 1, 1, twice),))
+    two = Findings((*one.tracked, Tracked(replace(SUM, id="F4"), 1, 1, twice)))
+    assert find_stall(Findings(), 0, "") == ""
     assert find_stall(one, 0, "") == "Not converging: F1 is still unfixed after two attempts."
     assert find_stall(two, 0, "") == (
         "Not converging: F1, F4 are still unfixed after two attempts."
     )
-    assert find_stall(Ledger(), 1, "") == (
+    assert find_stall(Findings(), 1, "") == (
         "Not converging: the last turn of the author changed nothing."
     )
-    assert find_stall(Ledger(), 3, "") == (
+    assert find_stall(Findings(), 3, "") == (
         "Not converging: the last 3 turns of the author changed nothing."
     )
-    assert find_stall(Ledger(), 0, "tests\x1b\n") == (
+    assert find_stall(Findings(), 0, "tests\x1b\n") == (
         "Not converging: the gate `tests` failed twice on the same files."
     )
     assert find_stall(one, 1, "tests") == (
         "Not converging: F1 is still unfixed after two attempts; the last turn of the author "
         "changed nothing; the gate `tests` failed twice on the same files."
     )
-    assert len(find_stall(Ledger(), 0, "x" * 999)) < 200
+    assert len(find_stall(Findings(), 0, "x" * 999)) < 200
 
 
 def test_open_blocking_findings_stand_against_an_approval() -> None:
-    assert objection(Ledger()) == ""
+    assert objection(Findings()) == ""
     assert objection(after(raising(NAME))) == ""
     assert objection(after(raising(SUM, NAME))) == "1 blocking finding is open: F1"
     third = Finding("F3", True, "", "It leaks.")
@@ -296,14 +296,14 @@ def test_author_and_reviewer_are_told_what_is_open() -> None:
         "",
     ]
     assert "F4 blocking path:line text" in lines[-1]
-    assert all(f"`{answer}`" in block for answer in Answer)
-    assert findings_block(Ledger()) == ""
+    assert all(f"`{answer}`" in block for answer in FindingAnswer)
+    assert findings_block(Findings()) == ""
     assert findings_block(after(raising(SUM), answering(F1=FIXED))) == ""
 
 
 def test_a_reviewer_is_asked_for_the_form_from_the_beginning() -> None:
-    assert "`F1 blocking path:line text`" in how_to_raise(Ledger())
-    assert read_findings(how_to_raise(Ledger())) is None
+    assert "`F1 blocking path:line text`" in how_to_raise(Findings())
+    assert read_findings(how_to_raise(Findings())) is None
 
 
 def test_who_repeats_the_block_says_nothing_new() -> None:
@@ -321,15 +321,15 @@ FINDINGS = st.builds(
     st.sampled_from(["", "a.py:1", "b.py:2"]),
     TEXTS,
 )
-ANSWERS: st.SearchStrategy[Mapping[str, Answer]] = st.dictionaries(
-    st.integers(1, 6).map("F{}".format), st.sampled_from(Answer), max_size=4
+ANSWERS: st.SearchStrategy[Mapping[str, FindingAnswer]] = st.dictionaries(
+    st.integers(1, 6).map("F{}".format), st.sampled_from(FindingAnswer), max_size=4
 )
 FORMS = st.builds(ReviewForm, st.lists(FINDINGS, max_size=5).map(tuple), ANSWERS)
 LEDGERS = st.lists(FORMS, max_size=6).map(lambda forms: after(*forms))
 
 
 @given(LEDGERS, FORMS)
-def test_nothing_that_is_followed_is_lost_or_renumbered(ledger: Ledger, form: ReviewForm) -> None:
+def test_nothing_that_is_followed_is_lost_or_renumbered(ledger: Findings, form: ReviewForm) -> None:
     later = follow(ledger, form, 1, 9)
     assert ids(later.tracked)[: len(ledger.tracked)] == ids(ledger.tracked)
     assert len(set(ids(later.tracked))) == len(later.tracked)
@@ -343,7 +343,7 @@ def test_nothing_that_is_followed_is_lost_or_renumbered(ledger: Ledger, form: Re
 
 
 @given(LEDGERS, FORMS)
-def test_a_finding_is_closed_only_by_its_answer(ledger: Ledger, form: ReviewForm) -> None:
+def test_a_finding_is_closed_only_by_its_answer(ledger: Findings, form: ReviewForm) -> None:
     later = follow(ledger, form, 1, 9)
     for old, new in zip(ledger.tracked, later.tracked, strict=False):
         if old.is_open and not new.is_open:
@@ -352,7 +352,7 @@ def test_a_finding_is_closed_only_by_its_answer(ledger: Ledger, form: ReviewForm
 
 @given(LEDGERS, FORMS)
 def test_what_a_review_raises_is_open_afterwards_or_answered(
-    ledger: Ledger, form: ReviewForm
+    ledger: Findings, form: ReviewForm
 ) -> None:
     later = follow(ledger, form, 1, 9)
     known = {(e.finding.where, e.finding.text.casefold()) for e in later.open}
@@ -363,12 +363,12 @@ def test_what_a_review_raises_is_open_afterwards_or_answered(
 
 
 @given(LEDGERS)
-def test_a_ledger_is_the_same_after_json(ledger: Ledger) -> None:
+def test_a_ledger_is_the_same_after_json(ledger: Findings) -> None:
     assert ledger_from_json(json.loads(json.dumps(ledger_to_json(ledger)))) == ledger
 
 
 @given(LEDGERS)
-def test_the_block_can_be_read_back(ledger: Ledger) -> None:
+def test_the_block_can_be_read_back(ledger: Findings) -> None:
     form = read_findings(findings_block(ledger))
     told = [entry.finding.id for entry in ledger.open]
     assert [f.id for f in form.findings] == told if form else not told
@@ -378,7 +378,7 @@ def test_the_block_can_be_read_back(ledger: Ledger) -> None:
 @pytest.mark.parametrize("data", [None, {}, "F1", 3, [None], [[]], ["F1"], [{}], [{"id": 1}],
                                   [{"id": "F0"}], [{"id": "F1\n"}], [{"id": "x"}]])  # fmt: skip
 def test_what_is_no_ledger_is_an_empty_one(data: object) -> None:
-    assert ledger_from_json(data) == Ledger()
+    assert ledger_from_json(data) == Findings()
 
 
 def test_damaged_findings_are_mended() -> None:
@@ -430,5 +430,5 @@ def test_any_json_becomes_a_ledger_that_stays_as_it_is(data: object) -> None:
 def test_any_reply_can_be_read_and_followed(reply: str) -> None:
     form = read_findings(reply)
     if form is not None:
-        ledger = follow(Ledger(), form, 1, 1)
+        ledger = follow(Findings(), form, 1, 1)
         assert ledger_from_json(ledger_to_json(ledger)) == ledger

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.pipeline.flow import (
     Amount,
     Block,
+    BlockSource,
     Flow,
     FlowSource,
     Repeat,
-    Source,
     Stage,
     StageKind,
 )
@@ -110,11 +110,11 @@ def test_a_name_of_several_words_is_a_title_of_several_words() -> None:
 def test_blocks_say_what_a_role_sees() -> None:
     writer, critic, _ = read().roles
     assert writer.blocks == (
-        Block("TASK", Source.TASK, repeat=Repeat.REFER),
-        Block("NOTES", Source.NOTES, ("critic",)),
-        Block("", Source.LAST_OPEN_NOTES, ("critic",)),
+        Block("TASK", BlockSource.TASK, repeat=Repeat.REFER),
+        Block("NOTES", BlockSource.NOTES, ("critic",)),
+        Block("", BlockSource.LAST_OPEN_NOTES, ("critic",)),
     )
-    assert critic.blocks == (Block("TEXT", Source.OUTPUT, ("writer",), Amount.CHANGES),)
+    assert critic.blocks == (Block("TEXT", BlockSource.OUTPUT, ("writer",), Amount.CHANGES),)
 
 
 def test_roles_stand_in_the_order_of_their_turns() -> None:

@@ -12,7 +12,7 @@ from cli_agent_orchestrator._internal.pipeline.reply import LONGEST_REPLY
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.pipeline.state_json import to_json
 from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.runs.state_file import LARGEST_STATE
+from cli_agent_orchestrator._internal.runs.records.state_file import LARGEST_STATE
 from tests.pipeline.samples import TASK_TEXT, new_state
 from tests.pipeline.test_machine import REVISE, SHORT, at_tester, due, reply
 

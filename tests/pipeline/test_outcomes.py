@@ -19,13 +19,27 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     RoundsUsedUp,
     SentBack,
     Skipped,
+    verdict_of,
+    why_of,
 )
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
-from cli_agent_orchestrator._internal.pipeline.review import ReviewAnswer, ReviewVerdict
+from cli_agent_orchestrator._internal.pipeline.proof import Proof, ProofWords
+from cli_agent_orchestrator._internal.pipeline.review import (
+    NotesMissing,
+    ReviewAnswer,
+    ReviewVerdict,
+    TestAnswer,
+    TestVerdict,
+    TooEarly,
+)
 
 REVISE = ReviewVerdict(ReviewAnswer.REVISE)
+ALL = ProofWords(is_proven=True, said="all")
 RED = CheckResult("make test", 2, "")
-FAIL = "FAIL: `make test` ended with exit code 2"
+ENDED = "`make test` ended with exit code 2"
+FAIL = f"FAIL: {ENDED}"
+OBSTACLES = (TooEarly(1, 2), NotesMissing())
+NOT_COUNTED = ReviewVerdict(ReviewAnswer.APPROVED, OBSTACLES)
+MISSING = TestVerdict(TestAnswer.MISSING)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +54,7 @@ FAIL = "FAIL: `make test` ended with exit code 2"
             f"{REVISE}; all 3 review cycles are used up, the run goes on with the notes still open",
         ),
         (Passed(), "PASS"),
-        (Passed("proven: all"), "PASS, proven: all"),
+        (Passed(ALL), "PASS, proven: all"),
         (BaseKnown(RED), f"before the run: {FAIL}"),
         (Cleared("the proof"), "PASS; the proof follows"),
         (Failed(RED, 2), f"{FAIL}; round 2 follows"),
@@ -50,6 +64,38 @@ FAIL = "FAIL: `make test` ended with exit code 2"
 )
 def test_an_outcome_is_told_in_words(outcome: Outcome, words: str) -> None:
     assert str(outcome) == words
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict", "why"),
+    [
+        (Delivered(), "summary received", ""),
+        (Approved(ReviewVerdict(ReviewAnswer.APPROVED)), "APPROVED", ""),
+        (Skipped(), str(Skipped()), ""),
+        (SentBack(REVISE, 2), "REVISE", ""),
+        (
+            SentBack(NOT_COUNTED, 2),
+            f"APPROVED does not count: {OBSTACLES[0]}; {OBSTACLES[1]}",
+            f"{OBSTACLES[0]}; {OBSTACLES[1]}",
+        ),
+        (CyclesUsedUp(REVISE, 3), "REVISE", ""),
+        (Passed(), "PASS", ""),
+        (Passed(ALL), "PASS, proven: all", "proven: all"),
+        (BaseKnown(RED), f"before the run: {FAIL}", ""),
+        (Cleared("the proof"), "PASS", ""),
+        (Failed(RED, 2), FAIL, ENDED),
+        (Failed(TestVerdict(TestAnswer.FAIL), 2), "FAIL", ""),
+        (Failed(MISSING, 2), str(MISSING), str(MISSING)),
+        (RoundsUsedUp(RED, 1), FAIL, ENDED),
+        (RoundsUsedUp(NotProven(Proof()), 1), f"FAIL: {Proof()}", str(Proof())),
+        (Failed(NotReviewed(), 2), str(NotReviewed()), NotReviewed().why),
+        (Failed(NotApproved(), 2), str(NotApproved()), NotApproved().why),
+    ],
+)
+def test_a_verdict_is_told_without_what_follows_and_why_without_its_word(
+    outcome: Outcome, verdict: str, why: str
+) -> None:
+    assert (verdict_of(outcome), why_of(outcome)) == (verdict, why)
 
 
 def test_what_speaks_against_a_pass_is_told_in_words() -> None:

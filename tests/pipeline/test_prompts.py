@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.config import Condensation
-from cli_agent_orchestrator._internal.pipeline.findings import Answer, Finding, Ledger, Tracked
-from cli_agent_orchestrator._internal.pipeline.flow import Block, Repeat, Source
+from cli_agent_orchestrator._internal.pipeline.findings import (
+    Finding,
+    FindingAnswer,
+    Findings,
+    Tracked,
+)
+from cli_agent_orchestrator._internal.pipeline.flow import Block, BlockSource, Repeat
 from cli_agent_orchestrator._internal.pipeline.prompts import (
     EXPLORE_REFERENCE,
     UPSTREAM_REFERENCE,
@@ -172,7 +177,7 @@ def test_only_the_tester_gets_the_scenario(role: str) -> None:
 
 def test_a_text_of_the_task_can_be_left_out_once_it_was_told() -> None:
     state = full_state()
-    shown = Block("THE TASK", Source.TASK, repeat=Repeat.OMIT)
+    shown = Block("THE TASK", BlockSource.TASK, repeat=Repeat.OMIT)
     roles = tuple(replace(role, blocks=(shown,)) for role in state.flow.roles)
     state = replace(state, flow=replace(state.flow, roles=roles))
     assert "THE TASK" not in build_prompt(Turn("tester", 2, 1), state, BRIEFING)
@@ -389,9 +394,9 @@ def test_text_from_people_and_agents_is_never_read_as_a_template(
 
 
 class TestFindings:
-    OPEN = Ledger((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice"), 1, 2),))
+    OPEN = Findings((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice"), 1, 2),))
 
-    def prompt_to(self, role: str, ledger: Ledger) -> str:
+    def prompt_to(self, role: str, ledger: Findings) -> str:
         state = full_state()
         progress = replace(state.progress, findings={"programmer_review": ledger})
         return build_prompt(Turn(role, 2, 2), replace(state, progress=progress), BRIEFING)
@@ -410,7 +415,7 @@ class TestFindings:
     @pytest.mark.parametrize("role", ROLES)
     def test_without_open_findings_nothing_is_said(self, role: str) -> None:
         (entry,) = self.OPEN.tracked
-        closed = Ledger((replace(entry, answers=(Answer.FIXED,)),))
+        closed = Findings((replace(entry, answers=(FindingAnswer.FIXED,)),))
         assert self.prompt_to(role, closed) == built(role, cycle=2)
 
 

@@ -348,10 +348,11 @@ class TestInARun:
     ) -> None:
         rules = LoopRules(proof="report")
         state, outcome = record_proof(proving(rules), Check("proof", 1), proof, rules)
-        assert outcome == Passed(str(proof))
+        assert outcome == Passed(proof.words)
         assert str(outcome) == f"PASS, {proof}"
         assert state.final_status is FinalStatus.PASS
-        assert state.progress.proof == str(proof)
+        assert state.progress.proof == proof.words
+        assert from_json(to_json(state)) == state
 
     def test_where_it_is_required_a_pass_without_it_fails_with_the_reason(self) -> None:
         rules = LoopRules(proof="require")

@@ -6,15 +6,15 @@ from itertools import product
 import pytest
 
 from cli_agent_orchestrator._internal.pipeline.resuming import (
-    Asked,
     GivenTask,
+    Wanted,
     choose_settings,
     find_objections,
     should_auto_resume,
 )
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress, RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES, Kind
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES, ValueKind
 from cli_agent_orchestrator._internal.settings.values import canonical
 from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
 from tests.pipeline.samples import TASK_TEXT, new_state
@@ -105,47 +105,50 @@ class TestObjections:
     @pytest.mark.parametrize(
         "asked",
         [
-            Asked(),
-            Asked(GivenTask("task.md", TASK_TEXT)),
-            Asked(provider="codex"),
-            Asked(flow="loop"),
-            Asked(role_providers={"designer": "codex"}),
-            Asked(role_providers={"analyst_review": "claude_code", "tester": "codex"}),
+            Wanted(),
+            Wanted(GivenTask("task.md", TASK_TEXT)),
+            Wanted(provider="codex"),
+            Wanted(flow="loop"),
+            Wanted(role_providers={"designer": "codex"}),
+            Wanted(role_providers={"analyst_review": "claude_code", "tester": "codex"}),
             # As it was begun: one role's agent by option, the others' by variable.
-            Asked(GivenTask("PROMPT", TASK_TEXT), "codex", {"programmer": "codex"}),
+            Wanted(GivenTask("PROMPT", TASK_TEXT), "codex", {"programmer": "codex"}),
         ],
     )
-    def test_nothing_speaks_against_the_same_again(self, asked: Asked) -> None:
+    def test_nothing_speaks_against_the_same_again(self, asked: Wanted) -> None:
         assert find_objections(self.saved, asked, own=True) == ()
 
     @pytest.mark.parametrize(
         ("asked", "words"),
         [
-            (Asked(GivenTask("the task file b.md", "other")), "the task file b.md is not the task"),
-            (Asked(GivenTask("b.md", "", "b.md cannot be read")), "b.md cannot be read"),
-            (Asked(provider="nope"), "its agents are codex, not nope"),
-            (Asked(flow="pair"), "its flow is loop, not pair"),
             (
-                Asked(role_providers={"analyst_review": "codex"}),
+                Wanted(GivenTask("the task file b.md", "other")),
+                "the task file b.md is not the task",
+            ),
+            (Wanted(GivenTask("b.md", "", "b.md cannot be read")), "b.md cannot be read"),
+            (Wanted(provider="nope"), "its agents are codex, not nope"),
+            (Wanted(flow="pair"), "its flow is loop, not pair"),
+            (
+                Wanted(role_providers={"analyst_review": "codex"}),
                 "its analyst_review is claude_code, not codex",
             ),
         ],
     )
-    def test_what_differs_is_named(self, asked: Asked, words: str) -> None:
+    def test_what_differs_is_named(self, asked: Wanted, words: str) -> None:
         (objection,) = find_objections(self.saved, asked, own=True)
         assert words in objection
 
     def test_a_state_of_somebody_else_is_named(self) -> None:
-        (objection,) = find_objections(self.saved, Asked(), own=False)
+        (objection,) = find_objections(self.saved, Wanted(), own=False)
         assert "not saved like that by you on this machine" in objection
 
     def test_everything_is_named_at_once(self) -> None:
-        asked = Asked(GivenTask("b.md", "other"), "nope", {"tester": "nope"})
+        asked = Wanted(GivenTask("b.md", "other"), "nope", {"tester": "nope"})
         assert len(find_objections(self.saved, asked, own=False)) == 4
 
     def test_a_state_that_says_nothing_is_not_contradicted(self) -> None:
         empty = replace(self.saved, prompt=" ", provider="", progress=Progress())
-        asked = Asked(GivenTask("b.md", "other"), "codex", {"tester": "codex"})
+        asked = Wanted(GivenTask("b.md", "other"), "codex", {"tester": "codex"})
         assert find_objections(empty, asked, own=True) == ()
 
 
@@ -161,11 +164,11 @@ class TestSettings:
         before = RunConfig.from_env({}).settings
         setting = BY_NAME[name]
         match setting.kind:
-            case Kind.FLAG:
+            case ValueKind.FLAG:
                 value = "0" if setting.default == "1" else "1"
-            case Kind.CHOICE:
+            case ValueKind.CHOICE:
                 value = next(one for one in setting.choices if one != setting.default)
-            case Kind.GATES:
+            case ValueKind.GATES:
                 value = "tests=make test"
             case _:
                 value = "5"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.handoff.prompt import Sent
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import (
     NO_FEEDBACK,
@@ -96,7 +97,7 @@ progresses = st.builds(
     base=st.dictionaries(names, bases, max_size=2),
     passed=st.dictionaries(names, bases, max_size=2),
     proving=st.booleans(),
-    proof=texts,
+    proof=st.none() | st.builds(ProofWords, st.booleans(), names, texts, texts),
     failed_on=st.dictionaries(names, texts, max_size=2),
     repeated_gate=texts,
     unchanged_turns=st.integers(0, 9),

@@ -10,7 +10,7 @@ from cli_agent_orchestrator._internal.pipeline.kinds import Kinds, PathKind, kin
 from cli_agent_orchestrator._internal.pipeline.tampering import (
     LARGEST_TEXT,
     MOST_LINES,
-    FileChange,
+    ChangedFile,
     Suspicion,
     Trick,
     find_tampering,
@@ -28,27 +28,27 @@ def test_empty():
 """
 
 
-def modified(old: str | None, new: str | None, path: str = "tests/test_total.py") -> FileChange:
-    return FileChange(path, path, "M", FILE, FILE, old, new)
+def modified(old: str | None, new: str | None, path: str = "tests/test_total.py") -> ChangedFile:
+    return ChangedFile(path, path, "M", FILE, FILE, old, new)
 
 
-def added(path: str, new: str | None) -> FileChange:
-    return FileChange(path, path, "A", NOTHING, FILE, None, new)
+def added(path: str, new: str | None) -> ChangedFile:
+    return ChangedFile(path, path, "A", NOTHING, FILE, None, new)
 
 
-def deleted(path: str, old: str | None) -> FileChange:
-    return FileChange(path, path, "D", FILE, NOTHING, old, None)
+def deleted(path: str, old: str | None) -> ChangedFile:
+    return ChangedFile(path, path, "D", FILE, NOTHING, old, None)
 
 
-def moved(old_path: str, path: str, old: str = PYTHON_TEST, new: str | None = None) -> FileChange:
-    return FileChange(path, old_path, "R", FILE, FILE, old, old if new is None else new)
+def moved(old_path: str, path: str, old: str = PYTHON_TEST, new: str | None = None) -> ChangedFile:
+    return ChangedFile(path, old_path, "R", FILE, FILE, old, old if new is None else new)
 
 
-def told(*changes: FileChange) -> list[tuple[Trick, str]]:
+def told(*changes: ChangedFile) -> list[tuple[Trick, str]]:
     return [(suspicion.trick, suspicion.detail) for suspicion in find_tampering(changes)]
 
 
-def tricks(*changes: FileChange) -> list[Trick]:
+def tricks(*changes: ChangedFile) -> list[Trick]:
     return [trick for trick, _ in told(*changes)]
 
 
@@ -372,7 +372,7 @@ def test_other_rights_of_a_test_are_told() -> None:
 def test_a_test_that_became_something_else_was_replaced(
     old: str, new: str, words: str, path: str
 ) -> None:
-    change = FileChange(path, path, "T", old, new, PYTHON_TEST, "../other")
+    change = ChangedFile(path, path, "T", old, new, PYTHON_TEST, "../other")
     assert told(change) == [(Trick.REPLACED, words)]
 
 
@@ -515,7 +515,7 @@ def test_the_worst_comes_first() -> None:
         modified("assert a\nassert b", "assert a", "tests/test_f.py"),
         added("tests/test_g.py", "pytest.skip()"),
         modified("def test_a():", "", "tests/test_h.py"),
-        FileChange("tests/i", "tests/i", "T", FILE, LINK, "a", "b"),
+        ChangedFile("tests/i", "tests/i", "T", FILE, LINK, "a", "b"),
         moved("tests/test_j.py", "j.py"),
         deleted("tests/test_k.py", ""),
     ]
@@ -540,17 +540,17 @@ MODES = st.sampled_from([FILE, PROGRAM, LINK, MODULE, NOTHING, ""])
 
 
 @st.composite
-def any_change(draw: st.DrawFn) -> FileChange:
+def any_change(draw: st.DrawFn) -> ChangedFile:
     status = draw(st.sampled_from("AMDRT"))
     path = draw(PATHS)
     old_path = draw(PATHS) if status == "R" else path
     texts = st.none() | TEXTS
     old, new = draw(texts), draw(texts)
-    return FileChange(path, old_path, status, draw(MODES), draw(MODES), old, new)
+    return ChangedFile(path, old_path, status, draw(MODES), draw(MODES), old, new)
 
 
 @given(st.lists(any_change(), max_size=6))
-def test_the_order_of_changes_does_not_matter(changes: list[FileChange]) -> None:
+def test_the_order_of_changes_does_not_matter(changes: list[ChangedFile]) -> None:
     found = find_tampering(changes)
     assert find_tampering(changes[::-1]) == found
     assert find_tampering([*changes, *changes]) == found
@@ -559,7 +559,7 @@ def test_the_order_of_changes_does_not_matter(changes: list[FileChange]) -> None
 
 
 @given(any_change())
-def test_what_is_told_is_a_plain_line_about_the_file(change: FileChange) -> None:
+def test_what_is_told_is_a_plain_line_about_the_file(change: ChangedFile) -> None:
     for suspicion in find_tampering([change]):
         assert suspicion.path in (change.path, change.old_path)
         assert suspicion.detail
@@ -568,7 +568,7 @@ def test_what_is_told_is_a_plain_line_about_the_file(change: FileChange) -> None
 
 @given(any_change())
 def test_only_what_is_gone_was_deleted_and_only_what_was_moved_is_moved(
-    change: FileChange,
+    change: ChangedFile,
 ) -> None:
     found = set(tricks(change))
     assert Trick.DELETED not in found or change.status == "D"

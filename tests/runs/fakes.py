@@ -24,16 +24,16 @@ from cli_agent_orchestrator._internal.pipeline.task import parse_task
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.agents import init_new_run
-from cli_agent_orchestrator._internal.runs.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.plan import Plan
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.records.journal import Journal
+from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.records.screens import Screens
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.screens import Screens
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch

@@ -236,7 +236,8 @@ class TestVerification:
         with pytest.raises(ResumeError) as raised:
             verify_resume_terminals(rig.server, state)
         assert "programmer (programmer-1) is not there any more" in str(raised.value)
-        assert "--replace-terminals" in str(raised.value)
+        assert f"`{raised.value.to_resume}` starts new agents" in str(raised.value)
+        assert raised.value.to_resume.endswith(" --replace-terminals")
         assert "tester" not in str(raised.value)
 
     def test_a_lost_agent_is_named_by_its_role(self, rig: Rig) -> None:

@@ -31,10 +31,10 @@ from cli_agent_orchestrator._internal.runs.asking import (
     pass_on,
     read_answer,
 )
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     RunStatus,
     SavedTree,

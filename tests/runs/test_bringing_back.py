@@ -12,17 +12,21 @@ import pytest
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.layout import temporary_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.bringing_back import (
+from cli_agent_orchestrator._internal.runs.records.lock import run_lock
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from cli_agent_orchestrator._internal.runs.work.bringing_back import (
     BroughtBack,
     WayBack,
     changes_of_turn,
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator._internal.runs.lock import run_lock
-from cli_agent_orchestrator._internal.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
-from cli_agent_orchestrator._internal.runs.run_record import read_record, write_record
-from cli_agent_orchestrator._internal.runs.work_folder import NOT_KEPT, WorkFolder
+from cli_agent_orchestrator._internal.runs.work.moments import (
+    AFTER_LABEL,
+    BEFORE_LABEL,
+    find_moment,
+)
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
@@ -255,7 +259,7 @@ def test_what_cannot_be_put_back_is_told_with_the_way_to_undo_it(tmp_path: Path)
     [
         ((), "not come to its first turn"),
         ((TurnBegan(2.0, "tester", 1, 1, 7, "t", "codex"),), "from before there were any"),
-        ((Warned(2.0, "x"), Warned(2.0, f"{NOT_KEPT}no git")), "no snapshots: no git"),
+        ((Warned(2.0, "x"), Warned(2.0, "no git", "snapshots")), "no snapshots: no git"),
     ],
 )
 def test_a_run_without_snapshots_says_why(

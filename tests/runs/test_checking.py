@@ -11,10 +11,10 @@ from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder, open_work_folder
 from cli_agent_orchestrator.errors import RunError
 
 JUNIT = "<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>"

@@ -16,7 +16,17 @@ from cli_agent_orchestrator._internal.layout import (
     run_folder,
     worktree_folder,
 )
-from cli_agent_orchestrator._internal.runs.cleaning import (
+from cli_agent_orchestrator._internal.runs.records.registry import can_resume
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
     KnownRun,
     end_agents,
     end_unlisted,
@@ -25,16 +35,6 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     listed_names,
     plan_cleanup,
     remove_folder,
-)
-from cli_agent_orchestrator._internal.runs.registry import can_resume
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    SavedTree,
-    read_record,
-    write_record,
 )
 from cli_agent_orchestrator.errors import ApiRefused
 
@@ -146,7 +146,7 @@ class TestInUse:
 
     def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
         save_state(record, RUN)
-        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Delivered.DISCARDED)
+        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
         (run,) = known_runs(state, os.environ)
         assert not run.in_use

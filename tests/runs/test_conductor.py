@@ -18,11 +18,11 @@ from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRU
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs import place
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
-from cli_agent_orchestrator._internal.runs.place import said_of_place
 from cli_agent_orchestrator._internal.runs.request import build_request
-from cli_agent_orchestrator._internal.runs.surroundings import Link, Surroundings
+from cli_agent_orchestrator._internal.runs.surroundings import ServerLink, Surroundings
+from cli_agent_orchestrator._internal.runs.work import place
+from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     ResumeError,
@@ -95,11 +95,11 @@ class Stage:
 
     # Any: the server has what a run asks of a client
     @contextmanager
-    def connect(self, config: RunConfig, on_warning: Callable[[str], None]) -> Iterator[Link]:
+    def connect(self, config: RunConfig, on_warning: Callable[[str], None]) -> Iterator[ServerLink]:
         if self.down:
             raise AWAY
         client: Any = self.server
-        yield Link(client, "http://localhost:1", "yours")
+        yield ServerLink(client, "http://localhost:1", "yours")
 
     def conductor(self, interrupts: Interrupts | None = None, **options: str) -> Conductor:
         asked = {

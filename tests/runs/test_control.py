@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     to_line,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
-from cli_agent_orchestrator._internal.runs.control import (
+from cli_agent_orchestrator._internal.runs.records.control import (
     LARGEST_PIECE,
     MOST_REJECTED,
     Listener,
@@ -149,7 +149,7 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.pipeline.asks import Pause
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.control import write_ask
+from cli_agent_orchestrator._internal.runs.records.control import write_ask
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 try:

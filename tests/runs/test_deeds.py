@@ -2,12 +2,12 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.deeds import Deeds, deeds_of
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds, deeds_of
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent, Warned
 
 
-def proof(detail: str, outcome: str = "passed") -> CheckEnded:
-    return CheckEnded(5.0, "proof", 2, 12, outcome, detail, 1.0, "/a/012-proof.md")
+def proof(why: str, detail: str = "as people are told") -> CheckEnded:
+    return CheckEnded(5.0, "proof", 2, 12, "passed", detail, 1.0, "/a/012-proof.md", why=why)
 
 
 def changed(role: str, *, allowed: bool = True, restored: bool = False) -> FilesChanged:
@@ -16,24 +16,21 @@ def changed(role: str, *, allowed: bool = True, restored: bool = False) -> Files
 
 
 @pytest.mark.parametrize(
-    ("detail", "words", "verdict"),
+    ("why", "verdict"),
     [
-        ("PASS, proven: it is; x", "proven: it is; x", "proven"),
-        (
-            "PASS, not proven: no; look at 1 change",
-            "not proven: no; look at 1 change",
-            "not proven",
-        ),
-        ("FAIL: not proven: no; round 2 follows", "not proven: no", "not proven"),
-        ("FAIL: not proven: no; all 3 rounds are used up", "not proven: no", "not proven"),
-        ("FAIL: not proven: no; the only round is used up", "not proven: no", "not proven"),
+        ("proven: it is; x", "proven"),
+        ("not proven: no; look at 1 change", "not proven"),
+        ("these files changed after they were approved: a", ""),
     ],
 )
-def test_what_was_proven_is_told_without_what_followed(
-    detail: str, words: str, verdict: str
-) -> None:
-    found = deeds_of([proof("PASS, proven: an earlier one"), proof(detail)])
-    assert (found.proof, found.verdict) == (words, verdict)
+def test_what_was_proven_is_told_without_what_followed(why: str, verdict: str) -> None:
+    found = deeds_of([proof("proven: an earlier one"), proof(why)])
+    assert (found.proof, found.verdict) == (why, verdict)
+
+
+def test_of_a_proof_by_an_earlier_version_the_whole_sentence_is_told() -> None:
+    found = deeds_of([proof("", "FAIL: not proven: no; round 2 follows")])
+    assert (found.proof, found.verdict) == ("FAIL: not proven: no; round 2 follows", "")
 
 
 def test_each_change_has_who_made_it() -> None:

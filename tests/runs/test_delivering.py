@@ -10,28 +10,33 @@ import pytest
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.reply import Output
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.cleaning import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
+    RunStatus,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.turns import (
+    RunTurn,
+    TurnTexts,
+    archive_of,
+    read_turn,
+)
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
     known_runs,
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.delivering import (
+from cli_agent_orchestrator._internal.runs.work.delivering import (
     apply_run,
     discard_run,
     ended_run,
     request_run,
 )
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
-    RunStatus,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.seal import UserSeals
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
-from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, store_of
+from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
 from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
@@ -107,7 +112,7 @@ class TestHalfMade:
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None
-        assert record.tree.delivered is Delivered.DISCARDED
+        assert record.tree.delivered is Fate.DISCARDED
 
     @pytest.mark.parametrize("stage", STAGES)
     def test_nothing_of_it_can_be_delivered(
@@ -170,20 +175,20 @@ class TestNotCommittedYet:
         StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
         return tree
 
-    def apply(self, state: Path) -> Delivery:
+    def apply(self, state: Path) -> MergeResult:
         with ended_run(state, RUN, os.environ) as ended:
             return apply_run(ended)
 
     def test_it_is_committed_when_it_is_applied(self, project: Project, state: Path) -> None:
         self.leave(project, state, FinalStatus.PASS)
-        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert self.apply(state).kind is MergeKind.FAST_FORWARDED
         assert (project.folder / "new.txt").read_text() == "new"
         assert f"Cao-Run: {RUN}" in project.git("log", "-1", "--format=%B")
 
     def test_though_an_agent_broke_the_work_tree(self, project: Project, state: Path) -> None:
         tree = self.leave(project, state, FinalStatus.PASS)
         (tree.worktree.folder / ".git").unlink()
-        assert self.apply(state).kind is Kind.FAST_FORWARDED
+        assert self.apply(state).kind is MergeKind.FAST_FORWARDED
         assert (project.folder / "new.txt").read_text() == "new"
 
     def test_it_comes_into_no_other_branch_than_it_began_on(
@@ -192,13 +197,13 @@ class TestNotCommittedYet:
         self.leave(project, state, FinalStatus.PASS)
         project.git("switch", "-q", "-c", "other")
         done = self.apply(state)
-        assert done.kind is Kind.REFUSED
+        assert done.kind is MergeKind.REFUSED
         assert "git switch main" in done.reason
         assert not (project.folder / "new.txt").exists()
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None
-        assert record.tree.delivered is Delivered.NOT_YET
+        assert record.tree.delivered is Fate.NOT_YET
 
     @pytest.mark.parametrize("applied", [False, True])
     def test_a_request_is_noted_unless_the_work_is_applied_already(
@@ -218,7 +223,7 @@ class TestNotCommittedYet:
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None
-        assert record.tree.delivered is (Delivered.APPLIED if applied else Delivered.REQUESTED)
+        assert record.tree.delivered is (Fate.APPLIED if applied else Fate.REQUESTED)
 
     def test_no_request_is_made_if_nobody_knows_for_which_branch(
         self, project: Project, state: Path
@@ -450,7 +455,7 @@ class TestNotCommitted:
         tree = self.leave(project, state)
         with ended_run(state, RUN, os.environ) as ended:
             done = apply_run(ended)
-        assert done.kind is Kind.FAST_FORWARDED
+        assert done.kind is MergeKind.FAST_FORWARDED
         assert "programmer" in done.remarks[0]
         assert (project.folder / "a.txt").read_text() == "by the agent\n"
         assert (tree.wd / "a.txt").read_text() == "by the agent\n"

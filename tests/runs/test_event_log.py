@@ -8,14 +8,14 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import EVENTS_FILE, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
-from cli_agent_orchestrator._internal.runs.event_log import (
+from cli_agent_orchestrator._internal.runs.records.event_log import (
     LARGEST_PIECE,
     EventLog,
     EventReader,
     Follower,
     read_events,
 )
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, write_record
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, write_record
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
 
 NOON = 1_700_000_000.0

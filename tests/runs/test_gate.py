@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.gate import (
+from cli_agent_orchestrator._internal.runs.gates.gate import (
     LOG_HEAD,
     LOG_TAIL,
     Bounded,
-    Ending,
+    CommandEnd,
     GateCommand,
     GateRunner,
 )
@@ -25,7 +25,7 @@ from cli_agent_orchestrator.errors import Stopped
 LONG = 600.0
 
 
-def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> Ending:
+def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> CommandEnd:
     return GateRunner().run(GateCommand(command, seconds, folder, {**os.environ, **environ}))
 
 
@@ -97,7 +97,7 @@ else:
 """
 
 
-def run_daemon(folder: Path, seconds: float, program: str, then: str) -> Ending:
+def run_daemon(folder: Path, seconds: float, program: str, then: str) -> CommandEnd:
     """Run a gate that leaves a daemon, and return when the daemon is dead."""
     for name in ("alive", "begun", "never"):
         os.mkfifo(folder / name)
@@ -154,12 +154,12 @@ def test_it_may_kill_its_own_group(tmp_path: Path) -> None:
 
 
 def test_it_may_close_its_output(tmp_path: Path) -> None:
-    assert run(tmp_path, "echo a; exec >&- 2>&-; exit 3") == Ending(3, "a\n")
+    assert run(tmp_path, "echo a; exec >&- 2>&-; exit 3") == CommandEnd(3, "a\n")
     assert run(tmp_path, "exec >&- 2>&-; exec sleep 600", 0.5).exit_code is None
 
 
 def test_a_stopped_command_ends_at_its_time_limit(tmp_path: Path) -> None:
-    assert run(tmp_path, "kill -STOP $$; echo never", 0.5) == Ending(None, "")
+    assert run(tmp_path, "kill -STOP $$; echo never", 0.5) == CommandEnd(None, "")
 
 
 def test_there_is_no_terminal_to_ask(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
 
 FIRST = TurnRecord(1, "analyst", 1, 1, "codex", 0.0, 9.0, 9.0, "done", "001-analyst.md", "file")
 SECOND = replace(FIRST, sequence=2, role="analyst_review")
@@ -27,6 +27,17 @@ def test_a_turn_with_a_byte_that_is_no_text_is_still_a_turn(tmp_path: Path) -> N
     journal.write(FIRST)
     journal.path.write_bytes(journal.path.read_bytes().replace(b"done", b"d\xffne"))
     assert journal.read() == [replace(FIRST, outcome="d\ufffdne")]
+
+
+def test_a_turn_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    journal = Journal(Folder(tmp_path))
+    told = replace(FIRST, word="delivered", verdict="done", why="so")
+    journal.write(told)
+    assert journal.read() == [told]
+    data = asdict(FIRST)
+    del data["word"], data["verdict"], data["why"]
+    journal.path.write_text(json.dumps(data) + "\n")
+    assert journal.read() == [FIRST]
 
 
 def test_half_a_line_that_a_full_disk_left_spoils_no_other(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest, run_command
+from cli_agent_orchestrator._internal.runs.launch import RunLauncher, RunToLaunch, run_command
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, RunOpened, Warned, to_line
 
@@ -16,7 +16,7 @@ NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
 OPENED = to_line(RunOpened(NOON, RUN, "/p", False))
 BEGAN = to_line(RunBegan(NOON, "cao-1", {}, {}, "/a"))
-REQUEST = LaunchRequest({"WD": "/p", "FLOW": None}, "cao.toml", replace_terminals=True)
+REQUEST = RunToLaunch({"WD": "/p", "FLOW": None}, "cao.toml", replace_terminals=True)
 
 TELL = """
 import json, os, sys
@@ -37,8 +37,8 @@ while True:
 """
 
 
-def launcher(program: str, *lines: str) -> Launcher:
-    return Launcher((sys.executable, "-c", program, *lines), os.environ)
+def launcher(program: str, *lines: str) -> RunLauncher:
+    return RunLauncher((sys.executable, "-c", program, *lines), os.environ)
 
 
 def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_it_returns_when_the_run_has_begun(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["json", "click", "cli_agent_orchestrator"])
 def test_modules_of_the_project_take_no_part(tmp_path: Path, module: str) -> None:
     (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\n")
-    request = LaunchRequest({"WD": str(tmp_path), "FLOW": "nothing", "PROMPT": "# Task\nDo it."})
+    request = RunToLaunch({"WD": str(tmp_path), "FLOW": "nothing", "PROMPT": "# Task\nDo it."})
     with pytest.raises(UsageError, match="nothing"):
-        Launcher(run_command(sys.executable), os.environ).launch(request, tmp_path)
+        RunLauncher(run_command(sys.executable), os.environ).launch(request, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
@@ -70,7 +70,7 @@ def test_no_repository_of_who_starts_it_is_handed_on(tmp_path: Path) -> None:
     tell = f"import os\nwith open('names', 'w') as file: print(*os.environ, file=file)\n{TELL}"
     environ = {**os.environ, "GIT_DIR": "/other/.git", "GIT_AUTHOR_NAME": "Ada"}
     command = (sys.executable, "-c", tell, OPENED, BEGAN)
-    Launcher(command, environ).launch(REQUEST, tmp_path)
+    RunLauncher(command, environ).launch(REQUEST, tmp_path)
     names = (tmp_path / "names").read_text(encoding="utf-8").split()
     assert "GIT_AUTHOR_NAME" in names
     assert "GIT_DIR" not in names
@@ -93,21 +93,27 @@ def test_a_run_that_has_ended_leaves_no_dead_process_behind(tmp_path: Path) -> N
         os.waitpid(launched.pid, 0)
 
 
-def ended(code: int, reason: str) -> str:
-    return to_line(RunEnded(NOON, "RUNNING", 0, code, reason))
+def ended(reason: str, error: str) -> str:
+    return to_line(RunEnded(NOON, "RUNNING", 0, 3, reason, error=error))
+
+
+def refused(reason: str, kind: str) -> str:
+    return json.dumps({"error": reason, "kind": kind})
 
 
 @pytest.mark.parametrize(
     ("lines", "kind", "said"),
     [
-        (['{"error": "no task", "exit_code": 2}'], UsageError, "no task"),
-        (['{"error": "another run", "exit_code": 3}'], RunError, "another run"),
-        (['{"error": "another run works in /p", "exit_code": 2}'], RunLocked, "works in /p"),
-        ([OPENED, ended(2, "no flow")], UsageError, "no flow"),
-        ([OPENED, ended(3, "no tmux")], RunError, "no tmux"),
-        ([OPENED, ended(143, "")], RunError, "was stopped before it began"),
+        ([refused("no task", "UsageError")], UsageError, "no task"),
+        ([refused("another run works in /p", "RunError")], RunError, "another run"),
+        ([refused("it is removed", "RunLocked")], RunLocked, "it is removed"),
+        ([refused("odd", "SystemExit")], RunError, "odd"),
+        ([OPENED, ended("no flow", "UsageError")], UsageError, "no flow"),
+        ([OPENED, ended("no tmux", "RunError")], RunError, "no tmux"),
+        ([OPENED, ended("it is in use", "RunLocked")], RunLocked, "it is in use"),
+        ([OPENED, ended("", "")], RunError, "was stopped before it began"),
         (["Traceback"], RunError, "could not be started"),
-        (['{"exit_code": 2}'], RunError, "could not be started"),
+        (['{"kind": "UsageError"}'], RunError, "could not be started"),
         (["[]"], RunError, "could not be started"),
         ([OPENED], RunError, "ended before it began"),
         ([BEGAN], RunError, "ended before it began"),
@@ -123,9 +129,9 @@ def test_why_it_has_not_begun_is_raised(
 
 def test_a_process_that_ends_at_once_is_an_error(tmp_path: Path) -> None:
     # More than a pipe holds.
-    request = LaunchRequest({"PROMPT": "x" * 1_000_000})
+    request = RunToLaunch({"PROMPT": "x" * 1_000_000})
     with pytest.raises(RunError, match="ended at once"):
-        Launcher(("true",), os.environ).launch(request, tmp_path)
+        RunLauncher(("true",), os.environ).launch(request, tmp_path)
 
 
 def test_who_is_interrupted_meanwhile_stops_the_run(tmp_path: Path) -> None:
@@ -151,4 +157,4 @@ def test_a_run_goes_on_although_nobody_reads_what_is_told_of_it(tmp_path: Path) 
 
 def test_a_folder_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"gone: No such file or directory"):
-        launcher("pass").launch(LaunchRequest({}), tmp_path / "gone")
+        launcher("pass").launch(RunToLaunch({}), tmp_path / "gone")

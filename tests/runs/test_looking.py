@@ -9,7 +9,7 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder, open_work_folder
 from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
@@ -123,6 +123,17 @@ def test_the_event_of_an_answer_that_a_person_takes_says_its_turn(rig: Rig) -> N
     taken = [event for event in rig.events if isinstance(event, HandoffEvent)]
     assert taken
     assert {(event.role, event.round, event.cycle) for event in taken} == {("analyst", 1, 1)}
+
+
+def test_that_there_are_no_snapshots_is_told_as_what_it_is(rig: Rig) -> None:
+    rig.readonly_roles = "warn"
+    (rig.folder.parent / "state").write_text("in the way", encoding="utf-8")
+    rig.run(rig.begin())
+    (told,) = [event for event in rig.events if isinstance(event, Warned) and event.about]
+    why = rig.work.why_no_snapshots
+    assert why
+    assert told.about == "snapshots"
+    assert told.text == f"what is done to the work folder can not be undone: {why}"
 
 
 NOT_KEPT = (

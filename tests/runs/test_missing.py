@@ -6,7 +6,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.records.journal import Journal
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
 from tests.runs.fakes import Asked, Rig, agree
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.moments import (
+from cli_agent_orchestrator._internal.runs.work.moments import (
     AFTER_LABEL,
     before,
     find_moment,

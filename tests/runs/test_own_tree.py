@@ -11,20 +11,20 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState
-from cli_agent_orchestrator._internal.runs.delivering import apply_run, ended_run, has_tree
-from cli_agent_orchestrator._internal.runs.own_tree import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
+    RunRecord,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator._internal.runs.work.delivering import apply_run, ended_run, has_tree
+from cli_agent_orchestrator._internal.runs.work.own_tree import (
     FOLDER_GONE,
     OwnTree,
     plan_tree,
     reopen_tree,
     work_of,
-)
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
-    RunRecord,
-    SavedTree,
-    read_record,
-    write_record,
 )
 from cli_agent_orchestrator._internal.workspace.commit_message import trailers
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
@@ -218,11 +218,9 @@ def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Pat
     assert not has_tree(tmp_path, record), "nobody has worked there yet"
     run_folder(tmp_path, RUN).create("state.json", b"{}")
     assert has_tree(tmp_path, record)
-    assert has_tree(
-        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.REQUESTED))
-    )
+    assert has_tree(tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.REQUESTED)))
     assert not has_tree(
-        tmp_path, replace(record, tree=replace(record.tree, delivered=Delivered.APPLIED))
+        tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.APPLIED))
     )
     assert not has_tree(tmp_path, replace(record, tree=None))
 

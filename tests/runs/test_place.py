@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.place import (
+from cli_agent_orchestrator._internal.runs.work.place import (
     check_place,
     ours_in,
     path_inside,

@@ -15,12 +15,17 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult, base_of
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
 from cli_agent_orchestrator._internal.pipeline.tampering import Trick
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import Ending, GateCommand, GateRunner, ignore_line
-from cli_agent_orchestrator._internal.runs.proving import Prover
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.sorting import MOST_FILES
-from cli_agent_orchestrator._internal.runs.work_folder import (
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import (
+    CommandEnd,
+    GateCommand,
+    GateRunner,
+    ignore_line,
+)
+from cli_agent_orchestrator._internal.runs.gates.proving import Prover
+from cli_agent_orchestrator._internal.runs.gates.sorting import MOST_FILES
+from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.work.work_folder import (
     KeptOut,
     WorkFolder,
     held_back_of,
@@ -44,11 +49,11 @@ class Judged(GateRunner):
         gate: GateCommand,
         log: IO[bytes] | None = None,
         on_line: Callable[[str], None] = ignore_line,
-    ) -> Ending:
+    ) -> CommandEnd:
         self.count += 1
         found = self.judge(gate.folder)
         lines = [f"{'' if ok else 'not '}ok - {name}" for name, ok in found.items()]
-        return Ending(int(not all(found.values())), "\n".join([f"1..{len(found)}", *lines, ""]))
+        return CommandEnd(int(not all(found.values())), "\n".join([f"1..{len(found)}", *lines, ""]))
 
 
 class Desk:

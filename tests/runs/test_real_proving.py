@@ -16,11 +16,11 @@ from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
 from cli_agent_orchestrator._internal.pipeline.proof import Proof
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.proving import Prover
-from cli_agent_orchestrator._internal.runs.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.work_folder import open_work_folder
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.gates.proving import Prover
+from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
+from cli_agent_orchestrator._internal.runs.work.work_folder import open_work_folder
 from tests.workspace.repositories import git, make_repository, write
 
 GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")

@@ -9,15 +9,15 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     choose_run_to_resume,
     find_run,
     list_runs,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
     RunRecord,
     RunStatus,
     SavedSetting,
@@ -30,7 +30,7 @@ from cli_agent_orchestrator._internal.runs.run_record import (
     without_secrets,
     write_record,
 )
-from cli_agent_orchestrator._internal.runs.standing import after_event
+from cli_agent_orchestrator._internal.runs.records.standing import after_event
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -134,6 +134,7 @@ class TestRecord:
             ([RunEnded(NOON, "RUNNING", 1, 129)], {"status": RunStatus.STOPPED}),
             ([RunEnded(NOON, "RUNNING", 1, 130)], {"status": RunStatus.STOPPED}),
             ([RunEnded(NOON, "RUNNING", 0, 3, "no")], {"status": RunStatus.FAILED, "reason": "no"}),
+            ([RunEnded(NOON, "RUNNING", 1, 3, to_resume="x")], {"to_resume": "x"}),
             ([Paused(NOON)], {"status": RunStatus.PAUSED}),
             ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
@@ -161,7 +162,8 @@ class TestRecord:
 
     def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
         began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
-        resumed = resumed_record(began, replace(RECORD, pid=7))
+        resumed = resumed_record(replace(began, to_resume="x"), replace(RECORD, pid=7))
+        assert resumed.to_resume == ""
         failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
         assert (failed.session_name, failed.terminals) == ("cao-1", {"tester": "t"})
         assert (failed.status, failed.pid) == (RunStatus.FAILED, 7)
@@ -338,7 +340,7 @@ def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_pat
 def test_a_run_whose_work_was_discarded_says_so(
     tmp_path: Path, status: RunStatus, words: str
 ) -> None:
-    tree = SavedTree("/t", "cao/1", "a", "a", delivered=Delivered.DISCARDED)
+    tree = SavedTree("/t", "cao/1", "a", "a", delivered=Fate.DISCARDED)
     found = summary_of(save(tmp_path, replace(RECORD, status=status, tree=tree)))
     assert (found.words, found.is_unfinished) == (words, False)
 
@@ -346,22 +348,22 @@ def test_a_run_whose_work_was_discarded_says_so(
 @pytest.mark.parametrize(
     ("delivered", "earlier", "words", "discarded"),
     [
-        (Delivered.NOT_YET, Delivered.NOT_YET, "PASS", False),
-        (Delivered.REQUESTED, Delivered.NOT_YET, "PASS", False),
-        (Delivered.APPLIED, Delivered.NOT_YET, "PASS, applied", False),
-        (Delivered.DISCARDED, Delivered.APPLIED, "PASS, applied", False),
-        (Delivered.DISCARDED, Delivered.REQUESTED, "PASS, discarded", True),
-        (Delivered.DISCARDED, Delivered.NOT_YET, "PASS, discarded", True),
+        (Fate.NOT_YET, Fate.NOT_YET, "PASS", False),
+        (Fate.REQUESTED, Fate.NOT_YET, "PASS", False),
+        (Fate.APPLIED, Fate.NOT_YET, "PASS, applied", False),
+        (Fate.DISCARDED, Fate.APPLIED, "PASS, applied", False),
+        (Fate.DISCARDED, Fate.REQUESTED, "PASS, discarded", True),
+        (Fate.DISCARDED, Fate.NOT_YET, "PASS, discarded", True),
     ],
 )
 def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
-    tmp_path: Path, delivered: Delivered, earlier: Delivered, words: str, discarded: bool
+    tmp_path: Path, delivered: Fate, earlier: Fate, words: str, discarded: bool
 ) -> None:
     tree = SavedTree("/t", "cao/1", "a", "b", delivered=delivered, earlier=earlier)
     found = summary_of(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
     assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
-    assert found.applied is (Delivered.APPLIED in (delivered, earlier))
-    assert found.waiting == ("cao/1" if delivered is Delivered.NOT_YET else "")
+    assert found.applied is (Fate.APPLIED in (delivered, earlier))
+    assert found.waiting == ("cao/1" if delivered is Fate.NOT_YET else "")
 
 
 class TestWhichIsResumed:

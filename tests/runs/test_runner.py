@@ -31,10 +31,10 @@ from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator._internal.runs.agents import replace_terminals
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.screens import read_screen
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.runner import StoppedByPerson
-from cli_agent_orchestrator._internal.runs.screens import read_screen
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     HandoffError,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.runs.seal import KEY_FILE, UserSeals, _seal
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.seal import KEY_FILE, UserSeals, _seal
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from tests.pipeline.samples import new_state
 
 PLACE = Path("/project/.tmp/state.json")

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress
 from cli_agent_orchestrator._internal.plain_files import LARGEST_FILE, LARGEST_TEXT, is_too_large
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.state_file import (
+from cli_agent_orchestrator._internal.runs.records.state_file import (
     StateFile,
     read_task_settings,
     read_task_text,
@@ -166,7 +166,7 @@ from pathlib import Path
 from dataclasses import replace
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 
 state_file = StateFile(Path(sys.argv[1]), SystemClock())
 state = state_file.load_state()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.trust import (
+from cli_agent_orchestrator._internal.runs.gates.trust import (
     TRUST_FILE,
     Allowed,
     Trust,

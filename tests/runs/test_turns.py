@@ -7,8 +7,13 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import archive_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
-from cli_agent_orchestrator._internal.runs.turns import RunTurn, TurnTexts, read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.turns import (
+    RunTurn,
+    TurnTexts,
+    read_turn,
+    turns_of,
+)
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded, Warned
 
 NOON = 1_700_000_000.0

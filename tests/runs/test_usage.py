@@ -9,8 +9,8 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.usage import (
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.records.usage import (
     LATE_SECONDS,
     LONGEST_LINE,
     MOST_FILES,

@@ -13,14 +13,14 @@ from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
-from cli_agent_orchestrator._internal.runs.work_folder import (
+from cli_agent_orchestrator._internal.runs.work.work_folder import (
     KeptOut,
     Seen,
     WorkFolder,
     open_work_folder,
 )
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator._internal.workspace.gathering import Limits
+from cli_agent_orchestrator._internal.workspace.gathering import LookLimits
 from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
@@ -392,25 +392,26 @@ def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
     work = open_here(project)
     (project.parent / "state").write_text("in the way", encoding="utf-8")
-    _, (remark,) = work.begin(0, is_in_flight=False)
-    assert remark.startswith("what is done to the work folder can not be undone: ")
-    assert remark.endswith(work.why_no_snapshots)
+    assert work.begin(0, is_in_flight=False) == (0, [])
+    assert work.why_no_snapshots.startswith("it cannot be kept: ")
+    assert work.snapshots is None
     assert work.look(1, "programmer") == Seen()
 
 
 def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, tmp_path: Path) -> None:
-    def begun() -> list[str]:
+    def begun() -> WorkFolder:
         repository = find_repository(project, os.environ)
         store = Store(tmp_path / "store", project, repository, os.environ)
-        work = WorkFolder(Snapshots(store, limits=Limits(most_files=3)), repository)
-        return work.begin(0, is_in_flight=False)[1]
+        work = WorkFolder(Snapshots(store, limits=LookLimits(most_files=3)), repository)
+        work.begin(0, is_in_flight=False)
+        return work
 
     for name in "bcde":
         (project / name).write_text(name, encoding="utf-8")
-    (remark,) = begun()
-    assert "has 4 files (0 MB) that are in no repository, too many to keep" in remark
+    work = begun()
+    assert "has 4 files (0 MB) that are in no repository, too many to keep" in work.why_no_snapshots
     git(project, "add", "-A")
-    assert begun() != [remark]
+    assert begun().snapshots is not None
 
 
 def test_one_that_fails_later_stops_the_run_with_the_reply_kept(project: Path) -> None:
@@ -479,8 +480,8 @@ def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
     with pytest.raises(RunError, match="while programmer was at work, the snapshots of the run"):
         work.look(1, "programmer")
     again = open_here(project)
-    _, (remark,) = again.begin(1, is_in_flight=True)
-    assert remark.startswith("what is done to the work folder can not be undone: the snapshots")
+    assert again.begin(1, is_in_flight=True) == (1, [])
+    assert again.why_no_snapshots.startswith("the snapshots")
     assert again.snapshots is None
 
 

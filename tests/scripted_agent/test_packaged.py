@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.config import ReviewRules
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger, follow, read_findings
+from cli_agent_orchestrator._internal.pipeline.findings import Findings, follow, read_findings
 from cli_agent_orchestrator._internal.pipeline.review import (
     TestAnswer,
     is_review_approved,
@@ -67,7 +67,7 @@ def test_the_reviewers_of_the_demo_ask_for_more_in_the_first_cycle(role: str, se
 
 
 def test_all_findings_of_the_demo_are_answered() -> None:
-    ledger = Ledger()
+    ledger = Findings()
     for round_, cycle in ((1, 1), (1, 2), (2, 1), (2, 2)):
         form = read_findings(answer_of(load(DEMO_SCRIPT), "programmer_review", round_, cycle))
         assert form is not None

@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.terminals.board import Board
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow
 from cli_agent_orchestrator._internal.terminals.tmux import PaneInfo, PaneScreen
-from cli_agent_orchestrator._internal.terminals.tracker import Source
+from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
 from cli_agent_orchestrator.errors import NotFound
 
 STARTED = AgentSignal(SignalKind.WORKING, "task_started")
@@ -29,7 +29,7 @@ def board_with_codex() -> tuple[Board, LiveTerminal]:
 async def test_history_is_not_told_but_how_it_ended_is() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE, STARTED):
-        board.remember(live, Source.RECORD, signal, at=5)
+        board.remember(live, SignalSource.RECORD, signal, at=5)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
     assert live.upkeep.published == (TerminalStatus.PROCESSING, True, False)
@@ -38,9 +38,9 @@ async def test_history_is_not_told_but_how_it_ended_is() -> None:
 
 async def test_history_is_older_than_what_is_known_already() -> None:
     board, live = board_with_codex()
-    board.signal(live, Source.STREAM, STARTED, at=10)
+    board.signal(live, SignalSource.STREAM, STARTED, at=10)
     for signal in (STARTED, COMPLETE):
-        board.remember(live, Source.RECORD, signal, at=9)
+        board.remember(live, SignalSource.RECORD, signal, at=9)
     board.refresh(live)
     assert live.status is TerminalStatus.PROCESSING
 
@@ -48,7 +48,7 @@ async def test_history_is_older_than_what_is_known_already() -> None:
 async def test_an_answer_is_not_that_to_a_message_that_was_taken_after_it() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE):
-        board.signal(live, Source.RECORD, signal, at=5)
+        board.signal(live, SignalSource.RECORD, signal, at=5)
     board.submitted(live, "its input box is empty", at=6)
     assert live.heard.answer is None
 
@@ -56,7 +56,7 @@ async def test_an_answer_is_not_that_to_a_message_that_was_taken_after_it() -> N
 async def test_an_answer_that_was_there_before_its_message_was_confirmed_stays() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE):
-        board.signal(live, Source.RECORD, signal, at=5)
+        board.signal(live, SignalSource.RECORD, signal, at=5)
     board.submitted(live, "its record tells of it", at=5)
     assert live.heard.answer == "Done."
 
@@ -105,7 +105,7 @@ async def test_the_window_of_a_terminal_that_was_removed_tells_nothing_any_more(
     board.exited("%1", 0)
     row = replace(live.row, id="t2")
     other = board.add(row, get_provider("codex"))
-    board.signal(other, Source.RECORD, STARTED, at=5)
+    board.signal(other, SignalSource.RECORD, STARTED, at=5)
     async with asyncio.timeout(60):
         seen = [await anext(events), await anext(events)]
     await events.aclose()
@@ -121,10 +121,10 @@ async def test_a_terminal_that_is_not_ready_yet_is_told_to_nobody() -> None:
     row = replace(other.row, id="t2", ready=False)
     live = board.add(row, get_provider("codex"))
     events = board.log.subscribe("1-0")
-    board.signal(live, Source.RECORD, STARTED, at=5)
+    board.signal(live, SignalSource.RECORD, STARTED, at=5)
     assert live.status is TerminalStatus.PROCESSING
     board.remove(live)
-    board.signal(other, Source.RECORD, STARTED, at=6)
+    board.signal(other, SignalSource.RECORD, STARTED, at=6)
     board.remove(other)
     async with asyncio.timeout(60):
         seen = [await anext(events), await anext(events)]
@@ -181,7 +181,7 @@ async def test_who_is_not_ready_yet_is_given_to_nobody() -> None:
 async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
     board, live = board_with_codex()
     board.opened(live, PANE)
-    board.signal(live, Source.RECORD, AgentSignal(SignalKind.FAILED, "limit"), at=5)
+    board.signal(live, SignalSource.RECORD, AgentSignal(SignalKind.FAILED, "limit"), at=5)
     assert live.status is TerminalStatus.ERROR
     events = board.log.subscribe("1-1")
     board.exited("%1", 3)
@@ -200,7 +200,7 @@ async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> 
     board.screen_changed(PaneScreen("%1", "", "[ ! ] Action Required", in_mode=False))
     asks = AgentSignal(SignalKind.WAITING, "PermissionRequest: Go on?")
     for at in (board.now(), board.now() + 1):
-        board.signal(live, Source.HOOK, asks, at)
+        board.signal(live, SignalSource.HOOK, asks, at)
     board.remove(live)
     async with asyncio.timeout(60):
         seen = [await anext(events) for _ in range(3)]
@@ -215,7 +215,7 @@ async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> 
 async def test_a_session_that_was_cleared_has_no_answer() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE, AgentSignal(SignalKind.CLEARED, "/clear")):
-        board.signal(live, Source.RECORD, signal, at=5)
+        board.signal(live, SignalSource.RECORD, signal, at=5)
     assert live.heard.answer is None
 
 
@@ -262,9 +262,9 @@ def acts(what: str) -> AgentSignal:
 async def test_what_an_agent_does_is_told_when_it_changes_and_not_too_often() -> None:
     board, live = board_with_codex()
     events = board.log.subscribe("1-0")
-    board.signal(live, Source.HOOK, STARTED, at=5)
+    board.signal(live, SignalSource.HOOK, STARTED, at=5)
     for what in ("read", "read", "edit", "test"):
-        board.signal(live, Source.HOOK, acts(what), at=6)
+        board.signal(live, SignalSource.HOOK, acts(what), at=6)
     assert live.public().action == "test"
     async with asyncio.timeout(60):
         seen = [await anext(events) for _ in range(3)]
@@ -281,7 +281,7 @@ async def test_what_an_agent_does_leaves_its_status_alone() -> None:
     board, live = board_with_codex()
     waits = AgentSignal(SignalKind.WAITING, "PermissionRequest", agent="")
     for signal in (STARTED, waits, acts("read")):
-        board.signal(live, Source.HOOK, signal, at=5)
+        board.signal(live, SignalSource.HOOK, signal, at=5)
     assert live.status is TerminalStatus.WAITING_USER_ANSWER
     board.remove(live)
 
@@ -289,8 +289,8 @@ async def test_what_an_agent_does_leaves_its_status_alone() -> None:
 async def test_an_agent_that_has_finished_does_nothing() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, acts("read"), STARTED):
-        board.signal(live, Source.HOOK, signal, at=5)
+        board.signal(live, SignalSource.HOOK, signal, at=5)
     assert live.public().action == "read"
-    board.signal(live, Source.HOOK, COMPLETE, at=6)
+    board.signal(live, SignalSource.HOOK, COMPLETE, at=6)
     assert live.public().action == ""
     board.remove(live)

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.terminals.courier import Courier, as_text
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator._internal.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
-from cli_agent_orchestrator._internal.terminals.tracker import Source
+from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
@@ -135,7 +135,7 @@ async def test_an_agent_that_tells_later_that_it_took_a_message_settles_it(
     await lose(desk, live, step)
     typed = desk.tmux.pastes
     taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
+    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
     assert await desk.courier.deliver(live, "hello", "key") == Delivery(True, "UserPromptSubmit")
     assert desk.tmux.pastes == typed
 
@@ -144,8 +144,10 @@ async def test_what_an_agent_told_before_does_not_settle_a_message(store: Termin
     desk = Desk(store)
     live = desk.add_terminal()
     taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
-    desk.board.signal(live, Source.HOOK, AgentSignal(SignalKind.FINISHED, "Stop"), desk.board.now())
+    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
+    desk.board.signal(
+        live, SignalSource.HOOK, AgentSignal(SignalKind.FINISHED, "Stop"), desk.board.now()
+    )
     first = await lose(desk, live, "paste")
     assert await desk.courier.deliver(live, "hello", "key") == first
     # Read again after a restart, all that it told looks new.
@@ -162,7 +164,7 @@ async def test_what_an_agent_tells_after_another_message_is_about_that_one(
     first = await lose(desk, live, "paste")
     assert (await desk.courier.deliver(live, "something else", key)).confirmed
     taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, Source.HOOK, taken, desk.board.now())
+    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
     assert await desk.courier.deliver(live, "hello", "key") == first
     assert desk.tmux.pastes == 1
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
-from cli_agent_orchestrator._internal.terminals.event_log import KEPT_EVENTS, EventLog
+from cli_agent_orchestrator._internal.terminals.event_log import KEPT_EVENTS, EventFeed
 
 
 def event(kind: str, name: str) -> TerminalEvent:
@@ -16,7 +16,7 @@ def snapshot() -> Iterator[TerminalEvent]:
     yield event("snapshot", "b")
 
 
-async def take(log: EventLog, after: str | None, count: int) -> list[TerminalEvent]:
+async def take(log: EventFeed, after: str | None, count: int) -> list[TerminalEvent]:
     stream = log.subscribe(after)
     async with asyncio.timeout(60):
         taken = [await anext(stream) for _ in range(count)]
@@ -25,7 +25,7 @@ async def take(log: EventLog, after: str | None, count: int) -> list[TerminalEve
 
 
 async def test_a_new_listener_gets_how_everything_is_and_then_what_comes() -> None:
-    log = EventLog("s", snapshot)
+    log = EventFeed("s", snapshot)
     log.publish(event("status", "old"))
     task = asyncio.create_task(take(log, None, 3))
     await asyncio.sleep(0)
@@ -34,7 +34,7 @@ async def test_a_new_listener_gets_how_everything_is_and_then_what_comes() -> No
 
 
 async def test_a_listener_goes_on_where_it_was_cut_off() -> None:
-    log = EventLog("s", snapshot)
+    log = EventFeed("s", snapshot)
     for name in "abcd":
         log.publish(event("status", name))
     assert [(e.id, e.terminal_id) for e in await take(log, "s-2", 2)] == [
@@ -44,7 +44,7 @@ async def test_a_listener_goes_on_where_it_was_cut_off() -> None:
 
 
 async def test_only_the_last_event_of_a_snapshot_is_a_resume_point() -> None:
-    log = EventLog("s", snapshot)
+    log = EventFeed("s", snapshot)
     log.publish(event("status", "before"))
     first, last = await take(log, None, 2)
     log.publish(event("status", "after"))
@@ -53,14 +53,14 @@ async def test_only_the_last_event_of_a_snapshot_is_a_resume_point() -> None:
 
 
 async def test_an_unknown_resume_point_gets_a_snapshot() -> None:
-    log = EventLog("s", snapshot)
+    log = EventFeed("s", snapshot)
     log.publish(event("status", "x"))
     for unknown in ("t-1", "s-99", "s-", "nonsense", "s-²"):
         assert [e.kind for e in await take(log, unknown, 2)] == ["snapshot", "snapshot"]
 
 
 async def test_a_listener_who_is_too_far_behind_gets_a_snapshot() -> None:
-    log = EventLog("s", snapshot)
+    log = EventFeed("s", snapshot)
     for _ in range(KEPT_EVENTS + 2):
         log.publish(event("status", "x"))
     assert [e.kind for e in await take(log, "s-1", 2)] == ["snapshot", "snapshot"]
@@ -68,7 +68,7 @@ async def test_a_listener_who_is_too_far_behind_gets_a_snapshot() -> None:
 
 
 async def test_every_listener_gets_everything() -> None:
-    log = EventLog("s", lambda: iter(()))
+    log = EventFeed("s", lambda: iter(()))
     tasks = [asyncio.create_task(take(log, None, 100)) for _ in range(3)]
     await asyncio.sleep(0)
     for number in range(100):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger, how_to_raise
+from cli_agent_orchestrator._internal.pipeline.findings import Findings, how_to_raise
 from cli_agent_orchestrator._internal.terminals.profiles import (
     MAX_BYTES,
     find_profile,
@@ -44,7 +44,7 @@ def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name
 @pytest.mark.parametrize("name", ["peer_programmer", "peer_system_analyst"])
 def test_reviewers_are_asked_for_the_form_that_is_read(name: str) -> None:
     words = find_profile(name, []).prompt.split()
-    assert how_to_raise(Ledger()) in " ".join(words)
+    assert how_to_raise(Findings()) in " ".join(words)
 
 
 def test_all_names_are_listed_once_and_in_order(tmp_path: Path) -> None:

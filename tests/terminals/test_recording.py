@@ -19,10 +19,10 @@ from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.terminals import tracker
 from cli_agent_orchestrator._internal.terminals.board import Board
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.recording import Recorder
+from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
 from cli_agent_orchestrator._internal.terminals.signals import SignalFiles
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tracker import Source
+from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
 
 COMPLETED = TerminalStatus.COMPLETED
 IDLE = TerminalStatus.IDLE
@@ -34,7 +34,7 @@ class Agent:
     """A Codex that is this very process, with the records that it holds open."""
 
     board: Board
-    recorder: Recorder
+    recorder: RecordFinder
     live: LiveTerminal
     folder: Path
     open_files: ExitStack
@@ -57,11 +57,13 @@ class Agent:
     def shows(self, status: TerminalStatus) -> None:
         """Let the screen look so."""
         now = self.board.now()
-        seen = Evidence(Source.SCREEN, status, "x", now)
+        seen = Evidence(SignalSource.SCREEN, status, "x", now)
         self.live.track = tracker.observe_screen(self.live.track, seen, None, changed=True)
         self.board.refresh(self.live)
 
-    async def reaches(self, status: TerminalStatus, source: Source = Source.RECORD) -> None:
+    async def reaches(
+        self, status: TerminalStatus, source: SignalSource = SignalSource.RECORD
+    ) -> None:
         """Wait until this status is told by this source."""
         async with asyncio.timeout(60):
             while (self.live.status, self._told_by()) != (status, source):
@@ -98,7 +100,7 @@ async def agent(tmp_path: Path, open_files: ExitStack) -> AsyncIterator[Agent]:
     signals = SignalFiles(clock, lambda folder: recorder.appeared(folder))
     signals.start()
     board = Board(clock, "start", told=lambda live: recorder.told(live))
-    recorder = Recorder(board, signals)
+    recorder = RecordFinder(board, signals)
     row = TerminalRow("t1", "tester-1", "codex", "cao-s", "tester", str(tmp_path), clock.now())
     live = board.add(row, get_provider("codex"))
     live.pid = os.getpid()
@@ -192,7 +194,7 @@ async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_histo
     record.writes("task_started", at=agent.live.row.created_at - 100)
     agent.shows(COMPLETED)
     await agent.finds("1")
-    await agent.reaches(COMPLETED, Source.SCREEN)
+    await agent.reaches(COMPLETED, SignalSource.SCREEN)
     record.writes("task_started")
     await agent.reaches(PROCESSING)
 

@@ -17,9 +17,9 @@ from cli_agent_orchestrator._internal.terminals.sending import (
     QUESTION_SECONDS,
     REDRAW_SECONDS,
     Action,
+    AgentLook,
     Clear,
     Confirmed,
-    Look,
     LookAgain,
     Paste,
     Phase,
@@ -41,73 +41,75 @@ PASTED = Sending(Phase.PASTED, since=0)
 ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
 
 
-def after(sending: Sending, look: Look) -> Action:
+def after(sending: Sending, look: AgentLook) -> Action:
     return advance(sending, look)[1]
 
 
 @pytest.mark.parametrize("status", [IDLE, COMPLETED, ERROR])
 def test_an_agent_at_rest_with_an_empty_box_gets_the_message(status: TerminalStatus) -> None:
-    assert after(Sending(), Look(0, status, "")) == Paste()
+    assert after(Sending(), AgentLook(0, status, "")) == Paste()
 
 
 @pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
 def test_nothing_is_typed_into_an_agent_that_is_not_at_rest(status: TerminalStatus) -> None:
-    assert isinstance(after(Sending(asked_at=-QUESTION_SECONDS), Look(0, status, "")), Refuse)
+    assert isinstance(after(Sending(asked_at=-QUESTION_SECONDS), AgentLook(0, status, "")), Refuse)
 
 
 def test_nothing_is_typed_when_no_input_box_is_in_sight() -> None:
-    assert isinstance(after(Sending(), Look(0, IDLE, None)), Refuse)
+    assert isinstance(after(Sending(), AgentLook(0, IDLE, None)), Refuse)
 
 
 def test_nothing_is_typed_into_a_dead_terminal() -> None:
-    assert isinstance(after(Sending(), Look(0, ERROR, "", alive=False)), Refuse)
+    assert isinstance(after(Sending(), AgentLook(0, ERROR, "", alive=False)), Refuse)
 
 
 def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
-    sending, action = advance(Sending(since=10), Look(10.1, IDLE, "sent before"))
+    sending, action = advance(Sending(since=10), AgentLook(10.1, IDLE, "sent before"))
     assert isinstance(action, LookAgain)
-    assert isinstance(after(sending, Look(10.15, IDLE, None)), LookAgain)
-    assert after(sending, Look(10.2, IDLE, "")) == Paste()
-    assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
+    assert isinstance(after(sending, AgentLook(10.15, IDLE, None)), LookAgain)
+    assert after(sending, AgentLook(10.2, IDLE, "")) == Paste()
+    assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
 
 
 @pytest.mark.parametrize("draft", ["sent before", None])
 def test_how_long_it_may_still_be_seen_is_a_sharp_limit(draft: str | None) -> None:
     sending = Sending(since=10)
-    before = after(sending, Look(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, draft))
+    before = after(sending, AgentLook(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, draft))
     assert isinstance(before, LookAgain)
     assert before.within == pytest.approx(LOOK_SECONDS / 2)
-    assert after(sending, Look(10 + REDRAW_SECONDS - 1, IDLE, draft)) == LookAgain(LOOK_SECONDS)
-    assert isinstance(after(sending, Look(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
+    assert after(sending, AgentLook(10 + REDRAW_SECONDS - 1, IDLE, draft)) == LookAgain(
+        LOOK_SECONDS
+    )
+    assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
 
 
 def test_what_a_person_left_in_the_box_is_neither_merged_nor_removed() -> None:
-    assert isinstance(after(Sending(), Look(0, IDLE, "half a sent")), Refuse)
+    assert isinstance(after(Sending(), AgentLook(0, IDLE, "half a sent")), Refuse)
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
     sending = Sending(own_leftover=True)
     for _ in range(MAX_CLEARS):
-        sending, action = advance(sending, Look(0, IDLE, "left over"))
+        sending, action = advance(sending, AgentLook(0, IDLE, "left over"))
         assert action == Clear()
-    assert isinstance(after(sending, Look(0, IDLE, "left over")), Refuse)
-    assert after(sending, Look(0, IDLE, "")) == Paste()
+    assert isinstance(after(sending, AgentLook(0, IDLE, "left over")), Refuse)
+    assert after(sending, AgentLook(0, IDLE, "")) == Paste()
 
 
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
-    assert after(sending, Look(0, IDLE, "[Pasted text #1 +9 lines]")) == Clear()
-    assert isinstance(after(sending, Look(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
+    assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Clear()
+    assert isinstance(after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
 
 
 @pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
 def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
     sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
-    sending, action = advance(sending, Look(0, IDLE, draft))
+    sending, action = advance(sending, AgentLook(0, IDLE, draft))
     assert action == Clear()
-    assert after(sending, Look(0.1, IDLE, "")) == Paste()
+    assert after(sending, AgentLook(0.1, IDLE, "")) == Paste()
     stubborn = replace(sending, phase=Phase.PASTED, clears=MAX_CLEARS)
-    assert isinstance(after(stubborn, Look(1, IDLE, draft)), Unconfirmed)
+    assert isinstance(after(stubborn, AgentLook(1, IDLE, draft)), Unconfirmed)
 
 
 @pytest.mark.parametrize(
@@ -123,59 +125,61 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
     sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
-    assert after(sending, Look(0, IDLE, draft)) == PressEnter()
-    assert after(replace(sending, last_draft=""), Look(0, IDLE, draft)) == PressEnter()
+    assert after(sending, AgentLook(0, IDLE, draft)) == PressEnter()
+    assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == PressEnter()
 
 
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.PASTED, Phase.ENTERED])
 def test_a_question_counts_only_when_it_stays(phase: Phase) -> None:
-    sending, action = advance(Sending(phase, since=0, message="m"), Look(0, WAITING, None))
+    sending, action = advance(Sending(phase, since=0, message="m"), AgentLook(0, WAITING, None))
     assert isinstance(action, LookAgain)
-    passing, action = advance(sending, Look(0.2, IDLE, "m" if phase is Phase.PASTED else ""))
+    passing, action = advance(sending, AgentLook(0.2, IDLE, "m" if phase is Phase.PASTED else ""))
     assert isinstance(action, Paste | PressEnter | Confirmed)
     assert passing.asked_at is None
-    action = after(sending, Look(QUESTION_SECONDS, WAITING, None))
+    action = after(sending, AgentLook(QUESTION_SECONDS, WAITING, None))
     assert isinstance(action, Refuse | Unconfirmed | Confirmed)
 
 
 def test_enter_waits_until_the_text_is_in_the_box() -> None:
-    assert isinstance(after(PASTED, Look(1, IDLE, "")), LookAgain)
-    assert isinstance(after(PASTED, Look(1, IDLE, None)), LookAgain)
-    assert after(PASTED, Look(1, IDLE, "[pasted 9000 chars]")) == PressEnter()
+    assert isinstance(after(PASTED, AgentLook(1, IDLE, "")), LookAgain)
+    assert isinstance(after(PASTED, AgentLook(1, IDLE, None)), LookAgain)
+    assert after(PASTED, AgentLook(1, IDLE, "[pasted 9000 chars]")) == PressEnter()
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
 def test_looks_are_close_together_at_first(sending: Sending) -> None:
-    assert after(sending, Look(0, IDLE, None)) == LookAgain(FIRST_LOOK_SECONDS)
-    assert after(sending, Look(0.02, IDLE, None)) == LookAgain(0.02)
-    assert after(sending, Look(3, IDLE, None)) == LookAgain(LOOK_SECONDS)
+    assert after(sending, AgentLook(0, IDLE, None)) == LookAgain(FIRST_LOOK_SECONDS)
+    assert after(sending, AgentLook(0.02, IDLE, None)) == LookAgain(0.02)
+    assert after(sending, AgentLook(3, IDLE, None)) == LookAgain(LOOK_SECONDS)
 
 
 def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None:
-    assert isinstance(after(PASTED, Look(BOX_SECONDS, IDLE, "")), Unconfirmed)
+    assert isinstance(after(PASTED, AgentLook(BOX_SECONDS, IDLE, "")), Unconfirmed)
 
 
 def test_enter_is_not_pressed_on_a_question_that_came_up_after_the_paste() -> None:
-    sending, action = advance(PASTED, Look(0.1, WAITING, "text"))
+    sending, action = advance(PASTED, AgentLook(0.1, WAITING, "text"))
     assert isinstance(action, LookAgain)
-    assert isinstance(after(sending, Look(0.2 + QUESTION_SECONDS, WAITING, "text")), Unconfirmed)
+    assert isinstance(
+        after(sending, AgentLook(0.2 + QUESTION_SECONDS, WAITING, "text")), Unconfirmed
+    )
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
 def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
-    assert isinstance(after(sending, Look(0.1, ERROR, None, alive=False)), Unconfirmed)
+    assert isinstance(after(sending, AgentLook(0.1, ERROR, None, alive=False)), Unconfirmed)
 
 
 @pytest.mark.parametrize(
     "look",
     [
-        Look(0.1, COMPLETED, "text", taken="UserPromptSubmit"),
-        Look(0.1, PROCESSING, "text"),
-        Look(0.1, WAITING, None),
-        Look(0.1, COMPLETED, ""),
+        AgentLook(0.1, COMPLETED, "text", taken="UserPromptSubmit"),
+        AgentLook(0.1, PROCESSING, "text"),
+        AgentLook(0.1, WAITING, None),
+        AgentLook(0.1, COMPLETED, ""),
     ],
 )
-def test_every_positive_sign_confirms(look: Look) -> None:
+def test_every_positive_sign_confirms(look: AgentLook) -> None:
     assert isinstance(after(replace(ENTERED, asked_at=-QUESTION_SECONDS), look), Confirmed)
 
 
@@ -183,7 +187,7 @@ def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
     sending, now, presses = ENTERED, 0.0, 1
     while True:
         now += ENTER_SECONDS[sending.presses - 1] + 0.01
-        sending, action = advance(sending, Look(now, COMPLETED, "text"))
+        sending, action = advance(sending, AgentLook(now, COMPLETED, "text"))
         if not isinstance(action, PressEnter):
             break
         presses += 1
@@ -192,19 +196,19 @@ def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
 
 
 def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
-    assert isinstance(after(ENTERED, Look(0.1, IDLE, None)), LookAgain)
-    assert isinstance(after(ENTERED, Look(CONFIRM_SECONDS, IDLE, None)), Unconfirmed)
+    assert isinstance(after(ENTERED, AgentLook(0.1, IDLE, None)), LookAgain)
+    assert isinstance(after(ENTERED, AgentLook(CONFIRM_SECONDS, IDLE, None)), Unconfirmed)
 
 
 def test_a_text_that_is_still_in_the_box_is_looked_at_again_before_enter_is() -> None:
-    assert isinstance(after(ENTERED, Look(ENTER_SECONDS[0] / 2, IDLE, "x")), LookAgain)
-    assert after(ENTERED, Look(ENTER_SECONDS[0], IDLE, "x")) == PressEnter()
+    assert isinstance(after(ENTERED, AgentLook(ENTER_SECONDS[0] / 2, IDLE, "x")), LookAgain)
+    assert after(ENTERED, AgentLook(ENTER_SECONDS[0], IDLE, "x")) == PressEnter()
 
 
 def test_an_agent_that_takes_no_enter_at_its_start_is_given_longer_and_longer() -> None:
     for presses, wait in enumerate(ENTER_SECONDS, start=1):
         sending = replace(ENTERED, presses=presses)
-        assert isinstance(after(sending, Look(wait - 0.01, IDLE, "x")), LookAgain)
+        assert isinstance(after(sending, AgentLook(wait - 0.01, IDLE, "x")), LookAgain)
     assert list(ENTER_SECONDS) == sorted(ENTER_SECONDS)
     assert sum(ENTER_SECONDS) > 10
 
@@ -225,7 +229,7 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     sending = Sending(own_leftover=leftover)
     pastes, presses = 0, 0
     for step, (status, draft, taken, alive) in enumerate(looks):
-        sending, action = advance(sending, Look(step * 0.4, status, draft, taken, alive))
+        sending, action = advance(sending, AgentLook(step * 0.4, status, draft, taken, alive))
         pastes += isinstance(action, Paste)
         presses += isinstance(action, PressEnter)
         if isinstance(action, Confirmed | Unconfirmed | Refuse):
@@ -252,85 +256,85 @@ PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
     [
         (
             Sending(),
-            Look(0, PROCESSING, ""),
+            AgentLook(0, PROCESSING, ""),
             Refuse("the agent is working; send again when it is at rest"),
         ),
         (
             Sending(asked_at=-9),
-            Look(0, WAITING, ""),
+            AgentLook(0, WAITING, ""),
             Refuse("the agent asks a question that a person has to answer"),
         ),
         (
             Sending(),
-            Look(0, UNKNOWN, ""),
+            AgentLook(0, UNKNOWN, ""),
             Refuse("its screen is not recognized, so it is not safe to type"),
         ),
-        (Sending(), Look(0, IDLE, "", alive=False), Refuse("its program has ended")),
-        (Sending(), Look(0, IDLE, None), Refuse("its input box is not in sight")),
+        (Sending(), AgentLook(0, IDLE, "", alive=False), Refuse("its program has ended")),
+        (Sending(), AgentLook(0, IDLE, None), Refuse("its input box is not in sight")),
         (
             Sending(),
-            Look(0, IDLE, "x"),
+            AgentLook(0, IDLE, "x"),
             Refuse("there is unsent text in its input box; send or clear it first"),
         ),
         (
             CLEARED,
-            Look(0, IDLE, "x"),
+            AgentLook(0, IDLE, "x"),
             Refuse("unsent text in its input box could not be cleared"),
         ),
         (
             PASTED,
-            Look(0, IDLE, "x", alive=False),
+            AgentLook(0, IDLE, "x", alive=False),
             Unconfirmed("its program ended while the message was being typed"),
         ),
         (
             ASKED,
-            Look(9, WAITING, "x"),
+            AgentLook(9, WAITING, "x"),
             Unconfirmed("a question came up before the message was submitted"),
         ),
         (
             PASTED,
-            Look(BOX_SECONDS, IDLE, ""),
+            AgentLook(BOX_SECONDS, IDLE, ""),
             Unconfirmed("the pasted text did not appear in the input box"),
         ),
         (
             MERGED,
-            Look(1, IDLE, "a b"),
+            AgentLook(1, IDLE, "a b"),
             Unconfirmed("older text in its input box could not be cleared"),
         ),
         (
             ENTERED,
-            Look(1, IDLE, "x", alive=False),
+            AgentLook(1, IDLE, "x", alive=False),
             Unconfirmed("its program ended right after the message was submitted"),
         ),
         (
             ENTERED,
-            Look(CONFIRM_SECONDS, IDLE, None),
+            AgentLook(CONFIRM_SECONDS, IDLE, None),
             Unconfirmed("no sign that the agent took the message"),
         ),
         (
             PRESSED,
-            Look(ENTER_SECONDS[-1], IDLE, "x"),
+            AgentLook(ENTER_SECONDS[-1], IDLE, "x"),
             Unconfirmed("Enter was pressed 5 times and the text is still in the input box"),
         ),
-        (ENTERED, Look(0, IDLE, "x", taken="its hook"), Confirmed("its hook")),
-        (ENTERED, Look(0, PROCESSING, "x"), Confirmed("the agent is working")),
+        (ENTERED, AgentLook(0, IDLE, "x", taken="its hook"), Confirmed("its hook")),
+        (ENTERED, AgentLook(0, PROCESSING, "x"), Confirmed("the agent is working")),
         (
             replace(ENTERED, asked_at=0),
-            Look(9, WAITING, "x"),
+            AgentLook(9, WAITING, "x"),
             Confirmed("the agent asks a question"),
         ),
-        (ENTERED, Look(0, IDLE, ""), Confirmed("the input box is empty again")),
+        (ENTERED, AgentLook(0, IDLE, ""), Confirmed("the input box is empty again")),
     ],
     ids=lambda value: value.phase.name if isinstance(value, Sending) else "",
 )
-def test_every_end_says_why(sending: Sending, look: Look, action: Action) -> None:
+def test_every_end_says_why(sending: Sending, look: AgentLook, action: Action) -> None:
     assert after(sending, look) == action
 
 
 def test_a_message_is_taken_back_only_so_often() -> None:
     sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
     for clears in range(1, MAX_CLEARS + 1):
-        sending, action = advance(sending, Look(0, IDLE, "first second"))
+        sending, action = advance(sending, AgentLook(0, IDLE, "first second"))
         assert (action, sending.clears) == (Clear(), clears)
         sending = replace(sending, phase=Phase.PASTED)
-    assert isinstance(after(sending, Look(0, IDLE, "first second")), Unconfirmed)
+    assert isinstance(after(sending, AgentLook(0, IDLE, "first second")), Unconfirmed)

@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.terminals.tracker import (
     START_SECONDS,
     STATUS_OF_SIGNAL,
     TITLE_LAG,
-    Source,
+    SignalSource,
     Track,
     Verdict,
     Winner,
@@ -41,14 +41,18 @@ UNKNOWN = TerminalStatus.UNKNOWN
 RECORDED = [SignalKind.ANSWERED, SignalKind.ERRED]
 KINDS = list(STATUS_OF_SIGNAL)
 TELLING = [kind for kind in KINDS if kind not in RECORDED]
-SPEAKING = [Source.HOOK, Source.RECORD, Source.STREAM, Source.SUBMISSION]
+SPEAKING = [SignalSource.HOOK, SignalSource.RECORD, SignalSource.STREAM, SignalSource.SUBMISSION]
 
 
 def with_screen(track: Track, status: TerminalStatus, at: float, *, changed: bool = True) -> Track:
-    return tracker.observe_screen(track, Evidence(Source.SCREEN, status, "x", at), None, changed)
+    return tracker.observe_screen(
+        track, Evidence(SignalSource.SCREEN, status, "x", at), None, changed
+    )
 
 
-def with_signal(track: Track, kind: SignalKind, at: float, source: Source = Source.HOOK) -> Track:
+def with_signal(
+    track: Track, kind: SignalKind, at: float, source: SignalSource = SignalSource.HOOK
+) -> Track:
     return tracker.observe_signal(track, source, AgentSignal(kind, kind.value), at)
 
 
@@ -89,7 +93,7 @@ def test_an_end_that_only_the_screen_tells_waits_for_the_record_of_an_agent_that
     assert judge(track, 10 + SEARCH_SECONDS).status is COMPLETED
     assert judge(replace(track, keeps_record=False), 11).status is COMPLETED
     for kind, status in ((SignalKind.WORKING, PROCESSING), (SignalKind.FINISHED, COMPLETED)):
-        assert judge(with_signal(track, kind, 11, Source.RECORD), 11).status is status
+        assert judge(with_signal(track, kind, 11, SignalSource.RECORD), 11).status is status
 
 
 def test_half_a_frame_neither_ends_the_wait_for_a_record_nor_begins_it_anew() -> None:
@@ -123,7 +127,7 @@ def test_a_fresh_signal_is_believed_before_the_screen_follows(
     signal = STATUS_OF_SIGNAL[kind]
     if CONTRADICTIONS.get((signal, screen)) is Winner.SCREEN_AT_ONCE:
         return
-    track = with_signal(with_screen(Track(), screen, 9.9), kind, 10, Source.RECORD)
+    track = with_signal(with_screen(Track(), screen, 9.9), kind, 10, SignalSource.RECORD)
     assert judge(track, 10.01).status is signal
 
 
@@ -134,10 +138,10 @@ def test_an_old_contradiction_goes_to_whom_the_table_names(kind: SignalKind) -> 
         # The screen is read first: one that shows work would make a submission old news.
         track = with_signal(with_screen(Track(), screen, 9), kind, 10, source)
         if track.signal is None:  # the hook of a start that is long over
-            assert (kind, source) == (SignalKind.READY, Source.HOOK)
+            assert (kind, source) == (SignalKind.READY, SignalSource.HOOK)
             continue
         winner = CONTRADICTIONS.get((signal, screen), Winner.SIGNAL)
-        if winner is Winner.STILL_SCREEN and source is Source.RECORD:
+        if winner is Winner.STILL_SCREEN and source is SignalSource.RECORD:
             winner = Winner.SIGNAL
         expected = signal if winner is Winner.SIGNAL else screen
         assert judge(track, 1000).status is expected, (screen, source)
@@ -147,24 +151,24 @@ def test_an_old_contradiction_goes_to_whom_the_table_names(kind: SignalKind) -> 
 def test_a_turn_of_which_a_record_tells_is_ended_by_the_record_alone(
     screen: TerminalStatus,
 ) -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
     track = with_screen(track, screen, 11)
     verdict = judge(track, 100_000)
     assert (verdict.status, verdict.until) == (PROCESSING, None)
-    track = with_signal(track, SignalKind.FINISHED, 100_001, Source.RECORD)
+    track = with_signal(track, SignalKind.FINISHED, 100_001, SignalSource.RECORD)
     assert judge(track, 100_001).status is COMPLETED
 
 
 def test_a_record_ends_the_turn_too_when_a_stream_told_of_a_question_in_it() -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    track = with_signal(track, SignalKind.WAITING, 11, Source.STREAM)
-    track = with_signal(track, SignalKind.WORKING, 12, Source.STREAM)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
+    track = with_signal(track, SignalKind.WAITING, 11, SignalSource.STREAM)
+    track = with_signal(track, SignalKind.WORKING, 12, SignalSource.STREAM)
     assert judge(with_screen(track, COMPLETED, 13), 100_000).status is PROCESSING
 
 
 def test_a_record_that_is_found_in_mid_turn_ends_it_also_if_a_stream_told_of_it_first() -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10.1, Source.STREAM)
-    track = with_signal(track, SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(Track(), SignalKind.WORKING, 10.1, SignalSource.STREAM)
+    track = with_signal(track, SignalKind.WORKING, 10, SignalSource.RECORD)
     assert judge(with_screen(track, COMPLETED, 13), 100_000).status is PROCESSING
 
 
@@ -172,38 +176,44 @@ def test_a_record_that_is_found_in_mid_turn_ends_it_also_if_a_stream_told_of_it_
 def test_a_question_on_the_screen_is_not_hidden_by_the_end_of_another_turn(
     kind: SignalKind,
 ) -> None:
-    track = with_signal(with_screen(Track(), WAITING, 9), kind, 10, Source.RECORD)
+    track = with_signal(with_screen(Track(), WAITING, 9), kind, 10, SignalSource.RECORD)
     assert judge(track, 10).status is WAITING
     track = with_screen(track, COMPLETED, 11)
     assert judge(track, 11).status is STATUS_OF_SIGNAL[kind]
 
 
 def test_a_session_record_says_nothing_of_approvals_so_the_dialog_on_screen_counts() -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
     assert judge(with_screen(track, WAITING, 13), 13).status is WAITING
 
 
 @pytest.mark.parametrize("source", SPEAKING)
-def test_a_question_that_comes_up_after_a_signal_is_believed_at_once(source: Source) -> None:
+def test_a_question_that_comes_up_after_a_signal_is_believed_at_once(source: SignalSource) -> None:
     track = with_signal(with_screen(Track(), IDLE, 9), SignalKind.WORKING, 10, source)
     assert judge(with_screen(track, WAITING, 10.1), 10.1).status is WAITING
 
 
-@pytest.mark.parametrize("source", [source for source in SPEAKING if source is not Source.HOOK])
-def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(source: Source) -> None:
+@pytest.mark.parametrize(
+    "source", [source for source in SPEAKING if source is not SignalSource.HOOK]
+)
+def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(
+    source: SignalSource,
+) -> None:
     track = with_signal(with_screen(Track(), WAITING, 9), SignalKind.WORKING, 10, source)
-    seen_again = Evidence(Source.SCREEN, WAITING, "x", 10.1)
+    seen_again = Evidence(SignalSource.SCREEN, WAITING, "x", 10.1)
     track = replace(track, screen=seen_again)
     assert judge(track, 10.1).status is PROCESSING
     assert judge(track, 10 + SCREEN_LAG).status is WAITING
 
 
-@pytest.mark.parametrize("source", [source for source in SPEAKING if source is not Source.HOOK])
+@pytest.mark.parametrize(
+    "source", [source for source in SPEAKING if source is not SignalSource.HOOK]
+)
 def test_a_question_that_is_seen_in_the_moment_of_a_signal_may_be_an_older_one(
-    source: Source,
+    source: SignalSource,
 ) -> None:
     told = Track(signal=Evidence(source, PROCESSING, "x", 10))
-    seen = Evidence(Source.SCREEN, WAITING, "x", 10)
+    seen = Evidence(SignalSource.SCREEN, WAITING, "x", 10)
     assert judge(replace(told, screen=seen, screen_says_since=10), 10).status is PROCESSING
     later = replace(told, screen=replace(seen, at=10.1), screen_says_since=10.1)
     assert judge(later, 10.1).status is WAITING
@@ -223,7 +233,7 @@ def test_a_question_on_the_screen_is_not_hidden_by_the_work_of_another_agent(
 def asked_by(agent: str | None) -> Track:
     track = with_screen(with_signal(Track(), SignalKind.SUBMITTED, 8), PROCESSING, 9)
     asks = AgentSignal(SignalKind.WAITING, "asks", agent=agent)
-    return tracker.observe_signal(track, Source.HOOK, asks, 10)
+    return tracker.observe_signal(track, SignalSource.HOOK, asks, 10)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +242,10 @@ def asked_by(agent: str | None) -> Track:
 )
 def test_a_question_that_is_not_drawn_yet_is_not_hidden_by_another_agent(kind: SignalKind) -> None:
     other = AgentSignal(kind, "beside", agent="")
-    track = tracker.observe_signal(asked_by("a7"), Source.HOOK, other, 10.1)
+    track = tracker.observe_signal(asked_by("a7"), SignalSource.HOOK, other, 10.1)
     assert judge(track, 10.2).status is WAITING
     own = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7")
-    answered = tracker.observe_signal(track, Source.HOOK, own, 10.3)
+    answered = tracker.observe_signal(track, SignalSource.HOOK, own, 10.3)
     assert judge(answered, 10.3).status is PROCESSING
 
 
@@ -244,7 +254,7 @@ def test_a_question_is_over_when_its_agent_or_one_without_a_name_works(
     asker: str | None, worker: str | None
 ) -> None:
     works = AgentSignal(SignalKind.WORKING, "PostToolUse", agent=worker)
-    track = tracker.observe_signal(asked_by(asker), Source.HOOK, works, 10.1)
+    track = tracker.observe_signal(asked_by(asker), SignalSource.HOOK, works, 10.1)
     assert judge(track, 10.1).status is PROCESSING
 
 
@@ -253,9 +263,9 @@ def test_an_answered_question_that_is_still_drawn_is_not_asked_again_by_the_work
 ):
     track = with_screen(asked_by("a7"), WAITING, 10.1)
     prompt = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    track = tracker.observe_signal(track, Source.HOOK, prompt, 11)
+    track = tracker.observe_signal(track, SignalSource.HOOK, prompt, 11)
     left = AgentSignal(SignalKind.BACKGROUND, "Stop; in the background: subagent", agent="")
-    track = tracker.observe_signal(track, Source.HOOK, left, 11.1)
+    track = tracker.observe_signal(track, SignalSource.HOOK, left, 11.1)
     verdict = judge(track, 11.1)
     assert (verdict.status, verdict.until) == (PROCESSING, 11 + SCREEN_LAG)
     assert judge(track, 11 + SCREEN_LAG).status is WAITING
@@ -265,7 +275,7 @@ def test_an_answered_question_that_is_still_drawn_is_not_asked_again_by_the_work
 
 def test_a_question_that_is_seen_in_the_moment_of_an_answer_is_the_answered_one() -> None:
     prompt = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    track = tracker.observe_signal(asked_by("a7"), Source.HOOK, prompt, 11)
+    track = tracker.observe_signal(asked_by("a7"), SignalSource.HOOK, prompt, 11)
     track = with_screen(track, WAITING, 11)
     assert judge(with_signal(track, SignalKind.WORKING, 11.1), 11.1).status is PROCESSING
 
@@ -276,28 +286,28 @@ def test_a_question_that_is_told_of_twice_is_not_hidden_by_the_work_of_another(
 ) -> None:
     track = with_screen(asked_by(asker), WAITING, 10.1)
     reminder = AgentSignal(SignalKind.WAITING, "Notification: permission_prompt")
-    track = tracker.observe_signal(track, Source.HOOK, reminder, 16)
+    track = tracker.observe_signal(track, SignalSource.HOOK, reminder, 16)
     works = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a8")
-    track = tracker.observe_signal(track, Source.HOOK, works, 17)
+    track = tracker.observe_signal(track, SignalSource.HOOK, works, 17)
     assert judge(track, 17).status is WAITING
 
 
 def test_an_answered_question_is_over_although_it_is_still_drawn() -> None:
     track = with_screen(asked_by("a7"), WAITING, 10.1)
     own = AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7")
-    track = tracker.observe_signal(track, Source.HOOK, own, 11)
+    track = tracker.observe_signal(track, SignalSource.HOOK, own, 11)
     assert judge(track, 11).status is PROCESSING
     assert judge(track, 11 + SCREEN_LAG).status is WAITING
 
 
 def stopped(track: Track, at: float, background: bool | None = None) -> Track:
     stop = AgentSignal(SignalKind.FINISHED, "Stop", background=background, revocable=True)
-    return tracker.observe_signal(track, Source.HOOK, stop, at)
+    return tracker.observe_signal(track, SignalSource.HOOK, stop, at)
 
 
 def consulted(count: int) -> Track:
     asked = AgentSignal(SignalKind.CONSULTED, "stop_hook_summary", consulted=count)
-    return tracker.observe_signal(Track(), Source.RECORD, asked, 5)
+    return tracker.observe_signal(Track(), SignalSource.RECORD, asked, 5)
 
 
 @pytest.mark.parametrize("before", [Track(), consulted(2)])
@@ -348,7 +358,7 @@ def test_an_end_that_nobody_else_was_asked_about_is_told_at_once() -> None:
 
 def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
     in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
-    track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = tracker.observe_signal(consulted(1), SignalSource.HOOK, in_background, 8)
     track = with_screen(track, PROCESSING, 9)
     assert judge(stopped(track, 10), 10).status is PROCESSING
     over = with_screen(stopped(track, 10, background=False), COMPLETED, 10.1)
@@ -358,7 +368,7 @@ def test_an_end_may_leave_something_at_work_that_no_signal_tells_of() -> None:
 @pytest.mark.parametrize("told", [False, None])
 def test_an_end_waits_for_the_report_of_what_was_put_in_the_background(told: bool | None) -> None:
     in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
-    track = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    track = tracker.observe_signal(consulted(1), SignalSource.HOOK, in_background, 8)
     track = stopped(with_screen(track, COMPLETED, 9), 10, background=told)
     verdict = judge(track, 10)
     assert (verdict.status, verdict.until) == (PROCESSING, 10 + REPORT_SECONDS)
@@ -373,7 +383,7 @@ def test_an_end_waits_for_the_report_of_what_was_put_in_the_background(told: boo
 
 def test_a_screen_that_matches_nothing_takes_back_nothing_that_ran_in_the_background() -> None:
     in_background = AgentSignal(SignalKind.WORKING, "PostToolUse", background=True)
-    used = tracker.observe_signal(consulted(1), Source.HOOK, in_background, 8)
+    used = tracker.observe_signal(consulted(1), SignalSource.HOOK, in_background, 8)
     track = stopped(with_screen(used, PROCESSING, 9), 10)
     hidden = with_screen(track, UNKNOWN, 20)
     assert judge(hidden, 100).status is PROCESSING
@@ -387,16 +397,18 @@ def test_a_screen_that_matches_nothing_takes_back_nothing_that_ran_in_the_backgr
 def test_what_works_in_the_background_is_work() -> None:
     left = AgentSignal(SignalKind.BACKGROUND, "Stop; in the background: shell", revocable=True)
     track = with_screen(Track(), COMPLETED, 9)
-    track = tracker.observe_signal(track, Source.HOOK, left, 10)
+    track = tracker.observe_signal(track, SignalSource.HOOK, left, 10)
     assert judge(track, 10).status is PROCESSING
-    assert judge(track, 10 + HOLD_SECONDS[Source.HOOK]).status is COMPLETED
+    assert judge(track, 10 + HOLD_SECONDS[SignalSource.HOOK]).status is COMPLETED
     assert judge(with_screen(track, PROCESSING, 11), 1000).status is PROCESSING
 
 
 def test_a_turn_that_ends_without_a_word_was_stopped_by_a_person() -> None:
     submitted = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", ends_aloud=True)
-    track = tracker.observe_signal(with_screen(Track(), COMPLETED, 9), Source.HOOK, submitted, 10)
-    verdict = judge(track, 10 + HOLD_SECONDS[Source.HOOK])
+    track = tracker.observe_signal(
+        with_screen(Track(), COMPLETED, 9), SignalSource.HOOK, submitted, 10
+    )
+    verdict = judge(track, 10 + HOLD_SECONDS[SignalSource.HOOK])
     assert verdict.status is IDLE
     assert "no end was told" in verdict.reason
 
@@ -416,7 +428,7 @@ def shortening(at: float) -> Track:
     """Return what is known when a person has a conversation shortened soon after a turn."""
     track = stopped(with_screen(consulted(1), COMPLETED, at - 1), at - 0.5, background=False)
     begun = AgentSignal(SignalKind.SHORTENING, "PreCompact", ends_aloud=True)
-    return tracker.observe_signal(track, Source.HOOK, begun, at)
+    return tracker.observe_signal(track, SignalSource.HOOK, begun, at)
 
 
 def test_a_conversation_that_a_person_has_shortened_is_work_at_once_and_idle_after_it() -> None:
@@ -431,7 +443,7 @@ def test_a_conversation_that_a_person_has_shortened_is_work_at_once_and_idle_aft
 
 def test_a_shortening_that_a_person_stops_leaves_an_idle_agent() -> None:
     untitled = with_screen(shortening(10), COMPLETED, 11)
-    assert judge(untitled, 11 + HOLD_SECONDS[Source.HOOK]).status is IDLE
+    assert judge(untitled, 11 + HOLD_SECONDS[SignalSource.HOOK]).status is IDLE
     titled = with_title(with_title(shortening(10), PROCESSING, PROCESSING), COMPLETED, None)
     assert judge(titled, 11 + TITLE_LAG).status is IDLE
 
@@ -443,7 +455,7 @@ def test_a_new_conversation_is_idle_whatever_was_before() -> None:
 
 
 def test_an_error_that_comes_up_is_believed_at_once_where_screens_are_drawn_in_time() -> None:
-    for source, expected in ((Source.RECORD, ERROR), (Source.HOOK, PROCESSING)):
+    for source, expected in ((SignalSource.RECORD, ERROR), (SignalSource.HOOK, PROCESSING)):
         track = with_signal(with_screen(Track(), IDLE, 9), SignalKind.WORKING, 10, source)
         assert judge(with_screen(track, ERROR, 10.1), 10.1).status is expected
 
@@ -460,7 +472,7 @@ def test_an_interrupt_without_a_signal_shows_after_the_screen_stood_still() -> N
     track = with_screen(track, IDLE, 25, changed=False)
     verdict = judge(track, 25)
     assert verdict.status is PROCESSING
-    assert verdict.until == 20 + HOLD_SECONDS[Source.HOOK]
+    assert verdict.until == 20 + HOLD_SECONDS[SignalSource.HOOK]
     assert judge(track, verdict.until).status is IDLE
 
 
@@ -479,7 +491,7 @@ def test_a_submission_covers_the_moment_before_the_screen_shows_it() -> None:
     track = with_screen(Track(), COMPLETED, 5)
     track = tracker.observe_submission(track, "taken", 10)
     assert judge(track, 10.5).status is PROCESSING
-    assert judge(track, 10 + HOLD_SECONDS[Source.SUBMISSION]).status is COMPLETED
+    assert judge(track, 10 + HOLD_SECONDS[SignalSource.SUBMISSION]).status is COMPLETED
 
 
 def test_the_hook_of_the_start_that_comes_after_the_first_prompt_says_nothing() -> None:
@@ -493,9 +505,9 @@ def test_a_turn_that_stopped_is_work_until_the_record_tells_how() -> None:
     stopped = with_signal(Track(), SignalKind.STOPPED, 10)
     assert judge(stopped, 10.1).status is PROCESSING
     assert judge(stopped, 10 + RECORD_LAG).status is COMPLETED
-    answered = with_signal(stopped, SignalKind.ANSWERED, 10.2, Source.RECORD)
+    answered = with_signal(stopped, SignalKind.ANSWERED, 10.2, SignalSource.RECORD)
     assert judge(answered, 10.2).status is COMPLETED
-    failed = with_signal(stopped, SignalKind.ERRED, 10.2, Source.RECORD)
+    failed = with_signal(stopped, SignalKind.ERRED, 10.2, SignalSource.RECORD)
     assert judge(failed, 10.2).status is ERROR
 
 
@@ -505,20 +517,20 @@ def test_a_turn_that_stopped_is_work_until_the_record_tells_how() -> None:
 def test_a_turn_that_stopped_after_the_record_told_how_is_over_at_once(
     said: SignalKind, status: TerminalStatus
 ) -> None:
-    track = with_signal(Track(), said, 9, Source.RECORD)
+    track = with_signal(Track(), said, 9, SignalSource.RECORD)
     assert judge(with_signal(track, SignalKind.STOPPED, 10), 10).status is status
 
 
 def test_a_turn_that_stopped_has_failed_if_the_screen_shows_an_error() -> None:
     stopped = with_signal(with_screen(Track(), ERROR, 9), SignalKind.STOPPED, 10)
     assert judge(stopped, 10).status is ERROR
-    answered = with_signal(stopped, SignalKind.ANSWERED, 10.1, Source.RECORD)
+    answered = with_signal(stopped, SignalKind.ANSWERED, 10.1, SignalSource.RECORD)
     assert judge(answered, 10.1).status is COMPLETED
 
 
 def test_a_stop_after_a_failure_is_that_of_the_same_turn() -> None:
-    failed = with_signal(Track(), SignalKind.FAILED, 10, Source.RECORD)
-    assert with_signal(failed, SignalKind.STOPPED, 10.1, Source.RECORD) == failed
+    failed = with_signal(Track(), SignalKind.FAILED, 10, SignalSource.RECORD)
+    assert with_signal(failed, SignalKind.STOPPED, 10.1, SignalSource.RECORD) == failed
 
 
 @pytest.mark.parametrize("said", RECORDED)
@@ -526,19 +538,19 @@ def test_a_stop_after_a_failure_is_that_of_the_same_turn() -> None:
 def test_what_the_record_has_changes_nothing_where_a_hook_tells_how_a_turn_ended(
     said: SignalKind, kind: SignalKind
 ) -> None:
-    track = with_signal(with_signal(Track(), kind, 10), said, 10.2, Source.RECORD)
+    track = with_signal(with_signal(Track(), kind, 10), said, 10.2, SignalSource.RECORD)
     assert judge(track, 10.3).status is STATUS_OF_SIGNAL[kind]
 
 
 @pytest.mark.parametrize("work", [SignalKind.WORKING, SignalKind.SUBMITTED])
 def test_what_was_said_before_more_work_is_not_the_answer(work: SignalKind) -> None:
-    track = with_signal(Track(), SignalKind.ANSWERED, 8, Source.RECORD)
+    track = with_signal(Track(), SignalKind.ANSWERED, 8, SignalSource.RECORD)
     track = with_signal(with_signal(track, work, 9), SignalKind.STOPPED, 10)
     assert judge(track, 10.1).status is PROCESSING
 
 
-@pytest.mark.parametrize("source", [Source.HOOK, Source.STREAM])
-def test_a_message_is_taken_although_the_start_is_told_in_between(source: Source) -> None:
+@pytest.mark.parametrize("source", [SignalSource.HOOK, SignalSource.STREAM])
+def test_a_message_is_taken_although_the_start_is_told_in_between(source: SignalSource) -> None:
     track = with_signal(Track(), SignalKind.READY, 10.2, source)
     track = tracker.observe_submission(track, "the input box is empty again", at=10.0)
     assert judge(track, 10.3).status is PROCESSING
@@ -550,25 +562,25 @@ def test_a_stream_that_is_idle_right_after_a_message_tells_of_the_start(
 ) -> None:
     track = tracker.observe_submission(Track(), "the input box is empty again", 10)
     for kind in before:
-        track = with_signal(track, kind, 10.1, Source.STREAM)
-    told = with_signal(track, SignalKind.INTERRUPTED, 10.2, Source.STREAM)
+        track = with_signal(track, kind, 10.1, SignalSource.STREAM)
+    told = with_signal(track, SignalKind.INTERRUPTED, 10.2, SignalSource.STREAM)
     assert judge(told, 10.2).status is PROCESSING
-    recorded = with_signal(told, SignalKind.INTERRUPTED, 10.3, Source.RECORD)
+    recorded = with_signal(told, SignalKind.INTERRUPTED, 10.3, SignalSource.RECORD)
     assert judge(recorded, 10.3).status is IDLE
-    later = with_signal(track, SignalKind.INTERRUPTED, 10 + START_SECONDS, Source.STREAM)
+    later = with_signal(track, SignalKind.INTERRUPTED, 10 + START_SECONDS, SignalSource.STREAM)
     assert judge(later, 10 + START_SECONDS).status is IDLE
 
 
 def test_a_stream_that_works_for_a_moment_while_it_starts_tells_nothing() -> None:
-    started = with_signal(Track(), SignalKind.READY, 10, Source.STREAM)
-    soon = with_signal(started, SignalKind.WORKING, 10.05, Source.STREAM)
+    started = with_signal(Track(), SignalKind.READY, 10, SignalSource.STREAM)
+    soon = with_signal(started, SignalKind.WORKING, 10.05, SignalSource.STREAM)
     assert judge(soon, 10.05).status is IDLE
-    later = with_signal(started, SignalKind.WORKING, 10.3, Source.STREAM)
+    later = with_signal(started, SignalKind.WORKING, 10.3, SignalSource.STREAM)
     assert judge(later, 10.3).status is PROCESSING
 
 
 def test_a_stream_whose_first_word_is_work_is_believed() -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.STREAM)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.STREAM)
     assert judge(track, 10).status is PROCESSING
 
 
@@ -586,33 +598,35 @@ STREAM_KINDS = [
 def test_a_stream_that_is_behind_the_record_cannot_undo_the_end_of_a_turn(
     end: SignalKind, late: SignalKind
 ) -> None:
-    track = with_signal(Track(), end, 10, Source.RECORD)
-    assert with_signal(track, late, 10.1, Source.STREAM) == track
+    track = with_signal(Track(), end, 10, SignalSource.RECORD)
+    assert with_signal(track, late, 10.1, SignalSource.STREAM) == track
 
 
 @pytest.mark.parametrize("late", [kind for kind in STREAM_KINDS if kind is not SignalKind.WAITING])
 def test_a_stream_that_is_a_turn_behind_says_nothing_of_the_turn_that_has_begun(
     late: SignalKind,
 ) -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    assert with_signal(track, late, 10.1, Source.STREAM) == track
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
+    assert with_signal(track, late, 10.1, SignalSource.STREAM) == track
 
 
 def test_the_stream_tells_of_a_question_where_the_record_does_not() -> None:
-    working = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    asked = with_signal(working, SignalKind.WAITING, 11, Source.STREAM)
+    working = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
+    asked = with_signal(working, SignalKind.WAITING, 11, SignalSource.STREAM)
     assert judge(asked, 11).status is WAITING
-    answered = with_signal(asked, SignalKind.WORKING, 12, Source.STREAM)
+    answered = with_signal(asked, SignalKind.WORKING, 12, SignalSource.STREAM)
     assert judge(answered, 12).status is PROCESSING
-    done = with_signal(answered, SignalKind.FINISHED, 13, Source.RECORD)
+    done = with_signal(answered, SignalKind.FINISHED, 13, SignalSource.RECORD)
     assert judge(done, 13).status is COMPLETED
 
 
 def asked_at_the_end_of_a_turn() -> Track:
     """Return what is known when a stream told of a question, and then a record of an end."""
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    track = with_signal(with_screen(track, PROCESSING, 10.5), SignalKind.WAITING, 11, Source.STREAM)
-    return with_signal(track, SignalKind.FINISHED, 11.02, Source.RECORD)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
+    track = with_signal(
+        with_screen(track, PROCESSING, 10.5), SignalKind.WAITING, 11, SignalSource.STREAM
+    )
+    return with_signal(track, SignalKind.FINISHED, 11.02, SignalSource.RECORD)
 
 
 def test_a_question_that_the_stream_told_of_is_not_hidden_by_the_end_of_another_turn() -> None:
@@ -635,16 +649,16 @@ def test_a_question_that_is_not_drawn_in_time_was_one_of_the_turn_that_ended() -
 
 @pytest.mark.parametrize("kind", [SignalKind.WORKING, SignalKind.READY, SignalKind.FINISHED])
 def test_a_question_is_over_at_once_if_the_stream_says_so_after_the_end(kind: SignalKind) -> None:
-    track = with_signal(asked_at_the_end_of_a_turn(), kind, 11.1, Source.STREAM)
+    track = with_signal(asked_at_the_end_of_a_turn(), kind, 11.1, SignalSource.STREAM)
     assert judge(track, 11.1).status is COMPLETED
 
 
 @pytest.mark.parametrize("kind", [SignalKind.INTERRUPTED, SignalKind.FAILED, SignalKind.SUBMITTED])
 def test_a_question_is_over_at_once_if_the_record_tells_more_than_an_end(kind: SignalKind) -> None:
-    track = with_signal(Track(), SignalKind.WORKING, 10, Source.RECORD)
-    track = with_signal(track, SignalKind.WAITING, 11, Source.STREAM)
+    track = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.RECORD)
+    track = with_signal(track, SignalKind.WAITING, 11, SignalSource.STREAM)
     for before in (track, asked_at_the_end_of_a_turn()):
-        after = with_signal(before, kind, 11.1, Source.RECORD)
+        after = with_signal(before, kind, 11.1, SignalSource.RECORD)
         assert judge(after, 11.1).status is STATUS_OF_SIGNAL[kind]
 
 
@@ -655,8 +669,8 @@ def test_a_message_that_was_taken_does_not_undo_the_end_of_its_turn() -> None:
 
 
 def with_title(track: Track, status: TerminalStatus, title: TerminalStatus | None) -> Track:
-    said = Evidence(Source.TITLE, title, "x", 11) if title else None
-    seen = Evidence(Source.SCREEN, status, "x", 11)
+    said = Evidence(SignalSource.TITLE, title, "x", 11) if title else None
+    seen = Evidence(SignalSource.SCREEN, status, "x", 11)
     return tracker.observe_screen(track, seen, said, changed=True)
 
 
@@ -683,20 +697,20 @@ def test_a_message_that_the_agent_has_not_confirmed_may_be_ahead_of_its_title() 
     rested = with_title(with_signal(worked, SignalKind.FINISHED, 11), COMPLETED, None)
     track = tracker.observe_submission(rested, "the input box is empty again", 20)
     assert judge(track, 20 + SCREEN_LAG).status is PROCESSING
-    assert judge(track, 20 + HOLD_SECONDS[Source.SUBMISSION]).status is COMPLETED
+    assert judge(track, 20 + HOLD_SECONDS[SignalSource.SUBMISSION]).status is COMPLETED
 
 
 def test_the_explanation_names_what_told_how_an_open_end_was() -> None:
-    track = with_signal(Track(), SignalKind.ERRED, 9, Source.RECORD)
+    track = with_signal(Track(), SignalKind.ERRED, 9, SignalSource.RECORD)
     pieces = tracker.explain(with_signal(track, SignalKind.STOPPED, 10), 10).evidence
     assert [(piece.source, piece.status) for piece in pieces] == [
-        (Source.HOOK, COMPLETED),
-        (Source.RECORD, ERROR),
+        (SignalSource.HOOK, COMPLETED),
+        (SignalSource.RECORD, ERROR),
     ]
 
 
 def test_what_a_record_has_of_an_end_that_nobody_told_is_no_evidence() -> None:
-    track = with_signal(Track(), SignalKind.ANSWERED, 9, Source.RECORD)
+    track = with_signal(Track(), SignalKind.ANSWERED, 9, SignalSource.RECORD)
     assert tracker.explain(track, 10).evidence == ()
 
 
@@ -706,8 +720,8 @@ def test_a_title_that_never_told_anything_says_nothing_by_its_silence() -> None:
 
 
 def test_an_interrupt_that_the_stream_reports_as_idle_counts() -> None:
-    working = with_signal(Track(), SignalKind.WORKING, 10, Source.STREAM)
-    assert judge(with_signal(working, SignalKind.READY, 11, Source.STREAM), 11).status is IDLE
+    working = with_signal(Track(), SignalKind.WORKING, 10, SignalSource.STREAM)
+    assert judge(with_signal(working, SignalKind.READY, 11, SignalSource.STREAM), 11).status is IDLE
 
 
 def test_of_signals_at_the_same_time_the_last_one_counts() -> None:
@@ -732,8 +746,8 @@ def test_the_explanation_has_every_piece_of_evidence_newest_first() -> None:
     track = with_signal(Track(), SignalKind.FINISHED, 10)
     track = tracker.observe_screen(
         track,
-        Evidence(Source.SCREEN, COMPLETED, "looks completed", 12),
-        Evidence(Source.TITLE, IDLE, "agent", 11),
+        Evidence(SignalSource.SCREEN, COMPLETED, "looks completed", 12),
+        Evidence(SignalSource.TITLE, IDLE, "agent", 11),
         changed=True,
     )
     explanation = tracker.explain(track, 13)
@@ -759,7 +773,7 @@ def test_judging_is_repeatable_and_a_verdict_holds_until_it_says(
     for (what, value, extra), at in zip(reports, clock, strict=False):
         if what == "signal":
             assert isinstance(value, SignalKind)
-            assert isinstance(extra, Source)
+            assert isinstance(extra, SignalSource)
             track = with_signal(track, value, at, extra)
         else:
             assert isinstance(value, TerminalStatus)
@@ -775,15 +789,17 @@ def test_judging_is_repeatable_and_a_verdict_holds_until_it_says(
 
 
 def test_every_source_that_can_say_processing_has_a_time_it_holds_but_the_record() -> None:
-    assert set(HOLD_SECONDS) == set(SPEAKING) - {Source.RECORD}
+    assert set(HOLD_SECONDS) == set(SPEAKING) - {SignalSource.RECORD}
     assert all(seconds >= SCREEN_LAG for seconds in HOLD_SECONDS.values())
 
 
 def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None:
-    def status(*states: tuple[SignalKind, float], first: Source = Source.STREAM) -> TerminalStatus:
+    def status(
+        *states: tuple[SignalKind, float], first: SignalSource = SignalSource.STREAM
+    ) -> TerminalStatus:
         track = with_signal(Track(), SignalKind.READY, 10, first)
         for kind, at in states:
-            track = with_signal(track, kind, at, Source.STREAM)
+            track = with_signal(track, kind, at, SignalSource.STREAM)
         return judge(track, 11).status
 
     working, ready = SignalKind.WORKING, SignalKind.READY
@@ -791,28 +807,28 @@ def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None
     assert status((working, 10.01 + FLICKER_SECONDS)) is PROCESSING
     assert status((ready, 10.15), (working, 10.25)) is PROCESSING
     assert status((working, 10.1), (working, 10.15)) is IDLE
-    assert status((working, 10.1), first=Source.HOOK) is PROCESSING
-    started = with_signal(Track(), ready, FLICKER_SECONDS, Source.STREAM)
-    after = with_signal(started, working, 2 * FLICKER_SECONDS, Source.STREAM)
+    assert status((working, 10.1), first=SignalSource.HOOK) is PROCESSING
+    started = with_signal(Track(), ready, FLICKER_SECONDS, SignalSource.STREAM)
+    after = with_signal(started, working, 2 * FLICKER_SECONDS, SignalSource.STREAM)
     assert judge(after, 1).status is PROCESSING
 
 
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (Source.HOOK, "hook"),
-        (Source.RECORD, "session record"),
-        (Source.STREAM, "stream state"),
-        (Source.SUBMISSION, "submission"),
+        (SignalSource.HOOK, "hook"),
+        (SignalSource.RECORD, "session record"),
+        (SignalSource.STREAM, "stream state"),
+        (SignalSource.SUBMISSION, "submission"),
     ],
 )
-def test_a_reason_names_who_said_what(source: Source, words: str) -> None:
+def test_a_reason_names_who_said_what(source: SignalSource, words: str) -> None:
     track = with_signal(Track(), SignalKind.WORKING, 10, source)
     assert judge(track, 10).reason == f"{words}: working"
     track = with_screen(track, IDLE, 10)
-    if source is not Source.SUBMISSION:
+    if source is not SignalSource.SUBMISSION:
         assert judge(track, 10).reason == f"{words}: working; the screen does not show it"
-    if source in (Source.HOOK, Source.STREAM):
+    if source in (SignalSource.HOOK, SignalSource.STREAM):
         assert judge(track, 99).reason == f"screen: x, against the older {words}: working"
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.workspace.gathering import LIMITS, Limits
+from cli_agent_orchestrator._internal.workspace.gathering import LIMITS, LookLimits
 from cli_agent_orchestrator._internal.workspace.repository import find_repository
 from cli_agent_orchestrator._internal.workspace.snapshots import REFS, Snapshot, Snapshots
 from cli_agent_orchestrator._internal.workspace.store import Store
@@ -91,7 +91,9 @@ def fingerprint(folder: Path) -> dict[str, str]:
     return found
 
 
-def snapshots_of(folder: Path, limits: Limits = LIMITS, patience: Patience = PATIENCE) -> Snapshots:
+def snapshots_of(
+    folder: Path, limits: LookLimits = LIMITS, patience: Patience = PATIENCE
+) -> Snapshots:
     """Return the snapshots of a folder; their store lies beside it, or beside its repository."""
     repository = find_repository(folder, os.environ)
     top = folder if repository is None else repository.top

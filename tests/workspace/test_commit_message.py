@@ -15,16 +15,16 @@ from cli_agent_orchestrator._internal.workspace.commit_message import (
     LONGEST_VALUE,
     NOT_CHECKED,
     NOT_KNOWN,
+    CommittedWork,
     GateResult,
     Reviewer,
-    Work,
     commit_message,
     request_text,
     subject,
     trailers,
 )
 
-WORK = Work(
+WORK = CommittedWork(
     "r1",
     2,
     "build",
@@ -117,17 +117,17 @@ def test_what_git_takes_for_the_end_of_a_message_does_not_end_ours() -> None:
 
 
 def test_a_value_stays_on_its_line() -> None:
-    work = Work(
+    work = CommittedWork(
         "r", 1, "f\nCao-Gate: x passed", (GateResult("a\r\nCao-Run: b", "\x00", "c\u2028d"),)
     )
     assert trailers(work) == (
         "Cao-Run: r\nCao-Round: 1\nCao-Flow: f Cao-Gate: x passed\nCao-Gate: a Cao-Run: b (c d)"
     )
-    assert trailers(Work("", 1, "f")).startswith("Cao-Run: -\n")
+    assert trailers(CommittedWork("", 1, "f")).startswith("Cao-Run: -\n")
 
 
 def test_values_and_texts_have_a_limit() -> None:
-    value = trailers(Work("x" * 500, 1, "f")).partition("\n")[0]
+    value = trailers(CommittedWork("x" * 500, 1, "f")).partition("\n")[0]
     assert value == "Cao-Run: " + "x" * (LONGEST_VALUE - 1) + "…"
     body = "y" * LONGEST_BODY
     assert commit_message("One", WORK, body + "z") == commit_message("One", WORK, body)
@@ -144,7 +144,7 @@ ANY = st.text(
 
 @given(ANY, ANY, ANY, ANY)
 def test_git_finds_our_trailers_and_no_others(task: str, body: str, gate: str, role: str) -> None:
-    work = Work("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "codex"),))
+    work = CommittedWork("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "codex"),))
     message = commit_message(task, work, body)
     assert parsed(message) == trailers(work)
     assert trailers(work).count("\n") == 4
@@ -166,7 +166,7 @@ class TestARequest:
         assert request_text("Keep digits.", work) == text
 
     def test_without_a_gate_says_whose_word_it_is(self) -> None:
-        work = Work("r1", 1, "loop", (), (Reviewer("programmer_review", "codex"),))
+        work = CommittedWork("r1", 1, "loop", (), (Reviewer("programmer_review", "codex"),))
         assert request_text("Keep digits.", work) == (
             f"Keep digits.\n\n{NOT_CHECKED}\n\n"
             "    Cao-Run: r1\n    Cao-Round: 1\n    Cao-Flow: loop\n"
@@ -174,11 +174,11 @@ class TestARequest:
         )
 
     def test_of_which_that_is_not_known_says_so(self) -> None:
-        said = request_text("Keep digits.", Work("r1", 1, "loop", is_known=False))
+        said = request_text("Keep digits.", CommittedWork("r1", 1, "loop", is_known=False))
         assert said.startswith(f"Keep digits.\n\n{NOT_KNOWN}\n\n    Cao-Run: r1\n")
         assert "not known any more" in said
         assert "judged" in JUDGED
-        assert "No gate was run" in request_text("Keep digits.", Work("r1", 1, "loop"))
+        assert "No gate was run" in request_text("Keep digits.", CommittedWork("r1", 1, "loop"))
 
     @pytest.mark.parametrize(
         ("said", "shown"),
@@ -201,7 +201,9 @@ class TestARequest:
     @given(ANY, ANY, ANY)
     def test_has_no_markup_but_the_users_own(self, proof: str, gate: str, role: str) -> None:
         """A block of code is what each line of it is indented for, and nothing else ends it."""
-        work = Work("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "x"),), proof)
+        work = CommittedWork(
+            "r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "x"),), proof
+        )
         first, second, judged, third, *code, last = request_text("One", work).split("\n")
         assert (first, second, judged, third, last) == ("One", "", JUDGED, "", "")
         assert len(code) == (6 if proof else 5)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.workspace.delivery import (
-    Delivery,
     Discard,
-    Kept,
-    Kind,
+    KeptFiles,
+    MergeKind,
+    MergeResult,
     Terms,
     apply,
     discard,
@@ -70,7 +70,7 @@ def moved_on(project: Project) -> None:
     project.commit({"other.txt": "other\n"}, "meanwhile")
 
 
-def delivered(project: Project, terms: Terms = TERMS) -> Delivery:
+def delivered(project: Project, terms: Terms = TERMS) -> MergeResult:
     return apply(project.repository(), BRANCH, terms)
 
 
@@ -225,13 +225,14 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
     mine = contents(project.folder)
     result = delivered(project)
     if state.in_the_way or state.reason:
-        assert result.kind is Kind.REFUSED
+        assert result.kind is MergeKind.REFUSED
         assert result.in_the_way == state.in_the_way
         assert state.reason in result.reason
         assert project.state() == before
         return
-    assert result == Delivery(
-        Kind.MERGED if meanwhile else Kind.FAST_FORWARDED, project.git("rev-parse", "HEAD")
+    assert result == MergeResult(
+        MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED,
+        project.git("rev-parse", "HEAD"),
     )
     arrived(project)
     assert project.git("rev-parse", "ORIG_HEAD") == was
@@ -254,7 +255,7 @@ def test_a_conflict_is_named_and_nothing_is_touched(project: Project) -> None:
     project.write({"mine.txt": "changed\n"})
     before = project.state()
     result = delivered(project)
-    assert result.kind is Kind.REFUSED
+    assert result.kind is MergeKind.REFUSED
     assert result.conflicts == ("folder/inner.txt", "new\nline", "touched.txt")
     assert "git merge cao/r1" in result.reason
     assert project.state() == before
@@ -270,10 +271,12 @@ def test_a_file_removed_here_and_changed_there_is_a_conflict(project: Project) -
 def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
     worked(project)
     first = delivered(project)
-    assert first.kind is Kind.FAST_FORWARDED
+    assert first.kind is MergeKind.FAST_FORWARDED
     moved_on(project)
     before = project.state()
-    assert delivered(project) == Delivery(Kind.ALREADY_THERE, project.git("rev-parse", "HEAD"))
+    assert delivered(project) == MergeResult(
+        MergeKind.ALREADY_THERE, project.git("rev-parse", "HEAD")
+    )
     assert project.state() == before
 
 
@@ -285,7 +288,7 @@ def test_any_branch_will_do_if_none_is_named(project: Project) -> None:
     worked(project)
     project.git("switch", "-q", "-c", "other")
     result = delivered(project, replace(TERMS, onto=""))
-    assert result.kind is Kind.FAST_FORWARDED
+    assert result.kind is MergeKind.FAST_FORWARDED
     assert project.git("rev-parse", "other") == result.commit
 
 
@@ -300,7 +303,7 @@ def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Pro
     assert result.in_the_way == ("folder/made.log",)
     assert project.state() == before
     (project.folder / "folder/made.log").unlink()
-    assert delivered(project).kind is Kind.FAST_FORWARDED
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert (project.folder / "folder").read_text() == "a file now\n"
 
 
@@ -309,7 +312,7 @@ def test_a_file_that_becomes_a_folder_arrives(project: Project) -> None:
     (worktree.folder / "mine.txt").unlink()
     write(worktree.folder, {"mine.txt/inner": "x\n"})
     worktree.commit("work\n", AUTHOR)
-    assert delivered(project).kind is Kind.FAST_FORWARDED
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert (project.folder / "mine.txt/inner").read_text() == "x\n"
 
 
@@ -327,7 +330,7 @@ def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
     before = project.state()
     mine = Project(tmp_path / "mine")
     result = apply(mine.repository(), BRANCH, replace(TERMS, onto="mine"))
-    assert result.kind is Kind.FAST_FORWARDED
+    assert result.kind is MergeKind.FAST_FORWARDED
     assert (mine.folder / "new.txt").read_text() == "new\n"
     assert {**project.state(), "under way": ""} == {**before, "under way": ""}
 
@@ -345,7 +348,7 @@ def test_settings_of_the_repository_do_not_change_the_way(project: Project) -> N
     worked(project)
     moved_on(project)
     project.write({"mine.txt": "changed\n"})
-    assert delivered(project).kind is Kind.MERGED
+    assert delivered(project).kind is MergeKind.MERGED
     arrived(project)
     assert (project.folder / "mine.txt").read_text() == "changed\n"
 
@@ -362,10 +365,10 @@ def test_nothing_of_a_hostile_repository_runs(
     os.utime(project.folder / "touched.txt", (1, 1))
     result = delivered(project)
     assert list((tmp_path / "marks").iterdir()) == []
-    assert result.kind is (Kind.MERGED if meanwhile else Kind.FAST_FORWARDED)
+    assert result.kind is (MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED)
     assert len(result.remarks) == 1
     assert result.remarks[0].startswith("arrived as stored, not through the filter evil: ")
-    kept = Kept(worktree.branch_tip(), lambda path: None)
+    kept = KeptFiles(worktree.branch_tip(), lambda path: None)
     assert discard(worktree, kept) == Discard(True)
     assert list((tmp_path / "marks").iterdir()) == []
 
@@ -414,11 +417,11 @@ def test_an_old_git_brings_forward_and_does_not_merge(project: Project, tmp_path
     before = project.state()
     terms = replace(TERMS, environ=old_git(tmp_path / "bin"))
     result = delivered(project, terms)
-    assert result.kind is Kind.REFUSED
+    assert result.kind is MergeKind.REFUSED
     assert result.reason.endswith("needs a merge: git merge cao/r1")
     assert project.state() == before
     project.git("reset", "-q", "--keep", "HEAD~")
-    assert delivered(project, terms).kind is Kind.FAST_FORWARDED
+    assert delivered(project, terms).kind is MergeKind.FAST_FORWARDED
 
 
 def test_histories_without_a_common_commit_are_not_merged(project: Project) -> None:
@@ -435,8 +438,8 @@ def test_histories_without_a_common_commit_are_not_merged(project: Project) -> N
 # --- removing ---
 
 
-def kept(worktree: Worktree, files: dict[str, bytes] | None = None) -> Kept:
-    return Kept(worktree.branch_tip(), (files or {}).get)
+def kept(worktree: Worktree, files: dict[str, bytes] | None = None) -> KeptFiles:
+    return KeptFiles(worktree.branch_tip(), (files or {}).get)
 
 
 def is_whole(worktree: Worktree) -> bool:
@@ -551,7 +554,7 @@ def test_what_a_killed_delivery_began_is_brought_to_an_end(
     assert killed.returncode == -signal.SIGKILL
     before = project.git("rev-parse", "HEAD")
     done = delivered(project)
-    assert done.kind is (Kind.MERGED if has_moved else Kind.FAST_FORWARDED)
+    assert done.kind is (MergeKind.MERGED if has_moved else MergeKind.FAST_FORWARDED)
     arrived(project)
     assert project.git("rev-parse", "ORIG_HEAD") == before
     assert project.git("diff", "--cached", "--name-only") == "mine.txt"
@@ -586,7 +589,7 @@ def test_a_delivery_that_stops_halfway_is_taken_back(project: Project, has_moved
     before = project.state()
     for _ in range(2):
         done = delivered(project)
-        assert done.kind is Kind.REFUSED
+        assert done.kind is MergeKind.REFUSED
         assert done.in_the_way == ()
         assert "unable to create file zz/" in done.reason
         assert "not as they were" not in done.reason
@@ -606,7 +609,7 @@ def test_what_became_a_folder_or_a_file_halfway_is_what_it_was(project: Project,
     tree.commit("work\n", AUTHOR)
     impossible(project)
     before = project.state()
-    assert delivered(project).kind is Kind.REFUSED
+    assert delivered(project).kind is MergeKind.REFUSED
     assert project.state() == before
 
 
@@ -635,11 +638,11 @@ def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
     filler.write_bytes(bytes(space.f_bavail * space.f_frsize - 400_000))
     before = project.state()
     done = delivered(project)
-    assert done.kind is Kind.REFUSED
+    assert done.kind is MergeKind.REFUSED
     assert "unable to write file" in done.reason
     assert project.state() == before
     filler.unlink()
-    assert delivered(project).kind is Kind.FAST_FORWARDED
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert (project.folder / "g2.txt").stat().st_size == 300_000
 
 

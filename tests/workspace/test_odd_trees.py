@@ -13,7 +13,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace.delivery import Terms, apply
-from cli_agent_orchestrator._internal.workspace.gathering import Limits
+from cli_agent_orchestrator._internal.workspace.gathering import LookLimits
 from cli_agent_orchestrator._internal.workspace.git import NOBODY
 from cli_agent_orchestrator._internal.workspace.left_out import (
     LARGEST_FILE,
@@ -411,7 +411,7 @@ def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
 
 @pytest.mark.parametrize("name", [".gitignore", "src/.gitattributes", "deep/in/.git/HEAD"])
 def test_a_pipe_that_git_would_read_is_named(project: Path, name: str) -> None:
-    snapshots = snapshots_of(project, Limits(seconds=1.0))
+    snapshots = snapshots_of(project, LookLimits(seconds=1.0))
     snapshots.take(0, "start")
     (project / name).unlink(missing_ok=True)
     (project / name).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,11 @@ import pytest
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.workspace import watch as watch_module
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.watch import DEEPEST, MOST_LOOKED_AT, Watch
+from cli_agent_orchestrator._internal.workspace.watch import (
+    DEEPEST,
+    MOST_LOOKED_AT,
+    RepositoryWatch,
+)
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from tests.workspace.depths import folders_in
 from tests.workspace.projects import AUTHOR, Project, make_project
@@ -43,8 +47,10 @@ def opened_files() -> Iterator[list[str]]:
     is_over.set()
 
 
-def watching(project: Project, kept_in: Folder | None = None, most: int = MOST_LOOKED_AT) -> Watch:
-    watch = Watch(project.repository(), kept_in, most)
+def watching(
+    project: Project, kept_in: Folder | None = None, most: int = MOST_LOOKED_AT
+) -> RepositoryWatch:
+    watch = RepositoryWatch(project.repository(), kept_in, most)
     assert watch.begin() == ()
     return watch
 
@@ -204,13 +210,13 @@ def test_a_repository_in_the_place_of_another_is_noticed(project: Project) -> No
     assert any(one.startswith("refs/heads/main (was ") for one in watch.look())
 
 
-def watching_tree(project: Project, tmp_path: Path) -> tuple[Worktree, Repository, Watch]:
+def watching_tree(project: Project, tmp_path: Path) -> tuple[Worktree, Repository, RepositoryWatch]:
     """Return a work tree, the repository that is found in it, and a watch that has begun."""
     repository = project.repository()
     tree, _ = Worktree(repository, tmp_path / "w/r1", "cao/r1", repository.head, os.environ).make()
     seen = find_repository(tree.folder, os.environ)
     assert seen is not None
-    watch = Watch(seen)
+    watch = RepositoryWatch(seen)
     assert watch.begin() == ()
     return tree, seen, watch
 
@@ -254,7 +260,9 @@ def test_what_was_seen_outlives_the_process(project: Project, tmp_path: Path) ->
     kept_in.make()
     watch = watching(project, kept_in)
     project.git("config", "core.fsmonitor", "x")
-    assert Watch(project.repository(), kept_in).begin() == (".git/config (core.fsmonitor)",)
+    assert RepositoryWatch(project.repository(), kept_in).begin() == (
+        ".git/config (core.fsmonitor)",
+    )
     assert watching(project, kept_in).look() == ()
     project.git("config", "core.pager", "x")
     assert watch.look() == (".git/config (core.fsmonitor, core.pager)",)
@@ -266,11 +274,11 @@ def test_a_first_look_compares_with_what_was_kept_or_accuses_nobody(
 ) -> None:
     kept_in = Folder(tmp_path / "run")
     kept_in.make()
-    first = Watch(project.repository(), kept_in)
+    first = RepositoryWatch(project.repository(), kept_in)
     assert first.look() == ()
     assert not first.has_compared
     project.git("config", "core.fsmonitor", "x")
-    again = Watch(project.repository(), kept_in)
+    again = RepositoryWatch(project.repository(), kept_in)
     assert again.look() == (".git/config (core.fsmonitor)",)
     assert again.has_compared
 
@@ -281,7 +289,7 @@ def test_what_was_kept_and_cannot_be_read_is_begun_anew(project: Project, tmp_pa
     kept_in.create("repository.json", b"{")
     watching(project, kept_in)
     project.git("config", "core.pager", "x")
-    assert Watch(project.repository(), kept_in).begin() == (".git/config (core.pager)",)
+    assert RepositoryWatch(project.repository(), kept_in).begin() == (".git/config (core.pager)",)
 
 
 @pytest.mark.slow
@@ -333,6 +341,6 @@ class TestFoldersInFolders:
         kept_in.make()
         watching(project, kept_in)
         with folders_in(project.folder / ".git/hooks"):
-            (said,) = Watch(project.repository(), kept_in).begin()
+            (said,) = RepositoryWatch(project.repository(), kept_in).begin()
             assert "too deep" in said
             watching(project, kept_in)

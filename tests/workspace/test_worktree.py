@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.workspace.git import Git, Identity
-from cli_agent_orchestrator._internal.workspace.inclusion import Limits, include
+from cli_agent_orchestrator._internal.workspace.inclusion import CopyLimits, include
 from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator._internal.workspace.repository import user_identity
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
@@ -274,7 +274,7 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
 def test_copying_has_limits(project: Project, tmp_path: Path) -> None:
     project.write({"1": "1" * 10, "2": "2" * 11, "3": "3" * 6, "4": "4", "5": "5"})
     git = Git(project.folder / ".git", project.folder, os.environ)
-    limits = Limits(largest_file=10, most_bytes=15, most_files=3)
+    limits = CopyLimits(largest_file=10, most_bytes=15, most_files=3)
     copied, left = include(git, tmp_path, ["1", "2", "3", "4", "5"], limits)
     assert copied == ("1",)
     assert [one.path for one in left] == ["2", "3", "4"]

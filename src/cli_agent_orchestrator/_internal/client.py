@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalEvent,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called
+from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called, read_task
 from cli_agent_orchestrator.errors import ApiRefused, BadMessage, UsageError
 from cli_agent_orchestrator.events import RunEvent, from_line
 
@@ -272,11 +272,12 @@ class ApiClient:
 
         The task is a text or the `Path` of a file. `settings` are those of `cao.toml`.
         """
-        is_text = isinstance(task, str)
+        named = read_task(task)
+        file = named.get("prompt_file")
         new_run = {
             "wd": str(Path(wd).absolute()),
-            "task": task if is_text else None,
-            "task_file": None if is_text or task is None else str(Path(task).absolute()),
+            "task": named.get("prompt"),
+            "task_file": None if file is None else str(Path(str(file)).absolute()),
             "settings": read_called(settings, "start_run"),
             "replace_terminals": replace_terminals,
         }

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,7 +21,7 @@ from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
 from cli_agent_orchestrator._internal.runs.request import RunRequest, build_request
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
-from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called
+from cli_agent_orchestrator._internal.settings.called import PathText, Value, read_called, read_task
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     OrchestratorError,
@@ -136,28 +135,13 @@ def run(
     named: pipeline.Flow | None = None
     if isinstance(flow, Flow):
         named, flow = flow._flow, flow.name
-    values = {**settings, **_task(task), "wd": wd, "flow": flow, "provider": provider}
+    values = {**settings, **read_task(task), "wd": wd, "flow": flow, "provider": provider}
     environ = dict(os.environ)
     replace_lost = bool(values.pop("replace_terminals", False))
     request = build_request(
         read_called(values, CALLED), environ, replace_terminals=replace_lost, called=CALLED
     )
     return _Run(request, named, environ).take_to_its_end(on_event)
-
-
-def _task(task: PathText | None) -> Mapping[str, Value]:
-    """Return the setting that names the task."""
-    if not isinstance(task, str):
-        return {} if task is None else {"prompt_file": task}
-    if "\n" not in task and _is_file(task):
-        raise UsageError(f"the task {task!r} is the name of a file: give it as a pathlib.Path")
-    return {"prompt": task}
-
-
-def _is_file(text: str) -> bool:
-    with suppress(OSError, ValueError):
-        return Path(text).is_file()
-    return False
 
 
 class _Stop:

@@ -4,18 +4,18 @@ import itertools
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux.pacing import LEADING_EDGE, Watch, Work
+from cli_agent_orchestrator._internal.terminals.tmux.pacing import LEADING_EDGE, Due, PaneWatch
 
 
 @pytest.fixture
-def watch() -> Watch:
-    watch = Watch()
+def watch() -> PaneWatch:
+    watch = PaneWatch()
     watch.add("%1")
     watch.add("%2")
     return watch
 
 
-def look(watch: Watch, now: float, *, changed: bool = True) -> Work:
+def look(watch: PaneWatch, now: float, *, changed: bool = True) -> Due:
     """Do the work that is due, as if it was answered at once."""
     work = watch.take(now)
     for pane in work.look:
@@ -23,7 +23,7 @@ def look(watch: Watch, now: float, *, changed: bool = True) -> Work:
     return work
 
 
-def make_busy(watch: Watch, *panes: str) -> None:
+def make_busy(watch: PaneWatch, *panes: str) -> None:
     """Let panes write so much that they are paused, and look at them at 5.01."""
     for now in (5.0, 5.001, 5.002):
         for pane in panes:
@@ -32,7 +32,7 @@ def make_busy(watch: Watch, *panes: str) -> None:
     look(watch, 5.01)
 
 
-def spin(watch: Watch, pane: str, start: float, frames: int, step: float = 0.1) -> list[float]:
+def spin(watch: PaneWatch, pane: str, start: float, frames: int, step: float = 0.1) -> list[float]:
     """Let a pane write regularly and return the times at which it is looked at."""
     looks = []
     for frame in range(frames):
@@ -45,24 +45,24 @@ def spin(watch: Watch, pane: str, start: float, frames: int, step: float = 0.1) 
     return looks
 
 
-def test_nothing_is_due_while_nothing_is_written(watch: Watch) -> None:
+def test_nothing_is_due_while_nothing_is_written(watch: PaneWatch) -> None:
     assert watch.next_at() is None
-    assert watch.take(5.0) == Work((), ())
+    assert watch.take(5.0) == Due((), ())
 
 
-def test_the_first_output_is_looked_at_a_moment_later(watch: Watch) -> None:
+def test_the_first_output_is_looked_at_a_moment_later(watch: PaneWatch) -> None:
     assert watch.output("%1", 5.0) == 5.0 + LEADING_EDGE
     assert watch.take(5.0).look == ()
     assert watch.take(5.0 + LEADING_EDGE).look == ("%1",)
 
 
-def test_more_output_before_the_look_schedules_nothing_new(watch: Watch) -> None:
+def test_more_output_before_the_look_schedules_nothing_new(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     assert watch.output("%1", 5.001) is None
     assert watch.next_at() == 5.0 + LEADING_EDGE
 
 
-def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: Watch) -> None:
+def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: PaneWatch) -> None:
     now, pauses = 5.0, []
     for _ in range(6):
         watch.output("%1", now)
@@ -74,7 +74,7 @@ def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: Watch) ->
     assert pauses == pytest.approx([LEADING_EDGE, 0.03, 0.06, 0.12, 0.24, 0.25])
 
 
-def test_after_quiet_the_leading_edge_is_back(watch: Watch) -> None:
+def test_after_quiet_the_leading_edge_is_back(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     look(watch, 5.01)
     watch.output("%1", 5.02)
@@ -84,13 +84,13 @@ def test_after_quiet_the_leading_edge_is_back(watch: Watch) -> None:
     assert watch.output("%1", 9.02) == pytest.approx(9.04)
 
 
-def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: Watch) -> None:
+def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: PaneWatch) -> None:
     looks = spin(watch, "%1", start=5.0, frames=100)
     assert len(looks) >= 30
     assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
 
 
-def test_the_end_of_a_burst_is_looked_at(watch: Watch) -> None:
+def test_the_end_of_a_burst_is_looked_at(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     look(watch, 5.01)
     watch.output("%1", 5.1)
@@ -100,27 +100,27 @@ def test_the_end_of_a_burst_is_looked_at(watch: Watch) -> None:
     assert watch.next_at() is None
 
 
-def test_panes_are_looked_at_one_by_one_when_they_change_apart(watch: Watch) -> None:
+def test_panes_are_looked_at_one_by_one_when_they_change_apart(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     watch.output("%2", 5.009)
     assert look(watch, 5.01).look == ("%1",)
     assert look(watch, 5.02).look == ("%2",)
 
 
-def test_panes_that_are_due_together_are_one_batch(watch: Watch) -> None:
+def test_panes_that_are_due_together_are_one_batch(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     watch.output("%2", 5.0)
     assert look(watch, 5.01).look == ("%1", "%2")
 
 
-def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: Watch) -> None:
+def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: PaneWatch) -> None:
     for now in (5.0, 5.001, 5.002):
         watch.output("%1", now)
     assert watch.take_pauses() == ("%1",)
     assert watch.take_pauses() == ()
 
 
-def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: Watch) -> None:
+def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: PaneWatch) -> None:
     for start in (5.0, 5.05, 6.0, 9.0):
         watch.output("%1", start)
         watch.output("%1", start + 0.001)
@@ -133,7 +133,7 @@ def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: Watch) -> None:
     assert watch.take_pauses() == ("%1",)
 
 
-def test_a_pane_that_was_quiet_is_counted_anew(watch: Watch) -> None:
+def test_a_pane_that_was_quiet_is_counted_anew(watch: PaneWatch) -> None:
     watch.add("%3", pausable=False)
     for now in (5.0, 5.001, 5.002):
         watch.output("%3", now)
@@ -145,7 +145,7 @@ def test_a_pane_that_was_quiet_is_counted_anew(watch: Watch) -> None:
 
 @pytest.mark.parametrize(("written", "together"), [(5.5, ("%3",)), (5.51, ())])
 def test_a_pane_is_quiet_after_more_than_two_intervals(
-    watch: Watch, written: float, together: tuple[str, ...]
+    watch: PaneWatch, written: float, together: tuple[str, ...]
 ) -> None:
     watch.add("%3", pausable=False)
     for now in (4.0, 4.001, 4.002):
@@ -157,7 +157,7 @@ def test_a_pane_is_quiet_after_more_than_two_intervals(
 
 @pytest.mark.parametrize(("written", "pause"), [(5.25, 0.06), (5.251, 0.03)])
 def test_pauses_are_short_again_after_more_than_an_interval(
-    watch: Watch, written: float, pause: float
+    watch: PaneWatch, written: float, pause: float
 ) -> None:
     watch.output("%1", 4.9)
     look(watch, 5.0)
@@ -166,22 +166,22 @@ def test_pauses_are_short_again_after_more_than_an_interval(
     assert watch.output("%1", 5.28) == pytest.approx(5.27 + pause)
 
 
-def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: Watch) -> None:
+def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: PaneWatch) -> None:
     make_busy(watch, "%1")
     for due in (5.26, 5.51, 5.76):
         assert watch.next_at() == pytest.approx(due)
-        assert look(watch, due) == Work(look=("%1",), resume=())
+        assert look(watch, due) == Due(look=("%1",), resume=())
 
 
-def test_a_paused_pane_that_stands_still_is_resumed_with_one_more_look(watch: Watch) -> None:
+def test_a_paused_pane_that_stands_still_is_resumed_with_one_more_look(watch: PaneWatch) -> None:
     make_busy(watch, "%1")
-    assert look(watch, 5.26, changed=False) == Work(look=("%1",), resume=())
+    assert look(watch, 5.26, changed=False) == Due(look=("%1",), resume=())
     assert watch.next_at() == 5.26
-    assert look(watch, 5.27, changed=False) == Work(look=("%1",), resume=("%1",))
+    assert look(watch, 5.27, changed=False) == Due(look=("%1",), resume=("%1",))
     assert watch.next_at() is None
 
 
-def test_a_pane_that_was_resumed_is_busy_no_longer(watch: Watch) -> None:
+def test_a_pane_that_was_resumed_is_busy_no_longer(watch: PaneWatch) -> None:
     make_busy(watch, "%1")
     look(watch, 5.26, changed=False)
     look(watch, 5.27)
@@ -190,7 +190,7 @@ def test_a_pane_that_was_resumed_is_busy_no_longer(watch: Watch) -> None:
 
 
 def test_a_busy_pane_that_cannot_be_paused_is_looked_at_when_it_writes() -> None:
-    watch = Watch()
+    watch = PaneWatch()
     watch.add("%1", pausable=False)
     looks = spin(watch, "%1", start=5.0, frames=100)
     assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
@@ -200,14 +200,14 @@ def test_a_busy_pane_that_cannot_be_paused_is_looked_at_when_it_writes() -> None
 
 
 def test_a_pane_whose_raw_output_is_wanted_is_never_paused() -> None:
-    watch = Watch()
+    watch = PaneWatch()
     watch.add("%1", pausable=False)
     for frame in range(50):
         watch.output("%1", 5.0 + frame / 100)
     assert watch.take_pauses() == ()
 
 
-def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: Watch) -> None:
+def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: PaneWatch) -> None:
     make_busy(watch, "%1")
     for now in (5.03, 5.031, 5.032):
         watch.output("%2", now)
@@ -215,7 +215,7 @@ def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: Watch) -> N
     assert look(watch, 5.26).look == ("%1", "%2")
 
 
-def test_a_pane_is_not_asked_again_before_it_has_answered(watch: Watch) -> None:
+def test_a_pane_is_not_asked_again_before_it_has_answered(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     watch.take(5.01)
     watch.output("%1", 5.02)
@@ -227,7 +227,7 @@ def test_a_pane_is_not_asked_again_before_it_has_answered(watch: Watch) -> None:
 
 @pytest.mark.parametrize(("panes", "interval"), [(10, 0.25), (50, 0.25), (100, 0.5), (400, 1.0)])
 def test_the_interval_grows_with_the_busy_panes(panes: int, interval: float) -> None:
-    watch = Watch()
+    watch = PaneWatch()
     for number in range(panes):
         watch.add(f"%{number}")
         for now in (5.0, 5.001, 5.002):
@@ -237,7 +237,7 @@ def test_the_interval_grows_with_the_busy_panes(panes: int, interval: float) -> 
 
 
 def test_busy_panes_count_for_two_intervals_if_their_looks_are_not_answered() -> None:
-    watch = Watch()
+    watch = PaneWatch()
     for number in range(100):
         watch.add(f"%{number}")
         for now in (4.0, 4.001, 4.002):
@@ -249,12 +249,12 @@ def test_busy_panes_count_for_two_intervals_if_their_looks_are_not_answered() ->
     assert watch.interval == 0.25
 
 
-def test_a_change_that_is_no_output_is_looked_at_too(watch: Watch) -> None:
+def test_a_change_that_is_no_output_is_looked_at_too(watch: PaneWatch) -> None:
     assert watch.touch("%1", 5.0) == 5.0 + LEADING_EDGE
     assert look(watch, 5.01).look == ("%1",)
 
 
-def test_a_pane_that_is_not_known_is_no_matter(watch: Watch) -> None:
+def test_a_pane_that_is_not_known_is_no_matter(watch: PaneWatch) -> None:
     watch.remove("%1")
     assert watch.output("%1", 5.0) is None
     assert watch.touch("%1", 5.0) is None

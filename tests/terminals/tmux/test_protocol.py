@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.terminals.tmux.protocol import (
     Answer,
     Message,
     Notice,
-    Output,
+    PaneOutput,
     Parser,
     command,
     literal,
@@ -92,18 +92,18 @@ def test_a_malformed_begin_opens_no_block(line: bytes) -> None:
 
 
 def test_output_is_kept_escaped() -> None:
-    assert parsed(b"%output %12 a\\033[1mb\\134 c\n") == [Output("%12", b"a\\033[1mb\\134 c")]
+    assert parsed(b"%output %12 a\\033[1mb\\134 c\n") == [PaneOutput("%12", b"a\\033[1mb\\134 c")]
 
 
 def test_extended_output_is_output_too() -> None:
     stream = b"%extended-output %3 150 : a : b\n"
-    assert parsed(stream) == [Output("%3", b"a : b")]
+    assert parsed(stream) == [PaneOutput("%3", b"a : b")]
 
 
 @pytest.mark.parametrize("line", [b"%output", b"%output ", b"%output %1", b"%extended-output %1 2"])
 def test_output_without_data_is_empty_output(line: bytes) -> None:
     [message] = parsed(line + b"\n")
-    assert isinstance(message, Output)
+    assert isinstance(message, PaneOutput)
     assert message.escaped == b""
 
 
@@ -119,7 +119,7 @@ def test_what_is_no_text_is_replaced() -> None:
     assert parsed(b"%window-renamed @2 \xff\n%n\xff x\n%output %\xff y\n") == [
         Notice("window-renamed", "@2 \ufffd"),
         Notice("n\ufffd", "x"),
-        Output("%\ufffd", b"y"),
+        PaneOutput("%\ufffd", b"y"),
     ]
 
 
@@ -133,7 +133,7 @@ def test_an_escape_is_a_byte(escaped: bytes, data: bytes) -> None:
 def test_a_line_is_taken_only_when_it_is_complete() -> None:
     parser = Parser()
     assert parser.feed(b"%output %1 a\\0") == []
-    assert parser.feed(b"33\n%ex") == [Output("%1", b"a\\033")]
+    assert parser.feed(b"33\n%ex") == [PaneOutput("%1", b"a\\033")]
 
 
 def test_a_carriage_return_ends_no_line() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cli_agent_orchestrator._internal.api.access import OPEN_REQUESTS
-from cli_agent_orchestrator._internal.api.operations import Answer, Operation
+from cli_agent_orchestrator._internal.api.operations import Operation, Success
 from cli_agent_orchestrator._internal.api.problems import PROBLEMS
 from cli_agent_orchestrator._internal.api.reading import body_of
 from cli_agent_orchestrator._internal.api.schemas import ProblemBody
@@ -82,7 +82,7 @@ def _request_body(operation: Operation) -> Json | None:
     return {"required": required, "content": {"application/json": {"schema": _schema(kind)}}}
 
 
-def _answer(answer: Answer) -> Json:
+def _answer(answer: Success) -> Json:
     content = {answer.media_type: {"schema": _schema(answer.body)}}
     return {"description": answer.description, "content": content}
 

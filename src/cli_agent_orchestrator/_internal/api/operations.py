@@ -43,7 +43,7 @@ READERS: Mapping[str, Callable[[Request, Any], Awaitable[object]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Success:
     """How an operation answers when all went well."""
 
     body: Any
@@ -60,7 +60,7 @@ class Operation:
     method: str
     path: str
     summary: str
-    answers: tuple[Answer, ...]
+    answers: tuple[Success, ...]
     errors: tuple[int, ...]
     """Statuses of its own errors, besides those that every request may get."""
     description: str
@@ -82,7 +82,7 @@ def operation(
     method: str,
     path: str,
     summary: str,
-    *answers: Answer,
+    *answers: Success,
     errors: tuple[int, ...] = (),
     description: str = "",
 ) -> Callable[[Handler], Operation]:

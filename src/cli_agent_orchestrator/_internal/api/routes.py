@@ -6,7 +6,7 @@ from cli_agent_orchestrator._internal.api.backend import Backend, Terminals
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, event_bytes
 from cli_agent_orchestrator._internal.api.hang_up import while_connected
 from cli_agent_orchestrator._internal.api.messages import message_of, step_of
-from cli_agent_orchestrator._internal.api.operations import Answer, operation
+from cli_agent_orchestrator._internal.api.operations import Success, operation
 from cli_agent_orchestrator._internal.api.parameters import (
     EventsHeaders,
     IdentityQuery,
@@ -55,7 +55,7 @@ DONE = {"success": True}
     "GET",
     "/health",
     "Tell that the server is there",
-    Answer(HealthBody),
+    Success(HealthBody),
 )
 async def health() -> Json:
     return Json(
@@ -67,7 +67,7 @@ async def health() -> Json:
     "GET",
     "/identity",
     "Prove that the server knows its user's token",
-    Answer(IdentityBody),
+    Success(IdentityBody),
     errors=(422, 501),
 )
 async def identity(request: Request, backend: Backend, query: IdentityQuery) -> Json:
@@ -82,7 +82,7 @@ async def identity(request: Request, backend: Backend, query: IdentityQuery) -> 
     "POST",
     "/sessions",
     "Start an agent in a new session",
-    Answer(TerminalBody, 201),
+    Success(TerminalBody, 201),
     errors=(422, 503),
 )
 async def create_session(request: Request, terminals: Terminals, query: NewSessionQuery) -> Json:
@@ -95,7 +95,7 @@ async def create_session(request: Request, terminals: Terminals, query: NewSessi
     "GET",
     "/sessions",
     "List the sessions",
-    Answer(list[SessionBody]),
+    Success(list[SessionBody]),
 )
 async def list_sessions(terminals: Terminals) -> Json:
     return Json([session_fields(session) for session in terminals.sessions()])
@@ -105,7 +105,7 @@ async def list_sessions(terminals: Terminals) -> Json:
     "GET",
     "/sessions/{name}",
     "Show a session with its terminals",
-    Answer(SessionBody),
+    Success(SessionBody),
     errors=(404, 422),
 )
 async def get_session(terminals: Terminals, path: SessionPath) -> Json:
@@ -116,7 +116,7 @@ async def get_session(terminals: Terminals, path: SessionPath) -> Json:
     "DELETE",
     "/sessions/{name}",
     "End a session and all agents in it",
-    Answer(DoneBody),
+    Success(DoneBody),
     errors=(404, 422, 503),
 )
 async def delete_session(terminals: Terminals, path: SessionPath) -> Json:
@@ -128,7 +128,7 @@ async def delete_session(terminals: Terminals, path: SessionPath) -> Json:
     "POST",
     "/sessions/{name}/terminals",
     "Start an agent in an existing session",
-    Answer(TerminalBody, 201),
+    Success(TerminalBody, 201),
     errors=(404, 422, 503),
 )
 async def create_terminal(
@@ -143,7 +143,7 @@ async def create_terminal(
     "GET",
     "/sessions/{name}/terminals",
     "List the terminals of a session",
-    Answer(list[TerminalBody]),
+    Success(list[TerminalBody]),
     errors=(404, 422),
 )
 async def list_terminals(terminals: Terminals, path: SessionPath) -> Json:
@@ -154,7 +154,7 @@ async def list_terminals(terminals: Terminals, path: SessionPath) -> Json:
     "GET",
     "/terminals/{terminal_id}",
     "Show a terminal and its status",
-    Answer(TerminalBody),
+    Success(TerminalBody),
     errors=(404, 422),
 )
 async def get_terminal(terminals: Terminals, path: TerminalPath) -> Json:
@@ -165,7 +165,7 @@ async def get_terminal(terminals: Terminals, path: TerminalPath) -> Json:
     "DELETE",
     "/terminals/{terminal_id}",
     "End an agent and remove its terminal",
-    Answer(DoneBody),
+    Success(DoneBody),
     errors=(404, 422, 503),
 )
 async def delete_terminal(terminals: Terminals, path: TerminalPath) -> Json:
@@ -177,7 +177,7 @@ async def delete_terminal(terminals: Terminals, path: TerminalPath) -> Json:
     "POST",
     "/terminals/run-step",
     "Start an agent, ask it one thing, return its answer, end it",
-    Answer(StepAnswerBody),
+    Success(StepAnswerBody),
     errors=(409, 413, 415, 422, 502, 503, 504),
 )
 async def run_step(request: Request, terminals: Terminals, body: StepBody) -> Json:
@@ -194,8 +194,8 @@ async def run_step(request: Request, terminals: Terminals, body: StepBody) -> Js
     "POST",
     "/terminals/{terminal_id}/input",
     "Type a message and submit it",
-    Answer(DeliveryBody),
-    Answer(DeliveryBody, 202, "Typed, but there is no sign that the agent took it."),
+    Success(DeliveryBody),
+    Success(DeliveryBody, 202, "Typed, but there is no sign that the agent took it."),
     errors=(404, 409, 413, 415, 422, 503),
 )
 async def send_input(
@@ -214,7 +214,7 @@ async def send_input(
     "POST",
     "/terminals/{terminal_id}/key",
     "Press a special key",
-    Answer(DoneBody),
+    Success(DoneBody),
     errors=(404, 409, 422, 503),
 )
 async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -> Json:
@@ -226,7 +226,7 @@ async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -
     "GET",
     "/terminals/{terminal_id}/output",
     "Read what the agent wrote",
-    Answer(OutputBody),
+    Success(OutputBody),
     errors=(404, 422, 503),
 )
 async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuery) -> Json:
@@ -239,7 +239,7 @@ async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuer
     "GET",
     "/terminals/{terminal_id}/explain",
     "Say why a terminal has its status",
-    Answer(ExplanationBody),
+    Success(ExplanationBody),
     errors=(404, 422),
 )
 async def explain(backend: Backend, path: TerminalPath) -> Json:
@@ -251,7 +251,7 @@ async def explain(backend: Backend, path: TerminalPath) -> Json:
     "GET",
     "/terminals/{terminal_id}/working-directory",
     "Say where the agent works",
-    Answer(FolderBody),
+    Success(FolderBody),
     errors=(404, 422),
 )
 async def get_working_directory(terminals: Terminals, path: TerminalPath) -> Json:
@@ -262,7 +262,7 @@ async def get_working_directory(terminals: Terminals, path: TerminalPath) -> Jso
     "POST",
     "/terminals/{terminal_id}/exit",
     "Ask the agent to quit",
-    Answer(DoneBody),
+    Success(DoneBody),
     errors=(404, 409, 422, 503),
 )
 async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
@@ -274,7 +274,7 @@ async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
     "GET",
     "/events",
     "Follow what happens to the terminals",
-    Answer(
+    Success(
         EventBody,
         description="Endless; the name of an event is its `kind`, `data` holds this.",
         media_type=EVENT_STREAM,

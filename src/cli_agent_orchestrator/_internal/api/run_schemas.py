@@ -67,6 +67,8 @@ class RunTurnBody(Body):
         str, Meta(description="Empty as long as there is no reply.", examples=["approved"])
     ]
     detail: Annotated[str, Meta(description="The same for people, with its reason.")]
+    verdict: Annotated[str, Meta(description="`detail` without what follows from it.")]
+    why: Annotated[str, Meta(description="What stands behind the verdict, without its own word.")]
     reviewed: Annotated[bool, Meta(description="Does a review follow, or is it one?")]
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from cli_agent_orchestrator._internal.api.answering import find_asking
 from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs, Terminals
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
-from cli_agent_orchestrator._internal.api.operations import Answer, operation
+from cli_agent_orchestrator._internal.api.operations import Success, operation
 from cli_agent_orchestrator._internal.api.parameters import (
     RunEventsHeaders,
     RunPath,
@@ -34,15 +34,15 @@ from cli_agent_orchestrator.events import RunEvent, to_json
 logger = logging.getLogger(__name__)
 
 STEERED = (
-    Answer(AskedBody),
-    Answer(AskedBody, 202, "Written down; the run has not heard of it yet."),
+    Success(AskedBody),
+    Success(AskedBody, 202, "Written down; the run has not heard of it yet."),
 )
 
 ANSWERED = "The question of {} is answered."
 STILL_ASKS = "The key was pressed; {} asks still, or again."
 
 
-@operation("GET", "/runs", "List the runs, the newest first", Answer(list[RunBody]))
+@operation("GET", "/runs", "List the runs, the newest first", Success(list[RunBody]))
 async def list_runs(runs: Runs) -> Json:
     return Json(await asyncio.to_thread(runs.list))
 
@@ -51,7 +51,7 @@ async def list_runs(runs: Runs) -> Json:
     "POST",
     "/runs",
     "Start a run as a process of its own, and answer when it has begun",
-    Answer(RunBody, 201),
+    Success(RunBody, 201),
     errors=(409, 413, 415, 422),
 )
 async def start_run(runs: Runs, body: NewRunBody) -> Json:
@@ -72,7 +72,7 @@ async def start_run(runs: Runs, body: NewRunBody) -> Json:
     "GET",
     "/runs/{run}",
     "Show a run with its settings and its turns",
-    Answer(RunDetailBody),
+    Success(RunDetailBody),
     errors=(404, 422),
 )
 async def get_run(runs: Runs, path: RunPath) -> Json:
@@ -94,8 +94,8 @@ async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
     "POST",
     "/runs/{run}/answer",
     "Answer what an agent of a run asks",
-    Answer(AskedBody),
-    Answer(AskedBody, 202, "The key was pressed, and the agent asks still, or again."),
+    Success(AskedBody),
+    Success(AskedBody, 202, "The key was pressed, and the agent asks still, or again."),
     errors=(404, 409, 413, 415, 422, 503),
     description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
     "dialog, a letter of it might answer what nobody wanted to be answered like that.",
@@ -142,7 +142,7 @@ async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
     "GET",
     "/runs/{run}/turns/{sequence}",
     "Show a turn: its prompt, its reply, the agent's last screen, its changes, its tokens",
-    Answer(RunTurnTextBody),
+    Success(RunTurnTextBody),
     errors=(404, 422),
 )
 async def get_turn(runs: Runs, path: TurnPath) -> Json:
@@ -153,7 +153,7 @@ async def get_turn(runs: Runs, path: TurnPath) -> Json:
     "GET",
     "/runs/{run}/events",
     "Follow what happens in a run",
-    Answer(
+    Success(
         RunEventBody,
         description="The name of an event is its `type`, its id its `seq`.",
         media_type=EVENT_STREAM,

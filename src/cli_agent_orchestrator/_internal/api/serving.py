@@ -126,7 +126,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_body(body)
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A uvicorn server that waits for an event to stop, and leaves signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
@@ -186,7 +186,7 @@ async def serve(
     Stopping ends event streams at once and lets other requests finish for a few seconds.
     """
     with await bind(host, port) as listener:
-        server = Server(configure(app), stop)
+        server = HttpServer(configure(app), stop)
         watch = asyncio.create_task(_watch(server, app.state.backend, stop))
         try:
             # The socket listens already: who connects from now on is answered.
@@ -214,7 +214,7 @@ def configure(app: Starlette, http: type[BoundedHttp] = BoundedHttp) -> uvicorn.
     )
 
 
-async def _watch(server: Server, backend: Backend, stop: asyncio.Event) -> None:
+async def _watch(server: HttpServer, backend: Backend, stop: asyncio.Event) -> None:
     await stop.wait()
     backend.closing.set()
     server.should_exit = True

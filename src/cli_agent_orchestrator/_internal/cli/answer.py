@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.terminals import EXIT_UNCONFIRMED, api
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.runs.asking import check_live
-from cli_agent_orchestrator._internal.runs.registry import choose_live_run, list_runs
+from cli_agent_orchestrator._internal.runs.records.registry import choose_live_run, list_runs
 from cli_agent_orchestrator.errors import ApiRefused, NotSteerable, UsageError
 
 LEAST_WORDS, MOST_WORDS = 1, 2

@@ -17,7 +17,9 @@ from cli_agent_orchestrator._internal.cli.terminals import api as api_option
 from cli_agent_orchestrator._internal.config import check_state_folder, state_folder
 from cli_agent_orchestrator._internal.discovery import name_server
 from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.runs.cleaning import (
+from cli_agent_orchestrator._internal.runs.records.registry import UNREADABLE
+from cli_agent_orchestrator._internal.runs.records.run_id import run_of_session
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
     DAY_SECONDS,
     Cleanup,
     KnownRun,
@@ -29,8 +31,6 @@ from cli_agent_orchestrator._internal.runs.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator._internal.runs.registry import UNREADABLE
-from cli_agent_orchestrator._internal.runs.run_id import run_of_session
 from cli_agent_orchestrator.errors import ApiError, ServerConflict, TmuxError, UsageError
 
 KEPT_DAYS = 30

@@ -14,7 +14,19 @@ from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, run_folder
-from cli_agent_orchestrator._internal.runs.delivering import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    choose_run,
+    find_run,
+    list_runs,
+)
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunRecord,
+    RunStatus,
+    read_record,
+)
+from cli_agent_orchestrator._internal.runs.work.delivering import (
     Ended,
     apply_run,
     discard_run,
@@ -22,24 +34,16 @@ from cli_agent_orchestrator._internal.runs.delivering import (
     has_tree,
     request_run,
 )
-from cli_agent_orchestrator._internal.runs.moments import BETWEEN, DISCARDED_LABEL
-from cli_agent_orchestrator._internal.runs.registry import (
-    RunSummary,
-    choose_run,
-    find_run,
-    list_runs,
-)
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
-from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
-from cli_agent_orchestrator._internal.workspace.delivery import Delivery, Kind
+from cli_agent_orchestrator._internal.runs.work.moments import BETWEEN, DISCARDED_LABEL
+from cli_agent_orchestrator._internal.runs.work.work_folder import START_LABEL
+from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
 
 MOVED = {
-    Kind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
-    Kind.MERGED: "{branch} is merged into {onto}, as {commit}.",
-    Kind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
+    MergeKind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
+    MergeKind.MERGED: "{branch} is merged into {onto}, as {commit}.",
+    MergeKind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
 }
 
 
@@ -59,7 +63,7 @@ def apply(run: str | None) -> None:
     """
     with _found(run, to_deliver=True) as ended:
         done = apply_run(ended)
-        if done.kind is Kind.REFUSED:
+        if done.kind is MergeKind.REFUSED:
             raise RunError(f"nothing was applied: {_refusal(done)}")
         onto = one_line(ended.saved.onto or "what is checked out")
         words = MOVED[done.kind].format(
@@ -89,7 +93,7 @@ def pr(run: str | None, title: str, draft: bool) -> None:
         folder = run_folder(ended.state_folder, ended.record.id)
         body = folder.read(REQUEST_FILE).decode(errors="replace")
     saved = ended.saved
-    asked = Asked(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
+    asked = RequestDraft(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
     for line in request_words(done, asked):
         click.echo(printable(line))
 
@@ -129,7 +133,7 @@ def discard_words(record: RunRecord, *, is_kept: bool) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestDraft:
     """What a request was to be."""
 
     branch: str
@@ -139,7 +143,7 @@ class Asked:
     draft: bool
 
 
-def request_words(done: PullRequest, asked: Asked) -> Iterator[str]:
+def request_words(done: PullRequest, asked: RequestDraft) -> Iterator[str]:
     """Yield what was done for a request, and all that is needed to open one that is not yet."""
     yield f"Pushed {asked.branch} to {done.remote}: git push {done.remote} {asked.branch}"
     if done.url:
@@ -203,6 +207,6 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
         yield ended
 
 
-def _refusal(done: Delivery) -> str:
+def _refusal(done: MergeResult) -> str:
     files = [*done.conflicts, *done.in_the_way]
     return "\n  ".join([printable(done.reason), *(one_line(name) for name in files)])

@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.layout import TASK_FILE, TEMPORARY_FOLDER
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, PACKAGED
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 
@@ -198,15 +198,13 @@ def _show_result(project: Path, flow: str) -> None:
 
 def what_was_proven(turns: Sequence[TurnRecord], flow: str) -> str:
     """Return what the gate said against the first claim, and what was proven in the end."""
-    failed = next((turn for turn in turns if turn.outcome.startswith("FAIL")), None)
+    failed = next((turn for turn in turns if turn.word == "failed"), None)
     proof = next((turn for turn in reversed(turns) if turn.role == PROOF), None)
     if failed is None or proof is None:
         return "Nothing: the run did not come that far."
     claim = CLAIMS[flow].format(round=failed.round)
-    verdict, _, _ = failed.outcome.rpartition("; ")
-    words = proof.outcome.removeprefix("PASS, ")
-    words = words[:1].upper() + words[1:]
-    return PROVEN.format(claim=claim, failed=verdict, last=proof.round, proof=words)
+    words = proof.why[:1].upper() + proof.why[1:]
+    return PROVEN.format(claim=claim, failed=failed.verdict, last=proof.round, proof=words)
 
 
 def _say(text: str) -> None:

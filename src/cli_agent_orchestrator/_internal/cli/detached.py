@@ -10,7 +10,7 @@ from typing import Any, Self
 from cli_agent_orchestrator._internal.cli.conduct import conduct
 from cli_agent_orchestrator._internal.exit_codes import exit_code_of
 from cli_agent_orchestrator._internal.runs.request import build_request
-from cli_agent_orchestrator.errors import OrchestratorError
+from cli_agent_orchestrator.errors import OrchestratorError, kind_of
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, to_line
 
 
@@ -58,10 +58,9 @@ def main() -> None:
         )
         sys.exit(conduct(replace(request, run=wanted["run"]), view, os.environ))
     except OrchestratorError as error:
-        code = exit_code_of(error)
-        view.write(json.dumps({"error": str(error), "exit_code": code}))
+        view.write(json.dumps({"error": str(error), "kind": kind_of(error)}))
         view.close()
-        sys.exit(code)
+        sys.exit(exit_code_of(error))
 
 
 def _let_go() -> None:

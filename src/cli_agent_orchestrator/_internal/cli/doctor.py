@@ -32,8 +32,8 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
-from cli_agent_orchestrator._internal.runs.place import said_of_place
-from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
@@ -54,7 +54,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at."""
 
     subject: str
@@ -96,7 +96,7 @@ def examine(
     wd: Path,
     *,
     default_port: int = DEFAULT_PORT,
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Look at everything a run in a folder needs."""
     yield _python()
     yield _tmux(environ)
@@ -108,17 +108,17 @@ def examine(
     yield _distributions()
 
 
-def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Finding]:
+def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Diagnosis]:
     """Return what is to be known about each real agent that is installed, by name."""
     return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
 
 
-def is_run_possible(findings: Sequence[Finding]) -> bool:
+def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
     return not _lacking(findings) and bool(_agents(findings))
 
 
-def conclude(findings: Sequence[Finding], cao: str) -> str:
+def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
     """Say what can be typed next; `cao` is how the command is called here."""
     lacking = _lacking(findings)
     if lacking:
@@ -137,11 +137,11 @@ def conclude(findings: Sequence[Finding], cao: str) -> str:
     return f"A run is possible{once}: {cao} init, then {cao} run task.md{option}"
 
 
-def _lacking(findings: Sequence[Finding]) -> list[str]:
+def _lacking(findings: Sequence[Diagnosis]) -> list[str]:
     return [f.subject for f in findings if f.needed and f.state is State.MISSING]
 
 
-def _agents(findings: Sequence[Finding]) -> dict[str, Finding]:
+def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     """Return the real agents that are installed, by name."""
     names = {f.subject.removeprefix(AGENT): f for f in findings if f.subject.startswith(AGENT)}
     return {
@@ -151,49 +151,49 @@ def _agents(findings: Sequence[Finding]) -> dict[str, Finding]:
     }
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> Diagnosis:
     found = find_sandbox()
     if found.sandbox is None:
         advice = "only gates with sandbox = true need one"
-        return Finding("sandbox", State.NOTE, found.problem, advice)
-    return Finding("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
+        return Diagnosis("sandbox", State.NOTE, found.problem, advice)
+    return Diagnosis("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
 
 
-def _python() -> Finding:
+def _python() -> Diagnosis:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return Finding("python", State.OK, f"{version}, {sys.executable}")
+    return Diagnosis("python", State.OK, f"{version}, {sys.executable}")
 
 
-def _tmux(environ: Mapping[str, str]) -> Finding:
+def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     try:
         version = asyncio.run(read_version("tmux", environ))
     except TmuxMissing as error:
-        return Finding("tmux", State.MISSING, str(error), needed=True)
-    return Finding("tmux", State.OK, version, needed=True)
+        return Diagnosis("tmux", State.MISSING, str(error), needed=True)
+    return Diagnosis("tmux", State.OK, version, needed=True)
 
 
-def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Finding:
+def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
-        return Finding(subject, State.OK, "built in, for the demo and dry runs")
+        return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
     wanted = config.provider(provider.name).command or provider.program
     program = shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
     if program is None:
-        return Finding(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
+        return Diagnosis(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
     version = find_version(_ask([program, "--version"], environ)[1])
     question = login_question(provider.name, version)
     logged_in = _ask([program, *question], environ)[0] == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
 
 
-def describe_agent(provider: Provider, found: Program) -> Finding:
+def describe_agent(provider: Provider, found: Program) -> Diagnosis:
     """Say all that is to be known about an agent that is installed."""
     remarks = [
         *remarks_on_version(found.version, provider.tested_versions),
         *remarks_on_login(found),
     ]
     advice = [remark.advice for remark in remarks if remark.advice]
-    return Finding(
+    return Diagnosis(
         f"{AGENT}{provider.name}",
         State.NOTE if advice else State.OK,
         ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
@@ -202,17 +202,17 @@ def describe_agent(provider: Provider, found: Program) -> Finding:
     )
 
 
-def _server(environ: Mapping[str, str], default_port: int) -> Finding:
+def _server(environ: Mapping[str, str], default_port: int) -> Diagnosis:
     try:
         discovery = discover(environ, name_server(environ), default_port=default_port)
     except (ApiUnreachable, UsageError) as error:
-        return Finding("server", State.NOTE, str(error))
+        return Diagnosis("server", State.NOTE, str(error))
     advice = "\n".join(discovery.remarks)
     if discovery.found is None:
         state = State.NOTE if advice else State.OK
-        return Finding("server", state, "none of yours runs; a run starts its own", advice)
+        return Diagnosis("server", state, "none of yours runs; a run starts its own", advice)
     found = discovery.found
-    return Finding("server", State.OK, f"{found.url}, {_version(found.url)}, {found.how}", advice)
+    return Diagnosis("server", State.OK, f"{found.url}, {_version(found.url)}, {found.how}", advice)
 
 
 def _version(url: str) -> str:
@@ -223,12 +223,12 @@ def _version(url: str) -> str:
             return "version unknown"
 
 
-def _folders(config: ServerConfig, wd: Path) -> Iterator[Finding]:
+def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
     yield _state_folder(config.state_dir, wd)
     token = config.state_dir / "token"
     if token.exists():
         loose = token.stat().st_mode & 0o077
-        yield Finding(
+        yield Diagnosis(
             "token",
             State.MISSING if loose else State.OK,
             f"{token}, " + ("others may read it" if loose else "for its owner alone"),
@@ -237,33 +237,33 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Finding]:
         )
     file = config.config_dir / "config.toml"
     there = "read" if file.exists() else "not there, which is fine"
-    yield Finding("configuration", State.OK, f"{file} ({there})")
+    yield Diagnosis("configuration", State.OK, f"{file} ({there})")
 
 
-def _state_folder(folder: Path, wd: Path) -> Finding:
+def _state_folder(folder: Path, wd: Path) -> Diagnosis:
     try:
         check_state_folder(folder)
     except UsageError as error:
-        return Finding("state folder", State.MISSING, str(error), needed=True)
+        return Diagnosis("state folder", State.MISSING, str(error), needed=True)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         there = "" if nearest == folder else " (not there yet: the first start makes it)"
         advice = "\n".join(said_of_place(folder, wd))
         state = State.NOTE if advice else State.OK
-        return Finding("state folder", state, f"{folder}{there}", advice, needed=True)
+        return Diagnosis("state folder", state, f"{folder}{there}", advice, needed=True)
     advice = "give yourself access, or name another folder in CAO_STATE_DIR"
-    return Finding(
+    return Diagnosis(
         "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
     )
 
 
-def _distributions() -> Finding:
+def _distributions() -> Diagnosis:
     names = set(metadata.packages_distributions().get(IMPORT_NAME, ()))
     others = sorted(names - {OUR_DISTRIBUTION})
     if not others:
-        return Finding("installation", State.OK, OUR_DISTRIBUTION)
+        return Diagnosis("installation", State.OK, OUR_DISTRIBUTION)
     other = ", ".join(others)
-    return Finding(
+    return Diagnosis(
         "installation",
         State.NOTE,
         f"{other} has the same import name and is in the same environment",
@@ -292,7 +292,7 @@ def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, s
     return answer.returncode, answer.stdout.decode("utf-8", "replace")
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Diagnosis) -> str:
     mark = str(finding.state)
     if finding.state is State.MISSING:
         mark = "MISSING" if finding.needed else "no"

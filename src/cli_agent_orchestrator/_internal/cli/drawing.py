@@ -26,9 +26,8 @@ from rich.text import Text
 from cli_agent_orchestrator._internal.cli.keys import Keys, offers
 from cli_agent_orchestrator._internal.cli.narration import POINTS
 from cli_agent_orchestrator._internal.cli.picture import (
-    OUTCOMES_AGAINST,
     OUTCOMES_FOR,
-    Agent,
+    AgentRow,
     Delay,
     Doing,
     Picture,
@@ -36,7 +35,8 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Reason,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 
 WIDEST = 79
 """A terminal that becomes narrower makes two rows of a long one."""
@@ -156,7 +156,7 @@ def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
         yield Row(Need.PRESENT if present else Need.OTHERS, text)
 
 
-def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, str]:
+def _cells(agent: AgentRow, picture: Picture, now: float) -> tuple[str, str, str, str]:
     """Return role, agent, state and time of an agent."""
     role, provider = one_line(agent.role), one_line(agent.provider)
     if agent.doing in (Doing.WORKING, Doing.DONE):
@@ -168,10 +168,10 @@ def _cells(agent: Agent, picture: Picture, now: float) -> tuple[str, str, str, s
     return role, provider, agent.doing.value, clock_face(now - agent.since) if timed else ""
 
 
-def _mark(agent: Agent, present: bool) -> tuple[str, str]:
+def _mark(agent: AgentRow, present: bool) -> tuple[str, str]:
     if present:
         return "  ▶ ", STYLES.get(agent.doing, "cyan")
-    if agent.doing is Doing.DONE and agent.outcome in OUTCOMES_AGAINST:
+    if agent.doing is Doing.DONE and agent.outcome in AGAINST:
         return "  ✗ ", "red"
     if agent.doing is Doing.DONE:
         return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"

@@ -1,15 +1,14 @@
 """The last lines of a run: what it came to and why, and what can be done next."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
+from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN, PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
-from cli_agent_orchestrator._internal.runs.resume_command import command_to_resume
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,
@@ -22,17 +21,7 @@ from cli_agent_orchestrator.events import (
 )
 
 PASS, RUNNING = "PASS", "RUNNING"
-NOT_PROVEN = "not proven"
-DOUBTS = "; look at "
-"""Between what was proven and what is to be looked at."""
-BEFORE = "; before the run and not committed: "
-"""Between that and what the user had."""
 LONGEST_REASON = 300
-# FAIL: `make test` ended with exit code 1; all 2 rounds are used up
-FAIL_PATTERN = (
-    r"(?s)(?:FAIL(?:: )?)?(.*?)"
-    r"(?:; (?:round \d+ follows|all \d+ rounds are used up|the only round is used up))?"
-)
 
 SAVED = "The run is saved"
 DELIVERY = (
@@ -113,7 +102,8 @@ class Ending:
             saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
             return Line(saved if event.round else self.not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        if event.proof.startswith(NOT_PROVEN) or (event.repository and event.final_status == PASS):
+        is_unproven = bool(event.proof) and not event.proven
+        if is_unproven or (event.repository and event.final_status == PASS):
             tone = Tone.ALERT
         return Line("\n".join(self._verdict(event, rounds)), tone)
 
@@ -121,7 +111,7 @@ class Ending:
         """Yield the last lines of a run: short ones, which are read where they end."""
         run = short_name(self.run)
         verdict = f"{DRY_RUN}: " if self.is_dry else ""
-        proof, *doubts = _proof_words(event.proof, run)
+        proof, *doubts = _proof_words(event, run)
         verdict += f"{event.final_status}{proof} after {rounds}"
         stop = self._stop(event.session_left)
         if event.branch:
@@ -154,8 +144,8 @@ class Ending:
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
-        if command := command_to_resume(event.reason, self.run):
-            return f"{SAVED}. `{command}` resumes it"
+        if event.to_resume:
+            return f"{SAVED}. `{event.to_resume}` resumes it"
         is_anew = self.run and not event.session_left and self.unfinished.startswith(SAVED)
         return self._named(RESUME_ANEW if is_anew else self.unfinished)
 
@@ -179,34 +169,25 @@ def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
     """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
     who = step.gate if isinstance(step, CheckEnded) else step.role
     quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
-    found = re.fullmatch(FAIL_PATTERN, step.detail)
-    words = " ".join(filter(None, [found[1] if found else step.detail, quoted]))
+    words = " ".join(filter(None, [step.why, quoted]))
     shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
     return f"{who}: {shown or 'FAIL'}"
 
 
-def _proof_words(proof: str, run: str) -> tuple[str, str, str]:
+def _proof_words(event: RunEnded, run: str) -> tuple[str, str, str]:
     """Return what the last lines say of a proof, what to look at and where, and what was before.
 
     What was proven was told by the proof itself; why something was not is said again.
     """
-    rest, _, before = proof.partition(BEFORE)
-    words, _, doubts = rest.partition(DOUBTS)
-    if proof and not proof.startswith(NOT_PROVEN):
-        words = f"{words.partition(':')[0]},"
-    elif proof:
-        words += ";"
+    # An earlier version told it in one sentence.
+    missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
+    words = f"{PROVEN}," if event.proven else missing and f"{missing};"
     where = f": cao report {run}" if run else ""
     return (
         words and f", {words}",
-        doubts and f"{_begun(DOUBTS)}{doubts}{where}",
-        before and f"{_begun(BEFORE)}{before}",
+        event.look_at and f"Look at {event.look_at}{where}",
+        event.before and f"Before the run and not committed: {event.before}",
     )
-
-
-def _begun(words: str) -> str:
-    """Return the beginning of a part of a sentence as that of a line."""
-    return words.removeprefix("; ").capitalize()
 
 
 def delivery_words(branch: str, run: str) -> Iterator[str]:

@@ -8,23 +8,23 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
     DONE,
     Amount,
     Block,
+    BlockSource,
     Flow,
     Repeat,
     Role,
-    Source,
     Stage,
     StageKind,
 )
 
 SOURCES = {
-    Source.TASK: "the task",
-    Source.SCENARIO: "the scenario",
-    Source.OUTPUT: "the reply of",
-    Source.NOTES: "the last notes of",
-    Source.EVIDENCE: "why the last round failed",
-    Source.OPEN_NOTES: "open notes of",
-    Source.LAST_OPEN_NOTES: "open notes of the last round, of",
-    Source.TEST_COMMAND: "the project's test command",
+    BlockSource.TASK: "the task",
+    BlockSource.SCENARIO: "the scenario",
+    BlockSource.OUTPUT: "the reply of",
+    BlockSource.NOTES: "the last notes of",
+    BlockSource.EVIDENCE: "why the last round failed",
+    BlockSource.OPEN_NOTES: "open notes of",
+    BlockSource.LAST_OPEN_NOTES: "open notes of the last round, of",
+    BlockSource.TEST_COMMAND: "the project's test command",
 }
 AMOUNTS = {
     Amount.WHOLE: "",

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.runs.deeds import Deeds
-from cli_agent_orchestrator._internal.runs.report import Report
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
+from cli_agent_orchestrator._internal.runs.reports.report import Report
 
 NOT_IN_PATH = r"(?<![\w./-])"
 END_OF_PATH = r"(?![\w-]|\.\w)"

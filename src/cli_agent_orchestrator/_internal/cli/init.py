@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.cli.proposals import (
     PACKAGE_MARK,
     READ_FILES,
     TEST_FOLDERS,
-    Agent,
+    InstalledAgent,
     Proposal,
     is_test_file,
     propose,
@@ -29,7 +29,7 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.layout import TASK_FILE
 from cli_agent_orchestrator._internal.pipeline.task import TASK_HEADING, TEST_HEADING
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.trust import Trust, commands_text
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, commands_text
 from cli_agent_orchestrator._internal.settings.file import commented_toml
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, SETTINGS_FILE
 from cli_agent_orchestrator.errors import UsageError
@@ -119,15 +119,15 @@ def _allow_gate(folder: Path, gates: str) -> None:
     click.echo(one_line(f"Its gate may be run there: {commands}"))
 
 
-def _find_agents() -> list[Agent]:
+def _find_agents() -> list[InstalledAgent]:
     with importing():  # heavy, unlike --help
         from cli_agent_orchestrator._internal.cli.doctor import installed_agents
 
     found = installed_agents(read_server_config(os.environ), os.environ)
-    return [Agent(name, one.detail, one.logged_out) for name, one in found.items()]
+    return [InstalledAgent(name, one.detail, one.logged_out) for name, one in found.items()]
 
 
-def _proposals(folder: Path, agents: list[Agent]) -> list[Proposal]:
+def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:
     """Return what is proposed for a folder, and show it."""
     proposals = propose(read_marks(folder), agents)
     click.echo(f"Proposed for {SETTINGS_FILE}:")

@@ -13,7 +13,7 @@ from typing import Any
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.connection import Answer
-from cli_agent_orchestrator._internal.runs.run_id import run_of_session
+from cli_agent_orchestrator._internal.runs.records.run_id import run_of_session
 from cli_agent_orchestrator.errors import ApiRefused, NotFound, OrchestratorError, UsageError
 
 NOT_TOLD = "-"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -66,8 +67,6 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
     TerminalStatus.ERROR: Doing.FAILING,
     TerminalStatus.UNKNOWN: Doing.UNKNOWN,
 }
-OUTCOMES_AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
-"""Outcomes of which people want to know why."""
 CHANGED_FILES = "changed_files"
 """Stands in the place of an outcome where somebody changed files whose task it is not."""
 OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
@@ -79,7 +78,7 @@ DELAY_GOES_ON = (EventKind.DELAYED, EventKind.STATUS, EventKind.ACTION)
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentRow:
     """One row of the strip: an agent, or the command of a gate."""
 
     role: str
@@ -154,7 +153,7 @@ class Picture:
     """Seconds of the stretches before it was resumed."""
     attach_prefix: str = ""
     """What goes before `cao attach`."""
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[AgentRow, ...] = ()
     starting: tuple[str, ...] = ()
     """The roles whose agents are started together."""
     reviewers: tuple[str, ...] = ()
@@ -182,7 +181,7 @@ class Picture:
     final_status: str = ""
     """How it ended; empty as long as it goes on."""
 
-    def agent(self, role: str) -> Agent | None:
+    def agent(self, role: str) -> AgentRow | None:
         """Return the agent of a role."""
         return next((agent for agent in self.agents if agent.role == role), None)
 
@@ -259,10 +258,10 @@ def _start(picture: Picture, event: AgentsStarting | AgentStarted | RunBegan) ->
     match event:
         case AgentsStarting():
             for role, provider in event.providers.items():
-                picture = _put(picture, Agent(role, provider, Doing.STARTING, event.at))
+                picture = _put(picture, AgentRow(role, provider, Doing.STARTING, event.at))
             return replace(picture, starting=tuple(event.providers))
         case AgentStarted():
-            known = picture.agent(event.role) or Agent(event.role, "", Doing.READY, event.at)
+            known = picture.agent(event.role) or AgentRow(event.role, "", Doing.READY, event.at)
             ready = replace(known, doing=Doing.READY, terminal_id=event.terminal_id)
             return _put(picture, ready)
         case RunBegan():
@@ -276,8 +275,8 @@ def _start(picture: Picture, event: AgentsStarting | AgentStarted | RunBegan) ->
             )
 
 
-def _ready(picture: Picture, event: RunBegan, role: str) -> Agent:
-    known = picture.agent(role) or Agent(role, "", Doing.READY, event.at)
+def _ready(picture: Picture, event: RunBegan, role: str) -> AgentRow:
+    known = picture.agent(role) or AgentRow(role, "", Doing.READY, event.at)
     return replace(
         known,
         provider=event.providers[role],
@@ -291,11 +290,11 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
     if event.round != picture.round:
         picture = _new_round(picture)
     if isinstance(event, CheckBegan):
-        known = picture.agent(event.gate) or Agent(event.gate, COMMAND, Doing.READY, event.at)
+        known = picture.agent(event.gate) or AgentRow(event.gate, COMMAND, Doing.READY, event.at)
         begun = replace(known, doing=Doing.WORKING, since=event.at, point=event.when)
         action, cycle = event.command, 0
     else:
-        known = picture.agent(event.role) or Agent(event.role, "", Doing.READY, event.at)
+        known = picture.agent(event.role) or AgentRow(event.role, "", Doing.READY, event.at)
         begun = replace(
             known,
             provider=event.provider,
@@ -381,7 +380,7 @@ def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
         )
     if role == picture.present:
         picture = _rest(picture)
-    if event.outcome not in OUTCOMES_AGAINST:
+    if event.outcome not in AGAINST:
         return picture
     cycle, why = 0, ""
     if isinstance(event, TurnEnded):
@@ -398,7 +397,7 @@ def _rest(picture: Picture) -> Picture:
     return replace(picture, present="", action="", delay=None, question=None, countdown=None)
 
 
-def _put(picture: Picture, agent: Agent) -> Picture:
+def _put(picture: Picture, agent: AgentRow) -> Picture:
     """Put an agent in its place: that of its role, else the last."""
     if picture.agent(agent.role) is None:
         return replace(picture, agents=(*picture.agents, agent))

@@ -14,7 +14,7 @@ from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.asking import pass_on
-from cli_agent_orchestrator._internal.runs.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
 from cli_agent_orchestrator._internal.runs.view import View
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import RunEvent, to_line

@@ -16,7 +16,7 @@ NAMED_BY = ("WD", "PROMPT_FILE", "STATE_FILE")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FolderSigns:
     """What can be seen of a folder."""
 
     path: Path
@@ -28,7 +28,7 @@ class Seen:
     """Is it the home folder, or one in which somebody else can write?"""
 
 
-def choose_project(here: Seen, above: Iterable[Seen]) -> Path:
+def choose_project(here: FolderSigns, above: Iterable[FolderSigns]) -> Path:
     """Return the nearest project, from here upwards to the border; here, if there is none."""
     if here.is_project or here.is_top or here.is_border:
         return here.path
@@ -53,15 +53,15 @@ def find_project(folder: Path, home: Path) -> Path | None:
     return None if found == here else found
 
 
-def _look_upwards(here: Path, home: Path) -> Iterator[Seen]:
+def _look_upwards(here: Path, home: Path) -> Iterator[FolderSigns]:
     for folder in here.parents:
         yield _look(folder, home)
 
 
-def _look(folder: Path, home: Path) -> Seen:
+def _look(folder: Path, home: Path) -> FolderSigns:
     status = folder.stat()
     is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
-    return Seen(
+    return FolderSigns(
         folder,
         is_project=any(os.path.lexists(folder / mark) for mark in MARKS),
         is_top=os.path.lexists(folder / ".git"),

@@ -42,7 +42,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class InstalledAgent:
     """An agent that is installed."""
 
     name: str
@@ -51,7 +51,7 @@ class Agent:
     logged_out: bool
 
 
-def propose(files: Mapping[str, str], agents: Sequence[Agent]) -> list[Proposal]:
+def propose(files: Mapping[str, str], agents: Sequence[InstalledAgent]) -> list[Proposal]:
     """Return what is proposed; `files` are the marks that are there, with the text of some."""
     tests = list(_test_command(files))
     return [*tests, *_flow(agents, has_gate=bool(tests)), *_provider(agents)]
@@ -147,7 +147,7 @@ def has_npm_test(text: str) -> bool:
     return isinstance(script, str) and bool(script.strip()) and NPM_PLACEHOLDER not in script
 
 
-def _flow(agents: Sequence[Agent], *, has_gate: bool) -> Iterator[Proposal]:
+def _flow(agents: Sequence[InstalledAgent], *, has_gate: bool) -> Iterator[Proposal]:
     ready = [agent.name for agent in agents if not agent.logged_out]
     steps = "analysis, program and test, each by agents"
     if not has_gate:
@@ -161,7 +161,7 @@ def _flow(agents: Sequence[Agent], *, has_gate: bool) -> Iterator[Proposal]:
         yield Proposal("FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents")
 
 
-def _provider(agents: Sequence[Agent]) -> Iterator[Proposal]:
+def _provider(agents: Sequence[InstalledAgent]) -> Iterator[Proposal]:
     # False comes first, and so does the usual agent.
     ranked = sorted(agents, key=lambda agent: agent.logged_out)
     if not ranked:

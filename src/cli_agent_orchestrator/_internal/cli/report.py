@@ -18,15 +18,15 @@ from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     choose_run,
     find_run,
     list_runs,
 )
-from cli_agent_orchestrator._internal.runs.report import Report
-from cli_agent_orchestrator._internal.runs.report_of_state import Places
-from cli_agent_orchestrator._internal.runs.reporting import report_of_folder, report_of_run
+from cli_agent_orchestrator._internal.runs.reports.report import Report
+from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
+from cli_agent_orchestrator._internal.runs.reports.reporting import report_of_folder, report_of_run
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
 from cli_agent_orchestrator.errors import UsageError
 

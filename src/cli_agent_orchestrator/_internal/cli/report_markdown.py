@@ -17,9 +17,9 @@ from cli_agent_orchestrator._internal.cli.report_words import (
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, rows_of
 from cli_agent_orchestrator._internal.pipeline.patches import block_of
 from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE
-from cli_agent_orchestrator._internal.runs.deeds import Deeds
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
-from cli_agent_orchestrator._internal.runs.report import Report
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
+from cli_agent_orchestrator._internal.runs.reports.report import Report
 
 
 def markdown(found: Report, home: Path) -> str:

@@ -10,8 +10,8 @@ from cli_agent_orchestrator._internal.cli.for_others import shown_folder
 from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.journal import COMMAND, TurnRecord
-from cli_agent_orchestrator._internal.runs.report import Report
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
+from cli_agent_orchestrator._internal.runs.reports.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def title_of(found: Report) -> str:
             return f"Not begun{standing}: nothing of it is saved"
         return f"Not finished{standing}: {found.due} is due"
     dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
-    proof = f", {found.deeds.verdict}" if found.deeds.proof else ""
+    proof = f", {found.deeds.verdict}" if found.deeds.verdict else ""
     return f"{dry}{found.status} after {_counted(found.round, 'round')}{proof}"
 
 

@@ -20,20 +20,20 @@ from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.pipeline.task import task_of_line
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
-from cli_agent_orchestrator._internal.settings.table import BY_NAME, SETTINGS, Kind, Setting
+from cli_agent_orchestrator._internal.settings.table import BY_NAME, SETTINGS, Setting, ValueKind
 from cli_agent_orchestrator._internal.settings.values import expand_path
 from cli_agent_orchestrator.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 METAVARS = {
-    Kind.TEXT: "TEXT",
-    Kind.PATH: "PATH",
-    Kind.URL: "URL",
-    Kind.COUNT: "NUMBER",
-    Kind.SECONDS: "SECONDS",
-    Kind.GATES: "NAME=COMMAND",
-    Kind.PATHS: "PATH",
+    ValueKind.TEXT: "TEXT",
+    ValueKind.PATH: "PATH",
+    ValueKind.URL: "URL",
+    ValueKind.COUNT: "NUMBER",
+    ValueKind.SECONDS: "SECONDS",
+    ValueKind.GATES: "NAME=COMMAND",
+    ValueKind.PATHS: "PATH",
 }
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
@@ -47,14 +47,14 @@ The run {id} has begun and goes on without this terminal.
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
     text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
-    if setting.kind is Kind.CHOICE:
+    if setting.kind is ValueKind.CHOICE:
         return click.option(
             setting.option, setting.name, metavar="|".join(setting.choices), help=text
         )
-    if setting.kind is Kind.FLAG:
+    if setting.kind is ValueKind.FLAG:
         names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
         return click.option(names, setting.name, default=None, help=text)
-    several = setting.kind in (Kind.GATES, Kind.PATHS)
+    several = setting.kind in (ValueKind.GATES, ValueKind.PATHS)
     metavar = METAVARS[setting.kind]
     return click.option(setting.option, setting.name, metavar=metavar, multiple=several, help=text)
 
@@ -62,7 +62,7 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
 def _default(setting: Setting) -> str:
     if not setting.default:
         return ""
-    if setting.kind is Kind.FLAG:
+    if setting.kind is ValueKind.FLAG:
         return f"default: {'on' if setting.default == '1' else 'off'}; "
     return f"default: {setting.default}; "
 
@@ -164,8 +164,8 @@ class Manner:
 def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
+        from cli_agent_orchestrator._internal.runs.gates.trust import commands_text
         from cli_agent_orchestrator._internal.runs.request import build_request
-        from cli_agent_orchestrator._internal.runs.trust import commands_text
 
     replacing = manner.replace_terminals
     request = build_request(given, os.environ, config_file, replace_terminals=replacing)
@@ -195,7 +195,7 @@ def check_usage(config: RunConfig) -> None:
     """Refuse a task that is not there, and agents that our own server could not start."""
     with importing():
         from cli_agent_orchestrator._internal.providers import get_provider
-        from cli_agent_orchestrator._internal.runs.state_file import read_task_text
+        from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 
     if config.prompt_file is not None:
         read_task_text(config)
@@ -248,13 +248,13 @@ def _launch(
     with importing():
         from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
         from cli_agent_orchestrator._internal.runs.launch import (
-            Launcher,
-            LaunchRequest,
+            RunLauncher,
+            RunToLaunch,
             run_command,
         )
 
-    launcher = Launcher(run_command(sys.executable), os.environ)
-    request = LaunchRequest(given, config_file, manner.replace_terminals, manner.run)
+    launcher = RunLauncher(run_command(sys.executable), os.environ)
+    request = RunToLaunch(given, config_file, manner.replace_terminals, manner.run)
     view = JsonView() if manner.as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)

@@ -17,13 +17,13 @@ from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     find_run,
     list_runs,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20
@@ -189,7 +189,7 @@ def watch(run: str | None, as_json: bool) -> None:
     """
     from cli_agent_orchestrator._internal.cli.interrupts import Interrupts  # not for a list
     from cli_agent_orchestrator._internal.cli.progress import choose_view
-    from cli_agent_orchestrator._internal.runs.event_log import Follower
+    from cli_agent_orchestrator._internal.runs.records.event_log import Follower
     from cli_agent_orchestrator.events import RunEnded
 
     state = state_folder(os.environ)

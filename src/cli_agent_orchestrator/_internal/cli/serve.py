@@ -12,8 +12,8 @@ from cli_agent_orchestrator._internal.address import server_url
 from cli_agent_orchestrator._internal.api.serving import run
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
-from cli_agent_orchestrator._internal.hosting.server import Keys, serve_terminals
-from cli_agent_orchestrator._internal.runs.run_log import OneLine
+from cli_agent_orchestrator._internal.hosting.server import ServerKeys, serve_terminals
+from cli_agent_orchestrator._internal.runs.records.run_log import OneLine
 from cli_agent_orchestrator.errors import UsageError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -38,13 +38,13 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     config = replace(config, port=config.port if port is None else port)
     if no_auth and config.host not in LOOPBACK:
         raise UsageError(f"--no-auth on {config.host} would let everybody in; use 127.0.0.1")
-    keys = Keys(make_token(config.state_dir), wanted=not no_auth)
+    keys = ServerKeys(make_token(config.state_dir), wanted=not no_auth)
     if no_auth:
         click.echo("Warning: no token is asked for; any program of any user here may drive it.")
     run(_serve_until_signal(config, keys))
 
 
-async def _serve_until_signal(config: ServerConfig, keys: Keys) -> None:
+async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

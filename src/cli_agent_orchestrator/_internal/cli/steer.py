@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
     demand_wish,
 )
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     choose_live_run,
     choose_run_to_resume,

@@ -22,8 +22,8 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.discovery import name_server
 from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.names import is_surely_run
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.names import is_surely_run
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RunSummary,
     choose_live_run,
     choose_run,
@@ -31,8 +31,8 @@ from cli_agent_orchestrator._internal.runs.registry import (
     runs_that_fit,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_id import session_name_of
-from cli_agent_orchestrator._internal.runs.run_record import forget_agents
+from cli_agent_orchestrator._internal.runs.records.run_id import session_name_of
+from cli_agent_orchestrator._internal.runs.records.run_record import forget_agents
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 
 

@@ -39,11 +39,11 @@ from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.connection import Answer
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
 from cli_agent_orchestrator._internal.models import Feature, TerminalStatus
-from cli_agent_orchestrator._internal.runs.names import find_agent
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.names import find_agent
+from cli_agent_orchestrator._internal.runs.records.registry import (
     list_runs,
 )
-from cli_agent_orchestrator._internal.runs.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, UsageError
 
 EXIT_UNCONFIRMED = 3

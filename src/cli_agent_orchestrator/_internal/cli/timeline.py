@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from textwrap import wrap
 
-from cli_agent_orchestrator._internal.runs.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
 
 LEAST_WIDTH = 20
 """Of the last column, however narrow the terminal."""

@@ -12,7 +12,7 @@ import click
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import check_state_folder, state_folder
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
-from cli_agent_orchestrator._internal.runs.trust import (
+from cli_agent_orchestrator._internal.runs.gates.trust import (
     Trust,
     check_consent,
     command_lines,

@@ -15,7 +15,15 @@ from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
-from cli_agent_orchestrator._internal.runs.bringing_back import (
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    choose_run,
+    list_runs,
+    runs_that_fit,
+)
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.work.bringing_back import (
     BroughtBack,
     Kept,
     WayBack,
@@ -23,9 +31,8 @@ from cli_agent_orchestrator._internal.runs.bringing_back import (
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator._internal.runs.delivering import refuse_committed
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.moments import (
+from cli_agent_orchestrator._internal.runs.work.delivering import refuse_committed
+from cli_agent_orchestrator._internal.runs.work.moments import (
     BETWEEN,
     Span,
     find_moment,
@@ -35,14 +42,7 @@ from cli_agent_orchestrator._internal.runs.moments import (
     name_of,
     others_of,
 )
-from cli_agent_orchestrator._internal.runs.registry import (
-    RunSummary,
-    choose_run,
-    list_runs,
-    runs_that_fit,
-)
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.work_folder import START_LABEL
+from cli_agent_orchestrator._internal.runs.work.work_folder import START_LABEL
 from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError, RunError, UsageError

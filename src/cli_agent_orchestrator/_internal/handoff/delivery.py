@@ -139,7 +139,8 @@ class MessageSender:
             raise HandoffError(
                 f"{message.agent} could not be sent its message for "
                 f"{retry.seconds(now):.0f} s: {error.summary}; {remedy}, then resume with "
-                f"`{message.agent.resume}`"
+                f"`{message.agent.resume}`",
+                to_resume=message.agent.resume,
             ) from error
         self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
 
@@ -154,6 +155,7 @@ class MessageSender:
         if status is TerminalStatus.ERROR:
             raise TurnFailed(
                 f"{agent} takes no input: it is in the error state. Look at it with "
-                f"`{agent.attach}`; `{agent.resume} --replace-terminals` goes on with a new agent"
+                f"`{agent.attach}`; `{agent.resume_anew}` goes on with a new agent",
+                to_resume=agent.resume_anew,
             )
         return status is TerminalStatus.WAITING_USER_ANSWER

@@ -391,7 +391,8 @@ class Handoff:
                 raise HandoffTimeout(
                     f"{watch.agent.role} did not finish within {seconds:g} s "
                     f"(RESPONSE_TIMEOUT); look at it with `{attach}`; "
-                    f"`{resume}` goes on waiting for it"
+                    f"`{resume}` goes on waiting for it",
+                    to_resume=resume,
                 )
             case GiveUp() if watch.view.error is not None:
                 raise watch.view.error
@@ -400,9 +401,11 @@ class Handoff:
                 again = f"; if this one still runs, `{resume}` sends it the prompt again"
                 if how := self._how_it_ended(watch.agent.terminal_id):
                     told, again = f": {how}", ""
+                anew = watch.agent.resume_anew
                 raise TurnFailed(
                     f"{watch.agent.role}: {reason}{told}; look at it with `{attach}`. "
-                    f"`{resume} --replace-terminals` goes on with a new agent{again}"
+                    f"`{anew}` goes on with a new agent{again}",
+                    to_resume=anew,
                 )
         raise AssertionError(end)
 

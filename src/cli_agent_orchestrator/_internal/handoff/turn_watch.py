@@ -66,6 +66,11 @@ class TurnAgent:
         """The command by which its run goes on."""
         return f"cao resume {self.run}".rstrip()
 
+    @property
+    def resume_anew(self) -> str:
+        """The command by which its run goes on with another agent in its place."""
+        return f"{self.resume} --replace-terminals"
+
     def __str__(self) -> str:
         return f"{self.role} (terminal {self.terminal_id})"
 

@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.hosting.connect import (
 )
 from cli_agent_orchestrator._internal.hosting.transports import FailoverTransport, transport_to
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.surroundings import Link
+from cli_agent_orchestrator._internal.runs.surroundings import ServerLink
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def server_for(
     *,
     default_port: int = DEFAULT_PORT,
     importing: Importing = nullcontext,
-) -> Iterator[Link]:
+) -> Iterator[ServerLink]:
     """Yield a client of the server that a run is to use; raise if the one named is not there."""
     with ExitStack() as stack:
 
-        def connect(found: Found, transport: httpx.BaseTransport | None) -> Link:
+        def connect(found: Found, transport: httpx.BaseTransport | None) -> ServerLink:
             client = ApiClient(
                 found.url,
                 provider=config.provider,
@@ -44,7 +44,7 @@ def server_for(
             )
             client.permissions = config.permissions
             stack.callback(client.close)
-            return Link(client, found.url, found.how)
+            return ServerLink(client, found.url, found.how)
 
         named = Named(config.api, config.api_named_by) if config.api_given else None
         find = partial(

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.launch import Launcher, run_command
+from cli_agent_orchestrator._internal.runs.launch import RunLauncher, run_command
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.service import TerminalService
@@ -24,7 +24,7 @@ Ready = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class ServerKeys:
     """The token of a server, by which it proves whose it is."""
 
     token: str = field(repr=False)
@@ -33,7 +33,12 @@ class Keys:
 
 
 async def serve_terminals(
-    config: ServerConfig, keys: Keys, ready: Ready, stop: asyncio.Event, *, lasting: bool = True
+    config: ServerConfig,
+    keys: ServerKeys,
+    ready: Ready,
+    stop: asyncio.Event,
+    *,
+    lasting: bool = True,
 ) -> None:
     """Own the terminals and serve them until `stop` is set; the agents outlive it.
 
@@ -57,7 +62,7 @@ async def serve_terminals(
             identity=keys.token,
             allowed_hosts={config.host},
         )
-        launcher = Launcher(run_command(sys.executable), environment_of_runs(config))
+        launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
         serve_runs(app, RunService(config.state_dir, launcher))
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
@@ -93,7 +98,7 @@ def own_server(
     wanted = config.port if environ.get("CAO_PORT") else default_port
     # Before it is tried: whoever has the port would be asked who he is, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
-    keys = Keys(make_token(config.state_dir))
+    keys = ServerKeys(make_token(config.state_dir))
     server = BackgroundServer(
         lambda ready, stop: serve_terminals(config, keys, ready, stop, lasting=lasting)
     )

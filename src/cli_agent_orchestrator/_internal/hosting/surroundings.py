@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.surroundings import Interrupts, Link, Surroundings
+from cli_agent_orchestrator._internal.runs.surroundings import Interrupts, ServerLink, Surroundings
 from cli_agent_orchestrator._internal.runs.view import View
 
 
@@ -27,7 +27,7 @@ def surroundings_of(
 
     def connect(
         config: RunConfig, on_warning: Callable[[str], None]
-    ) -> AbstractContextManager[Link]:
+    ) -> AbstractContextManager[ServerLink]:
         return server_for(config, environ, on_warning, importing=importing)
 
     def find_flow(named: str, folder: Path) -> Flow:

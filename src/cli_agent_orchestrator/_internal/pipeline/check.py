@@ -111,7 +111,12 @@ class CheckResult:
             tests = f" ({number_of(self.counts.run, self.counts.unit)})" if self.counts else ""
             still = number_of(len(self.old_failures), "test")
             return f"PASS{tests}" + (f", {still} failing as before the run" if self.excused else "")
-        return f"FAIL: `{self.command}` {self._fault()}"
+        return f"FAIL: {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Why it did not pass; empty if it did."""
+        return "" if self.passed else f"`{self.command}` {self._fault()}"
 
     def _fault(self) -> str:
         if self.fault:
@@ -174,17 +179,19 @@ def judge_check(
     return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
 
 
-def refusal_on_base(gate: Gate, result: CheckResult, run: str = "") -> str:
-    """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can.
+def resume_with_another(gate: Gate, run: str) -> str:
+    """Return what resumes a run, as a person names it, with another command for a gate."""
+    return f"{' '.join(filter(None, ('cao resume', run)))} --gate {gate.name}='COMMAND'"
 
-    `run` is how a person names the run.
-    """
+
+def refusal_on_base(gate: Gate, result: CheckResult, run: str = "") -> str:
+    """Say why a run cannot begin with a gate, by what it came to on the base; empty if it can."""
     if not result.obstacle or result.is_endless:
         return ""
     return (
         f"the gate {gate.name} cannot be run before the first turn: `{result.command}`: "
         f"{result.obstacle}; no agent could mend that. Resume with another one: "
-        f"`{' '.join(filter(None, ('cao resume', run)))} --gate {gate.name}='COMMAND'`"
+        f"`{resume_with_another(gate, run)}`"
     )
 
 

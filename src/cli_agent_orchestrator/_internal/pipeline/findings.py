@@ -53,7 +53,7 @@ Reviewer: answer each of them on a line of its own: its number, and `fixed`, `un
 `withdrawn`, with a few words if they help. An approval counts when no blocking one is open."""
 
 
-class Answer(StrEnum):
+class FindingAnswer(StrEnum):
     """What a reviewer says about a finding that was open."""
 
     FIXED = "fixed"
@@ -86,7 +86,7 @@ class ReviewForm:
     """What a review says in the form."""
 
     findings: tuple[Finding, ...]
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, FindingAnswer]
     """By the numbers of findings that were open before."""
 
 
@@ -98,16 +98,16 @@ class Tracked:
     raised: int
     """The cycle in which it was found."""
     round: int
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[FindingAnswer, ...] = ()
 
     @property
     def is_open(self) -> bool:
         """Is something still to be done about it?"""
-        return self.answers[-1:] in ((), (Answer.UNFIXED,))
+        return self.answers[-1:] in ((), (FindingAnswer.UNFIXED,))
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class Findings:
     """All findings that are followed, in the order in which they were found."""
 
     tracked: tuple[Tracked, ...] = ()
@@ -126,7 +126,7 @@ class Ledger:
 def read_findings(reply: str) -> ReviewForm | None:
     """Return what a review says in the form; None if its reviewer does not follow it."""
     findings: list[Finding] = []
-    answers: dict[str, Answer] = {}
+    answers: dict[str, FindingAnswer] = {}
     is_untold = False
     for _, line in unfenced(split_lines(reply)):
         said = read_line(line)
@@ -137,7 +137,7 @@ def read_findings(reply: str) -> ReviewForm | None:
             continue
         is_untold = False
         if said.answer:
-            answers |= {number: Answer(said.answer) for number in said.ids}
+            answers |= {number: FindingAnswer(said.answer) for number in said.ids}
         elif len(findings) < MOST_FINDINGS:
             raised = Finding(said.ids[0], said.severity == BLOCKING, said.where, said.text)
             findings.append(raised)
@@ -152,7 +152,7 @@ def _text_below(line: str) -> str:
     return "" if re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I) else tidy_text(line)
 
 
-def follow(ledger: Ledger, form: ReviewForm, round: int, cycle: int) -> Ledger:
+def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:
     """Return the ledger after one more review."""
     tracked = [_answer(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
     for finding in form.findings:
@@ -163,11 +163,11 @@ def follow(ledger: Ledger, form: ReviewForm, round: int, cycle: int) -> Ledger:
         else:
             is_answered = tracked[known].finding.id in form.answers
             tracked[known] = _raise_again(tracked[known], finding, is_answered)
-    return Ledger(_most_needed(tracked))
+    return Findings(_most_needed(tracked))
 
 
-def _answer(entry: Tracked, answer: Answer | None) -> Tracked:
-    if answer is None or not (entry.is_open or answer is Answer.UNFIXED):
+def _answer(entry: Tracked, answer: FindingAnswer | None) -> Tracked:
+    if answer is None or not (entry.is_open or answer is FindingAnswer.UNFIXED):
         return entry
     return replace(entry, answers=(*entry.answers, answer)[-MOST_ANSWERS:])
 
@@ -176,7 +176,7 @@ def _raise_again(entry: Tracked, finding: Finding, is_answered: bool) -> Tracked
     where = finding.where or entry.finding.where
     kept = replace(entry.finding, blocking=finding.blocking, where=where)
     again = replace(entry, finding=kept)
-    return again if entry.is_open or is_answered else _answer(again, Answer.UNFIXED)
+    return again if entry.is_open or is_answered else _answer(again, FindingAnswer.UNFIXED)
 
 
 def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
@@ -226,16 +226,16 @@ def _most_needed(tracked: Sequence[Tracked]) -> tuple[Tracked, ...]:
     return tuple(tracked[index] for index in sorted(kept))
 
 
-def stalled(ledger: Ledger) -> tuple[Tracked, ...]:
+def stalled(ledger: Findings) -> tuple[Tracked, ...]:
     """Return the blocking findings that were unfixed too often."""
     return tuple(
         entry
         for entry in ledger.open_blocking
-        if entry.answers.count(Answer.UNFIXED) >= STALLED_AFTER
+        if entry.answers.count(FindingAnswer.UNFIXED) >= STALLED_AFTER
     )
 
 
-def find_stall(ledger: Ledger, unchanged_turns: int, repeated_gate: str) -> str:
+def find_stall(ledger: Findings, unchanged_turns: int, repeated_gate: str) -> str:
     """Say in a sentence why a run does not converge; empty if it may.
 
     `unchanged_turns` counts the last turns of an author that changed nothing; `repeated_gate` is
@@ -253,7 +253,7 @@ def find_stall(ledger: Ledger, unchanged_turns: int, repeated_gate: str) -> str:
     return f"Not converging: {'; '.join(reasons)}." if reasons else ""
 
 
-def objection(ledger: Ledger) -> str:
+def objection(ledger: Findings) -> str:
     """Say what stands against an approval; empty if nothing does."""
     blocking = ledger.open_blocking
     if not blocking:
@@ -268,12 +268,12 @@ def _ids(tracked: Sequence[Tracked]) -> str:
     return ", ".join(entry.finding.id for entry in tracked)
 
 
-def how_to_raise(ledger: Ledger) -> str:
+def how_to_raise(ledger: Findings) -> str:
     """Return how a reviewer is asked to number what it finds."""
     return HOW_TO_RAISE.format(first=_next_id({entry.finding.id for entry in ledger.tracked}))
 
 
-def findings_block(ledger: Ledger) -> str:
+def findings_block(ledger: Findings) -> str:
     """Return what author and reviewer are told about open findings; empty if there are none."""
     if not ledger.open:
         return ""
@@ -286,7 +286,7 @@ def _line(finding: Finding) -> str:
     return " ".join(filter(None, (finding.id, severity, finding.where, finding.text)))
 
 
-def ledger_to_json(ledger: Ledger) -> list[dict[str, Any]]:
+def ledger_to_json(ledger: Findings) -> list[dict[str, Any]]:
     """Return the ledger as JSON data."""
     return [
         {
@@ -302,14 +302,14 @@ def ledger_to_json(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
-def ledger_from_json(data: object) -> Ledger:
+def ledger_from_json(data: object) -> Findings:
     """Return the ledger that JSON data describes, mended as the top of this file says."""
     found: dict[str, Tracked] = {}
     for item in data if isinstance(data, list) else []:
         entry = _tracked(item) if isinstance(item, dict) else None
         if entry is not None:
             found.setdefault(entry.finding.id, entry)
-    return Ledger(_most_needed(list(found.values())))
+    return Findings(_most_needed(list(found.values())))
 
 
 def _tracked(data: Mapping[str, Any]) -> Tracked | None:
@@ -323,7 +323,7 @@ def _tracked(data: Mapping[str, Any]) -> Tracked | None:
         text=_text(data.get("text"), LONGEST_TEXT),
     )
     known = (
-        [Answer(word) for word in answers if word in list(Answer)]
+        [FindingAnswer(word) for word in answers if word in list(FindingAnswer)]
         if isinstance(answers, list)
         else []
     )

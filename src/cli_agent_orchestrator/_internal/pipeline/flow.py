@@ -29,7 +29,7 @@ The project's tests pass and the change does what was asked.
 """.strip()
 
 
-class Source(StrEnum):
+class BlockSource(StrEnum):
     """Where the text of a block comes from."""
 
     TASK = "task"
@@ -50,9 +50,9 @@ class Source(StrEnum):
     """The command that runs the project's own tests."""
 
 
-OF_ONE = (Source.OUTPUT, Source.NOTES)
+OF_ONE = (BlockSource.OUTPUT, BlockSource.NOTES)
 """Sources that belong to one role."""
-OF_REVIEWERS = (Source.NOTES, Source.OPEN_NOTES, Source.LAST_OPEN_NOTES)
+OF_REVIEWERS = (BlockSource.NOTES, BlockSource.OPEN_NOTES, BlockSource.LAST_OPEN_NOTES)
 """Sources that belong to reviewers."""
 
 
@@ -85,7 +85,7 @@ class Block:
 
     title: str
     """Empty for open notes, whose title is made for each of them."""
-    source: Source
+    source: BlockSource
     of: tuple[str, ...] = ()
     """Whose output or notes; names of roles."""
     amount: Amount = Amount.WHOLE

@@ -27,11 +27,11 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
     USUAL_SCENARIO,
     Amount,
     Block,
+    BlockSource,
     Flow,
     FlowSource,
     Repeat,
     Role,
-    Source,
     Stage,
     StageKind,
 )
@@ -335,16 +335,18 @@ class _Reader:
     def _block(self, place: _Place, roles: list[str], reviewers: list[str]) -> Block:
         self._know_keys(place, BLOCK_KEYS)
         if "show" not in place.table:
-            raise self._fault(place.path, "a block without `show`", "one of " + ", ".join(Source))
-        source = self._member(place, "show", Source, Source.TASK)
-        made = source in (Source.OPEN_NOTES, Source.LAST_OPEN_NOTES)
+            raise self._fault(
+                place.path, "a block without `show`", "one of " + ", ".join(BlockSource)
+            )
+        source = self._member(place, "show", BlockSource, BlockSource.TASK)
+        made = source in (BlockSource.OPEN_NOTES, BlockSource.LAST_OPEN_NOTES)
         if made and "title" in place.table:
             fault = "open notes with a title"
             raise self._fault(place.at("title"), fault, "none: each gets the name of its reviewer")
         if made and place.table.get("repeat") == Repeat.REFER:
             fault = "open notes cannot be referred to"
             raise self._fault(place.at("repeat"), fault, "show, omit or only_new")
-        if "amount" in place.table and source is not Source.OUTPUT:
+        if "amount" in place.table and source is not BlockSource.OUTPUT:
             raise self._fault(place.at("amount"), f"an amount of {source}", 'show = "output"')
         return Block(
             title="" if made else self._word(place, "title", "", TITLE_PATTERN, TITLE_FORM),
@@ -354,7 +356,7 @@ class _Reader:
             repeat=self._member(place, "repeat", Repeat, Repeat.SHOW),
         )
 
-    def _of(self, place: _Place, source: Source, known: list[str]) -> tuple[str, ...]:
+    def _of(self, place: _Place, source: BlockSource, known: list[str]) -> tuple[str, ...]:
         """Return whose text a block shows."""
         value = place.table.get("of", [])
         names = [value] if isinstance(value, str) else value

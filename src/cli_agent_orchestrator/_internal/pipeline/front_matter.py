@@ -15,7 +15,13 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from cli_agent_orchestrator._internal.pipeline.task import settings_lines
-from cli_agent_orchestrator._internal.settings.table import BY_KEY, IN_TASK, PREFIX, Kind, Setting
+from cli_agent_orchestrator._internal.settings.table import (
+    BY_KEY,
+    IN_TASK,
+    PREFIX,
+    Setting,
+    ValueKind,
+)
 from cli_agent_orchestrator._internal.settings.values import (
     FLOW_NAME_PATTERN,
     canonical,
@@ -28,9 +34,9 @@ PAIR_PATTERN = r"(?P<key>[A-Za-z][\w-]*)\s*[:=](?P<value>.*)"
 # "make test  # all of them": the comment behind a value without quotation marks
 COMMENT_PATTERN = r"(?:^|\s)#.*"
 EXPECTED = {
-    Kind.FLAG: "true or false",
-    Kind.COUNT: "a whole number, at least {minimum}",
-    Kind.SECONDS: "a number of seconds",
+    ValueKind.FLAG: "true or false",
+    ValueKind.COUNT: "a whole number, at least {minimum}",
+    ValueKind.SECONDS: "a number of seconds",
 }
 
 

@@ -41,7 +41,7 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
     first_point,
 )
 from cli_agent_orchestrator._internal.pipeline.findings import (
-    Ledger,
+    Findings,
     follow,
     objection,
     read_findings,
@@ -233,8 +233,8 @@ def record_proof(
         raise ValueError(f"{check} is not due")
     if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
-    state = replace(state, progress=replace(state.progress, proof=str(proof)))
-    outcome: Outcome = Passed(str(proof))
+    state = replace(state, progress=replace(state.progress, proof=proof.words))
+    outcome: Outcome = Passed(proof.words)
     if rules.proof == "require" and not proof.is_proven:
         outcome = _failed(NotProven(proof), check.round, rules)
         state = replace(state, feedback=Excerpt(f"{NotProven(proof)}\n{NOT_PROVEN}"))
@@ -287,7 +287,7 @@ def reason_against(outcome: Outcome, text: str) -> str:
 
 def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
     verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
-    ledger = state.progress.findings.get(turn.role, Ledger())
+    ledger = state.progress.findings.get(turn.role, Findings())
     # Only a reviewer that follows the form is judged by it.
     if verdict.approved and read_findings(text) and (against := objection(ledger)):
         verdict = replace(verdict, obstacles=(FindingsOpen(against),))
@@ -306,7 +306,7 @@ def _take_findings(state: RunState, turn: Turn, text: str) -> RunState:
     if form is None:
         return state
     known = state.progress.findings
-    ledger = follow(known.get(turn.role, Ledger()), form, turn.round, turn.cycle)
+    ledger = follow(known.get(turn.role, Findings()), form, turn.round, turn.cycle)
     progress = replace(state.progress, findings={**known, turn.role: ledger})
     return replace(state, progress=progress)
 

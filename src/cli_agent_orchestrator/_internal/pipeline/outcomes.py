@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.characters import first_names
 from cli_agent_orchestrator._internal.pipeline.check import CheckResult
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
+from cli_agent_orchestrator._internal.pipeline.proof import Proof, ProofWords
 from cli_agent_orchestrator._internal.pipeline.review import ReviewVerdict, TestVerdict
 
 MOST_FILES = 20
@@ -24,17 +24,22 @@ class NotReviewed:
     tree: str = ""
     """The tree that there is now."""
 
-    def __str__(self) -> str:
+    @property
+    def why(self) -> str:
+        """Say what is not reviewed."""
         if not self.files:
             return (
-                "FAIL: the work was approved, and without snapshots nobody knows whether it is "
+                "the work was approved, and without snapshots nobody knows whether it is "
                 "still the same"
             )
         return (
-            f"FAIL: the tree {self.approved[:SHOWN]} was approved, and this one is "
+            f"the tree {self.approved[:SHOWN]} was approved, and this one is "
             f"{self.tree[:SHOWN]}: these files changed after they were approved, and were not "
             f"reviewed: {first_names(self.files, MOST_FILES)}"
         )
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,17 @@ class NotApproved:
     tree: str = ""
     """The tree that there is now; empty if nobody knows it."""
 
-    def __str__(self) -> str:
+    @property
+    def why(self) -> str:
+        """Say what is asked for."""
         this = f"; this one is {self.tree[:SHOWN]}" if self.tree else ""
         return (
-            "FAIL: the review cycles were used up and the work was not approved, which "
+            "the review cycles were used up and the work was not approved, which "
             f"REVIEW_BOUND=require asks for: no tree was approved{this}"
         )
+
+    def __str__(self) -> str:
+        return f"FAIL: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +68,13 @@ class NotProven:
 
     proof: Proof
 
+    @property
+    def why(self) -> str:
+        """Say what is missing for a proof."""
+        return str(self.proof)
+
     def __str__(self) -> str:
-        return f"FAIL: {self.proof}"
+        return f"FAIL: {self.why}"
 
 
 Against = TestVerdict | CheckResult | NotReviewed | NotApproved | NotProven
@@ -121,11 +136,11 @@ class CyclesUsedUp:
 class Passed:
     """The run has reached its goal."""
 
-    proof: str = ""
-    """What was proven, in words; empty if that was not asked for."""
+    proof: ProofWords | None = None
+    """What was proven; None if that was not asked for."""
 
     def __str__(self) -> str:
-        return f"PASS, {self.proof}" if self.proof else "PASS"
+        return "PASS" if self.proof is None else f"PASS, {self.proof}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +199,25 @@ Outcome = (
     | Failed
     | RoundsUsedUp
 )
+AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
+"""The words, in events and journals, for outcomes that lead to more work or to a FAIL."""
+
+
+def verdict_of(outcome: Outcome) -> str:
+    """Return an outcome in words, without what follows from it."""
+    match outcome:
+        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
+            return str(outcome.verdict)
+        case Cleared():
+            return "PASS"
+    return str(outcome)
+
+
+def why_of(outcome: Outcome) -> str:
+    """Return what stands behind a verdict, without its own word; empty if it says no more."""
+    match outcome:
+        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
+            return outcome.verdict.why
+        case Passed(proof) if proof is not None:
+            return str(proof)
+    return ""

@@ -24,8 +24,8 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
     extract_handoff,
     extract_implementation,
 )
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger, findings_block
-from cli_agent_orchestrator._internal.pipeline.flow import Amount, Block, Repeat, Source
+from cli_agent_orchestrator._internal.pipeline.findings import Findings, findings_block
+from cli_agent_orchestrator._internal.pipeline.flow import Amount, Block, BlockSource, Repeat
 from cli_agent_orchestrator._internal.pipeline.packaged import response_file_template
 from cli_agent_orchestrator._internal.pipeline.personal import hints_for
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output, clean_text
@@ -41,7 +41,7 @@ NOTE_TITLE = "WHERE YOU WORK"
 # "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
-OF_THE_TASK = (Source.TASK, Source.SCENARIO, Source.TEST_COMMAND)
+OF_THE_TASK = (BlockSource.TASK, BlockSource.SCENARIO, BlockSource.TEST_COMMAND)
 """What stays the same all through a run."""
 EXTRACTS: Mapping[Amount, Callable[[str, int], str]] = {
     Amount.HANDOFF: extract_handoff,
@@ -101,7 +101,7 @@ def response_file_instruction(path: PurePath) -> str:
 def _open_findings(turn: Turn, state: RunState) -> str:
     """Return what author and reviewer of a stage are told about the findings that are open."""
     reviewer = state.flow.stage_of(turn.role).reviewer
-    return findings_block(state.progress.findings.get(reviewer, Ledger())) if reviewer else ""
+    return findings_block(state.progress.findings.get(reviewer, Findings())) if reviewer else ""
 
 
 def _is_briefed(turn: Turn, state: RunState) -> bool:
@@ -117,7 +117,7 @@ def _is_left_out(block: Block, turn: Turn, state: RunState, condensation: Conden
 
 def _came_later(block: Block, turn: Turn) -> bool:
     """Is there something that an earlier agent of this role was told or said?"""
-    return turn.round > 1 if block.source is Source.EVIDENCE else turn.cycle > 1
+    return turn.round > 1 if block.source is BlockSource.EVIDENCE else turn.cycle > 1
 
 
 def _is_repeated(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
@@ -137,13 +137,13 @@ def _texts(
         return [] if text is None else [(block.title, Excerpt(text))]
     if block.repeat is Repeat.REFER and _is_repeated(block, turn, state, briefing.condensation):
         return [(block.title, Excerpt(UPSTREAM_REFERENCE))]
-    if source is Source.OUTPUT:
+    if source is BlockSource.OUTPUT:
         return [(block.title, _handed_on(state.output_of(block.of[0]), block, briefing))]
-    if source is Source.NOTES:
+    if source is BlockSource.NOTES:
         return [(block.title, state.notes_of(block.of[0]))]
-    if source is Source.EVIDENCE:
+    if source is BlockSource.EVIDENCE:
         return [(block.title, state.feedback)]
-    number = turn.round - (source is Source.LAST_OPEN_NOTES)
+    number = turn.round - (source is BlockSource.LAST_OPEN_NOTES)
     return [
         (f"OPEN NOTES OF THE {state.flow.role(opened.role).title} (round {number})", opened.notes)
         for opened in state.progress.open_notes
@@ -153,9 +153,9 @@ def _texts(
 
 def _text_of_task(block: Block, turn: Turn, state: RunState, briefing: Briefing) -> str | None:
     texts = {
-        Source.TASK: briefing.task.explore_summary,
-        Source.SCENARIO: briefing.task.scenario_test or state.flow.scenario,
-        Source.TEST_COMMAND: briefing.project_test_cmd or None,
+        BlockSource.TASK: briefing.task.explore_summary,
+        BlockSource.SCENARIO: briefing.task.scenario_test or state.flow.scenario,
+        BlockSource.TEST_COMMAND: briefing.project_test_cmd or None,
     }
     text = texts[block.source]
     if text is None:

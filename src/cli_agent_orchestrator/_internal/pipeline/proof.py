@@ -26,9 +26,29 @@ MOST_LISTED = 30
 MOST_NAMED = 3
 LINES_OF_FILE, LINES_OF_ALL = 40, 200
 """Of diffs on the page of a proof."""
+PROVEN, NOT_PROVEN = "proven", "not proven"
+"""Begin what is told of a proof."""
 BEFORE = "before the run and not committed: "
 BEFORE_TITLE = "Before the run, and not committed:"
 DIFF_TITLE = "What the run did to these files:"
+
+
+@dataclass(frozen=True, slots=True)
+class ProofWords:
+    """What a proof came to, for people, part by part."""
+
+    is_proven: bool
+    said: str
+    """What was shown; else what is missing."""
+    look_at: str = ""
+    """How much of what the run did to tests is to be looked at; empty if nothing is."""
+    before: str = ""
+    """The same of what had been done before the run, and is in no commit."""
+
+    def __str__(self) -> str:
+        tail = f"; look at {self.look_at}" if self.look_at else ""
+        tail += f"; {BEFORE}{self.before}" if self.before else ""
+        return f"{PROVEN if self.is_proven else NOT_PROVEN}: {self.said}{tail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +152,15 @@ class Proof:
         """Is it shown that the work does what its tests say, and that they were not bent?"""
         return not self.gaps
 
+    @property
+    def words(self) -> ProofWords:
+        """Say what it came to."""
+        said = "; ".join(self.gaps or self._shown)
+        look_at, before = _counted(self.suspicions), _counted(self.before)
+        return ProofWords(self.is_proven, said, look_at, before)
+
     def __str__(self) -> str:
-        doubts, before = _counted(self.suspicions), _counted(self.before)
-        tail = f"; look at {doubts}" if doubts else ""
-        tail += f"; {BEFORE}{before}" if before else ""
-        if not self.is_proven:
-            return f"not proven: {'; '.join(self.gaps)}{tail}"
-        return f"proven: {'; '.join(self._shown)}{tail}"
+        return str(self.words)
 
     @property
     def _shown(self) -> list[str]:

@@ -39,7 +39,7 @@ class GivenTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wanted:
     """What is asked for now."""
 
     task: GivenTask | None = None
@@ -71,7 +71,7 @@ def should_auto_resume(
     raise ResumeError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
 
 
-def find_objections(saved: RunState, asked: Asked, *, own: bool) -> tuple[str, ...]:
+def find_objections(saved: RunState, asked: Wanted, *, own: bool) -> tuple[str, ...]:
     """Return what speaks against going on with a saved run, in words; nothing if all is well."""
     found = [*_about_task(saved, asked.task), *_about_agents(saved, asked)]
     if asked.flow and asked.flow != saved.flow.name:
@@ -94,7 +94,7 @@ def _about_task(saved: RunState, task: GivenTask | None) -> list[str]:
     return [f"{task.name} is not the task it works on, or was edited since"]
 
 
-def _about_agents(saved: RunState, asked: Asked) -> list[str]:
+def _about_agents(saved: RunState, asked: Wanted) -> list[str]:
     found = []
     if asked.provider and saved.provider and asked.provider != saved.provider:
         found.append(f"its agents are {saved.provider}, not {asked.provider}")

@@ -118,12 +118,17 @@ class ReviewVerdict:
         """Does the review count as an approval?"""
         return self.answer is ReviewAnswer.APPROVED and not self.obstacles
 
+    @property
+    def why(self) -> str:
+        """Why an approval does not count; empty unless the answer is one."""
+        return "; ".join(map(str, self.obstacles))
+
     def __str__(self) -> str:
         if self.answer is ReviewAnswer.MISSING:
             return _lacking(REVIEW_FORM, self.unclear, "APPROVED nor REVISE", "REVISE")
         if not self.obstacles:
             return str(self.answer)
-        return f"{NOT_COUNTED}: " + "; ".join(map(str, self.obstacles))
+        return f"{NOT_COUNTED}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +141,15 @@ class TestVerdict:
     unclear: str = ""
     """The line that should have been the verdict; empty unless there is one and no verdict."""
 
+    @property
+    def why(self) -> str:
+        """Why it counts as failed, although it does not say so."""
+        if self.answer is not TestAnswer.MISSING:
+            return ""
+        return _lacking(TEST_FORM, self.unclear, "PASS nor FAIL", "FAIL")
+
     def __str__(self) -> str:
-        if self.answer is TestAnswer.MISSING:
-            return _lacking(TEST_FORM, self.unclear, "PASS nor FAIL", "FAIL")
-        return str(self.answer)
+        return self.why or str(self.answer)
 
 
 def _lacking(form: VerdictForm, unclear: str, neither: str, counts_as: str) -> str:

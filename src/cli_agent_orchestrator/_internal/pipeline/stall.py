@@ -5,7 +5,7 @@ Nothing that comes next is decided here: a run that stalls may be stopped by its
 
 from dataclasses import replace
 
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger, find_stall, stalled
+from cli_agent_orchestrator._internal.pipeline.findings import Findings, find_stall, stalled
 from cli_agent_orchestrator._internal.pipeline.outcomes import Approved, Outcome, SentBack
 from cli_agent_orchestrator._internal.pipeline.review import ReviewAnswer
 from cli_agent_orchestrator._internal.pipeline.state import RunState, Turn
@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.pipeline.work import Work
 def stall_of(state: RunState) -> str:
     """Say in a sentence why the run does not converge; empty if it may."""
     progress = state.progress
-    everything = Ledger(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
+    everything = Findings(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
     return find_stall(everything, progress.unchanged_turns, progress.repeated_gate)
 
 

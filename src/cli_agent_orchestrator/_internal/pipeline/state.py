@@ -7,9 +7,10 @@ from enum import StrEnum
 from cli_agent_orchestrator._internal.gates import Gate, When, read_gates
 from cli_agent_orchestrator._internal.handoff.prompt import Sent
 from cli_agent_orchestrator._internal.pipeline.check import BaseResult
-from cli_agent_orchestrator._internal.pipeline.findings import Ledger
+from cli_agent_orchestrator._internal.pipeline.findings import Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, packaged_flow
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 
 NO_FEEDBACK = Excerpt("None yet.")
@@ -120,13 +121,13 @@ class Progress:
     """What each gate said when it last passed after the tester."""
     proving: bool = False
     """Have all gates passed, and is the proof due?"""
-    proof: str = ""
-    """What was proven, in words."""
+    proof: ProofWords | None = None
+    """What was proven."""
     failed_on: Mapping[str, str] = field(default_factory=dict)
     """The tree on which each gate last failed."""
     repeated_gate: str = ""
     """The gate that failed twice on the same tree, if one did in this round."""
-    findings: Mapping[str, Ledger] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
     """What each reviewer found that numbers its findings."""
     is_more_asked: bool = False
     """Has the last review of the work, or the last round, asked for something?"""

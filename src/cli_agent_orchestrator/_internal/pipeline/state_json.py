@@ -20,6 +20,7 @@ neither saved nor loaded.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import ledger_from_json,
 from cli_agent_orchestrator._internal.pipeline.flow import DONE, Flow, FlowSource
 from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, packaged_flow
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator._internal.pipeline.state import (
     NO_FEEDBACK,
@@ -122,7 +124,7 @@ def _gates_to_json(progress: Progress) -> dict[str, Any]:
         "base": _bases_to_json(progress.base),
         "passed": _bases_to_json(progress.passed),
         "proving": progress.proving,
-        "proof": progress.proof,
+        "proof": None if progress.proof is None else asdict(progress.proof),
         "failed_on": dict(progress.failed_on),
         "repeated_gate": progress.repeated_gate,
         "findings": {role: ledger_to_json(one) for role, one in progress.findings.items()},
@@ -327,7 +329,7 @@ def _progress(data: Mapping[str, Any], terminals: Mapping[str, Any], flow: Flow)
         base=_bases(_table(data, "base")),
         passed=_bases(_table(data, "passed")),
         proving=data.get("proving") is True,
-        proof=_text(data, "proof"),
+        proof=_proof(_table(data, "proof")),
         failed_on={
             name: tree for name, tree in _table(data, "failed_on").items() if isinstance(tree, str)
         },
@@ -400,6 +402,18 @@ def _dispatch(data: Mapping[str, Any], flow: Flow) -> Dispatch | None:
         sent=_sent(data.get("sent")),
         worked=_seconds(data, "worked"),
         hints=_hints(data, flow),
+    )
+
+
+def _proof(data: Mapping[str, Any]) -> ProofWords | None:
+    """Return what was proven; earlier versions, of whom no PASS goes on, wrote one sentence."""
+    if not _text(data, "said"):
+        return None
+    return ProofWords(
+        is_proven=data.get("is_proven") is True,
+        said=_text(data, "said"),
+        look_at=_text(data, "look_at"),
+        before=_text(data, "before"),
     )
 
 

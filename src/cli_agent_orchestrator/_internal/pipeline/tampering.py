@@ -64,7 +64,7 @@ class Trick(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class ChangedFile:
     """How a file differs between two trees."""
 
     path: str
@@ -99,7 +99,7 @@ ALL_SKIPS = (*suites.SETTINGS_SKIPS, *(skip for known in suites.LANGUAGES for sk
 
 
 def find_tampering(
-    changes: Sequence[FileChange], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
+    changes: Sequence[ChangedFile], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
 ) -> tuple[Suspicion, ...]:
     """Return what is suspicious about some changes, the worst first.
 
@@ -112,7 +112,7 @@ def find_tampering(
     return tuple(sorted(found, key=lambda s: (RANKS[s.trick], s.path, s.detail)))
 
 
-def _look_at(change: FileChange, kinds: Kinds) -> Iterator[Suspicion]:
+def _look_at(change: ChangedFile, kinds: Kinds) -> Iterator[Suspicion]:
     old_kind = PathKind.OTHER if change.status == "A" else kinds.of(change.old_path)
     new_kind = PathKind.OTHER if change.status == "D" else kinds.of(change.path)
     if old_kind is PathKind.TEST:
@@ -128,7 +128,7 @@ def _look_at(change: FileChange, kinds: Kinds) -> Iterator[Suspicion]:
             yield from _look_at_settings(change, trick, is_new=old_kind is not kind)
 
 
-def _look_at_test(change: FileChange, new_kind: PathKind) -> Iterator[Suspicion]:
+def _look_at_test(change: ChangedFile, new_kind: PathKind) -> Iterator[Suspicion]:
     """Look at a file that was a test before."""
     if change.status == "D":
         yield Suspicion(change.old_path, Trick.DELETED, f"deleted{_held(change)}")
@@ -154,7 +154,7 @@ def _look_at_test(change: FileChange, new_kind: PathKind) -> Iterator[Suspicion]
     yield from _lines_changed(change, old, new)
 
 
-def _look_at_unit_tests(change: FileChange) -> Iterator[Suspicion]:
+def _look_at_unit_tests(change: ChangedFile) -> Iterator[Suspicion]:
     """Look at a Rust source, in which tests may stand among the code."""
     old = "" if change.status == "A" else _readable(change.old)
     is_rust = change.status != "D" and language_of(change.path) is suites.RUST
@@ -169,7 +169,7 @@ def _look_at_unit_tests(change: FileChange) -> Iterator[Suspicion]:
     yield from _lines_changed(change, _unit_tests(old), _unit_tests(new))
 
 
-def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterator[Suspicion]:
+def _look_at_settings(change: ChangedFile, trick: Trick, is_new: bool) -> Iterator[Suspicion]:
     if change.status == "D":
         yield Suspicion(change.old_path, trick, "deleted")
         return
@@ -188,7 +188,7 @@ def _look_at_settings(change: FileChange, trick: Trick, is_new: bool) -> Iterato
     yield from _new_skips(change, old)
 
 
-def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
+def _reaches(change: ChangedFile, is_product: bool) -> Iterator[Suspicion]:
     """Look at a file of the product for what its tests may fall for."""
     if change.status == "D" or not is_product or language_of(change.path) is None:
         return
@@ -206,12 +206,12 @@ def _reaches(change: FileChange, is_product: bool) -> Iterator[Suspicion]:
             yield Suspicion(change.path, trick, words)
 
 
-def _moved(change: FileChange) -> Iterator[Suspicion]:
+def _moved(change: ChangedFile) -> Iterator[Suspicion]:
     if change.path.rpartition("/")[0] != change.old_path.rpartition("/")[0]:
         yield Suspicion(change.old_path, Trick.MOVED, f"moved to {_shown(change.path)}")
 
 
-def _look_at_mode(change: FileChange) -> Iterator[Suspicion]:
+def _look_at_mode(change: ChangedFile) -> Iterator[Suspicion]:
     if change.old_mode == change.new_mode or change.old_mode in NO_FILE:
         return
     if _is_replaced(change):
@@ -223,7 +223,7 @@ def _look_at_mode(change: FileChange) -> Iterator[Suspicion]:
     yield Suspicion(change.path, Trick.MODE_CHANGED, f"it is {now}")
 
 
-def _is_replaced(change: FileChange) -> bool:
+def _is_replaced(change: ChangedFile) -> bool:
     """Is it another kind of thing now: no file, but a link or a submodule, or the reverse?"""
     return change.old_mode not in NO_FILE and change.old_mode[:2] != change.new_mode[:2]
 
@@ -239,7 +239,7 @@ def _fewer(
         yield Suspicion(path, trick, lost)
 
 
-def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
+def _new_skips(change: ChangedFile, old: str | None) -> Iterator[Suspicion]:
     new, language = _readable(change.new), language_of(change.path)
     is_settings = kind_of(change.path) in CHANGED
     patterns = ALL_SKIPS if is_settings else language.skips if language else ()
@@ -254,7 +254,7 @@ def _new_skips(change: FileChange, old: str | None) -> Iterator[Suspicion]:
         yield Suspicion(change.path, Trick.NEW_SKIPS, words)
 
 
-def _lines_changed(change: FileChange, old: str, new: str) -> Iterator[Suspicion]:
+def _lines_changed(change: ChangedFile, old: str, new: str) -> Iterator[Suspicion]:
     is_code = language_of(change.path) is not None
     before, after = (_lines(text, is_code) for text in (old, new))
     if not _is_within(before, after):
@@ -300,7 +300,7 @@ def _unit_tests(text: str) -> str:
     return "\n".join(found)
 
 
-def _held(change: FileChange) -> str:
+def _held(change: ChangedFile) -> str:
     """Return how much was in a file that is gone: ` (2 cases, 5 assertions)`."""
     language, old = language_of(change.old_path), _readable(change.old)
     if language is None or old is None:

@@ -18,15 +18,15 @@ from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.machine import begin
 from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.run_id import (
+from cli_agent_orchestrator._internal.runs.records.run_id import (
     is_run_id,
     run_of_session,
     session_name_of,
     short_name,
 )
 from cli_agent_orchestrator._internal.runs.starting import (
-    Agent,
     Answer,
+    NewAgent,
     Onlooker,
     Starts,
     exit_quietly,
@@ -40,7 +40,7 @@ from cli_agent_orchestrator.errors import ApiError, ApiRefused, ResumeError
 logger = logging.getLogger(__name__)
 
 
-class Terminals(Starts, Protocol):
+class AgentServer(Starts, Protocol):
     """What the setup needs of the server."""
 
     def get_terminal(self, terminal_id: str) -> Answer: ...
@@ -49,7 +49,7 @@ class Terminals(Starts, Protocol):
 ALONE = Onlooker()
 
 
-def init_new_run(terminals: Terminals, new: Prepared, onlooker: Onlooker = ALONE) -> RunState:
+def init_new_run(terminals: AgentServer, new: Prepared, onlooker: Onlooker = ALONE) -> RunState:
     """Start an agent for each role, in a session of their own, and return how the run begins.
 
     Session and archive have the id of the run. Raises `Stopped` when the onlooker stops it; none of
@@ -73,7 +73,7 @@ def init_new_run(terminals: Terminals, new: Prepared, onlooker: Onlooker = ALONE
 
 
 def find_lost_terminals(
-    terminals: Terminals, state: RunState, *, also_failed: bool = False
+    terminals: AgentServer, state: RunState, *, also_failed: bool = False
 ) -> Mapping[str, str]:
     """Return the roles whose agent is not there any more, each with what is known about it.
 
@@ -85,7 +85,7 @@ def find_lost_terminals(
     return {role: fate for role, fate in zip(roles, fates, strict=True) if fate}
 
 
-def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
+def verify_resume_terminals(terminals: AgentServer, state: RunState) -> None:
     """Raise `ResumeError`, with names, unless every agent of a saved run can be reached."""
     lost = find_lost_terminals(terminals, state)
     if not lost:
@@ -95,14 +95,16 @@ def verify_resume_terminals(terminals: Terminals, state: RunState) -> None:
     )
     run = state.progress.archive
     resume = f"cao resume {short_name(run)}" if is_run_id(run) else "cao run --resume"
+    resume += " --replace-terminals"
     raise ResumeError(
-        f"the saved run cannot go on: {names}. `{resume} --replace-terminals` starts new agents "
-        "for these and goes on at the same turn"
+        f"the saved run cannot go on: {names}. `{resume}` starts new agents for these and goes on "
+        "at the same turn",
+        to_resume=resume,
     )
 
 
 def replace_terminals(
-    terminals: Terminals,
+    terminals: AgentServer,
     state: RunState,
     providers: Mapping[str, str],
     onlooker: Onlooker = ALONE,
@@ -133,14 +135,14 @@ def replace_terminals(
     )
 
 
-def exit_terminals(terminals: Terminals, state: RunState) -> None:
+def exit_terminals(terminals: AgentServer, state: RunState) -> None:
     """Ask all agents of a run to quit; one that cannot be asked does not keep the others."""
     ids = [terminal_id for terminal_id in state.terminals.values() if terminal_id]
     with ThreadPoolExecutor(max(len(ids), 1)) as pool:
         list(pool.map(lambda terminal_id: exit_quietly(terminals, terminal_id), ids))
 
 
-def exit_left_terminals(terminals: Terminals, state: RunState) -> bool:
+def exit_left_terminals(terminals: AgentServer, state: RunState) -> bool:
     """End those agents of a run that are still alive in its session; were there any?"""
 
     def is_left(terminal_id: str) -> bool:
@@ -158,12 +160,12 @@ def exit_left_terminals(terminals: Terminals, state: RunState) -> bool:
     return bool(left)
 
 
-def _agents(flow: Flow, providers: Mapping[str, str]) -> Mapping[str, Agent]:
-    return {role: Agent(flow.role(role).profile, agent) for role, agent in providers.items()}
+def _agents(flow: Flow, providers: Mapping[str, str]) -> Mapping[str, NewAgent]:
+    return {role: NewAgent(flow.role(role).profile, agent) for role, agent in providers.items()}
 
 
 def _start_again(
-    terminals: Terminals, session: str, agents: Mapping[str, Agent], onlooker: Onlooker
+    terminals: AgentServer, session: str, agents: Mapping[str, NewAgent], onlooker: Onlooker
 ) -> tuple[str, Mapping[str, str]]:
     try:
         if session:
@@ -177,7 +179,7 @@ def _start_again(
     return start_in_new_session(terminals, name, agents, onlooker)
 
 
-def _fate(terminals: Terminals, state: RunState, role: str, also_failed: bool) -> str:
+def _fate(terminals: AgentServer, state: RunState, role: str, also_failed: bool) -> str:
     """Return what became of a terminal, in words; nothing if it is there and alive."""
     terminal_id = state.terminal_of(role)
     if not terminal_id:
@@ -202,7 +204,7 @@ def _is_of_another_run(terminal: Answer, state: RunState) -> bool:
     return terminal.get("session_name") not in (None, state.session_name)
 
 
-def _exit_own(terminals: Terminals, terminal_id: str, state: RunState) -> None:
+def _exit_own(terminals: AgentServer, terminal_id: str, state: RunState) -> None:
     """End a terminal, if it is of that run."""
     try:
         if _is_of_another_run(terminals.get_terminal(terminal_id), state):

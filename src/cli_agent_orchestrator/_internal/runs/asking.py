@@ -12,17 +12,21 @@ from cli_agent_orchestrator._internal.layout import CONTROL_FILE, EVENTS_FILE, r
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint, Set, Wish
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.control import write_ask
-from cli_agent_orchestrator._internal.runs.event_log import EventReader
-from cli_agent_orchestrator._internal.runs.registry import (
+from cli_agent_orchestrator._internal.runs.records.control import write_ask
+from cli_agent_orchestrator._internal.runs.records.event_log import EventReader
+from cli_agent_orchestrator._internal.runs.records.registry import (
     RUNNING,
     RunSummary,
     can_resume,
     has_passed,
     summary_of,
 )
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, RunStatus, read_record
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunRecord,
+    RunStatus,
+    read_record,
+)
 from cli_agent_orchestrator._internal.settings.values import read_change
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (

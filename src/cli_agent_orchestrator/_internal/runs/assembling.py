@@ -6,15 +6,15 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.runs.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.journal import Journal
+from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
 from cli_agent_orchestrator._internal.runs.ledger import Records
 from cli_agent_orchestrator._internal.runs.opening import OpenRun
 from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.screens import Screens
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator._internal.runs.records.journal import Journal
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.screens import Screens
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder, open_work_folder
 
 
 def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:

@@ -27,7 +27,7 @@ def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
         _end(conductor, interrupts.exit_code, interrupts.reason or str(stopped))
         return interrupts.exit_code
     except OrchestratorError as error:
-        _end(conductor, exit_code_of(error), str(error))
+        _end(conductor, exit_code_of(error), str(error), error)
         raise
     except BrokenPipeError:
         _end(conductor, EXIT_CLOSED, "nobody reads its output any more")
@@ -47,7 +47,12 @@ def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
     return EXIT_CODES[state.final_status]
 
 
-def _end(conductor: Conductor, exit_code: int, reason: str = "") -> None:
+def _end(
+    conductor: Conductor,
+    exit_code: int,
+    reason: str = "",
+    error: OrchestratorError | None = None,
+) -> None:
     # Where the output goes may be what is gone.
     with suppress(OSError):
-        conductor.end(exit_code, reason)
+        conductor.end(exit_code, reason, error)

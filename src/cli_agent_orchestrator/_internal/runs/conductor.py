@@ -33,38 +33,39 @@ from cli_agent_orchestrator._internal.runs.assembling import (
     make_records,
     response_files,
 )
-from cli_agent_orchestrator._internal.runs.control import Listener
-from cli_agent_orchestrator._internal.runs.events import run_began, run_ended
-from cli_agent_orchestrator._internal.runs.lock import run_lock
+from cli_agent_orchestrator._internal.runs.events import run_began, run_ended, with_error
 from cli_agent_orchestrator._internal.runs.opening import OpenRun, new_record
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, plan_tree, reopen_tree
-from cli_agent_orchestrator._internal.runs.place import check_place, said_of_place
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
 from cli_agent_orchestrator._internal.runs.preparing import Preparation, SavedRun
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.control import Listener
+from cli_agent_orchestrator._internal.runs.records.lock import run_lock
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.registry import run_at_work
+from cli_agent_orchestrator._internal.runs.records.run_index import run_index
+from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
+from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.refusals import (
     NOT_BEGUN,
     logging_refusals,
     objections_to,
 )
-from cli_agent_orchestrator._internal.runs.registry import run_at_work
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_index import run_index
-from cli_agent_orchestrator._internal.runs.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.runner import Runner, StoppedByPerson
-from cli_agent_orchestrator._internal.runs.seal import UserSeals
 from cli_agent_orchestrator._internal.runs.serving import connected, permissions_of
 from cli_agent_orchestrator._internal.runs.starting import Onlooker
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
 from cli_agent_orchestrator._internal.runs.teller import Teller
 from cli_agent_orchestrator._internal.runs.tree_run import TreeRun, hold_tree
 from cli_agent_orchestrator._internal.runs.unfinished import keep_aside, said_of_unfinished
-from cli_agent_orchestrator._internal.runs.work_folder import said_of_start
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, reopen_tree
+from cli_agent_orchestrator._internal.runs.work.place import check_place, said_of_place
+from cli_agent_orchestrator._internal.runs.work.work_folder import said_of_start
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     FolderGone,
     GitError,
+    OrchestratorError,
     ResumeError,
     RunError,
     Stopped,
@@ -324,7 +325,7 @@ class Conductor:
             run.in_tree.commit(state, run.record.task_line)
         return state
 
-    def end(self, exit_code: int, reason: str = "") -> None:
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
         """Tell how the run ended."""
         self._teller.speak_up()
         ended = run_ended(self._clock.now(), self._state, exit_code, reason)
@@ -338,7 +339,7 @@ class Conductor:
                 ended = replace(ended, branch=tree.worktree.branch)
             elif self.is_saved:
                 ended = replace(ended, tree=str(tree.wd))
-        self._tell(ended)
+        self._tell(with_error(ended, error))
 
     def _began(self, client: ApiClient, state: RunState) -> RunBegan:
         archive = str(response_files(self._config.wd, state).archive_folder)

@@ -1,7 +1,7 @@
 """The events of a run made from what it decides by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.characters import MOST_NAMED
 from cli_agent_orchestrator._internal.pipeline.machine import (
@@ -19,9 +19,13 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     RoundsUsedUp,
     SentBack,
     Skipped,
+    verdict_of,
+    why_of,
 )
+from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
 from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work_folder import Seen
+from cli_agent_orchestrator._internal.runs.work.work_folder import Seen
+from cli_agent_orchestrator.errors import OrchestratorError, kind_of
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
@@ -81,8 +85,9 @@ def run_ended(at: float, state: RunState | None, exit_code: int, reason: str) ->
     """Return the event of a run that is over; without a state it had not begun."""
     if state is None:
         return RunEnded(at, FinalStatus.RUNNING, 0, exit_code, reason)
-    proof = state.progress.proof if state.final_status is FinalStatus.PASS else ""
-    return RunEnded(at, state.final_status, state.round, exit_code, reason, proof=proof)
+    ended = RunEnded(at, state.final_status, state.round, exit_code, reason)
+    proof = state.progress.proof if state.final_status is FinalStatus.PASS else None
+    return ended if proof is None else with_proof(ended, proof)
 
 
 def turn_began(at: float, dispatch: Dispatch, terminal_id: str, provider: str) -> TurnBegan:
@@ -116,6 +121,8 @@ def turn_ended(
         seconds=seconds,
         archive=archive,
         reviewed=turn.reviewed,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
     )
 
 
@@ -160,4 +167,25 @@ def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) ->
         seconds=at - began.at,
         archive=archive,
         when=began.when,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
     )
+
+
+def with_proof(ended: RunEnded, proof: ProofWords) -> RunEnded:
+    """Return the end of a run that has passed with what was proven."""
+    return replace(
+        ended,
+        proof=str(proof),
+        proven=proof.is_proven,
+        gaps="" if proof.is_proven else proof.said,
+        look_at=proof.look_at,
+        before=proof.before,
+    )
+
+
+def with_error(ended: RunEnded, error: OrchestratorError | None) -> RunEnded:
+    """Return the end of a run with what the error says that ended it, if one did."""
+    if error is None:
+        return ended
+    return replace(ended, to_resume=error.to_resume, error=kind_of(error))

@@ -8,23 +8,24 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     doubt_on_base,
     page_of,
     refusal_on_base,
+    resume_with_another,
 )
 from cli_agent_orchestrator._internal.pipeline.machine import Check, record_check, record_proof
 from cli_agent_orchestrator._internal.pipeline.proof import page_of_proof
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
 from cli_agent_orchestrator._internal.runs.events import (
     Origin,
     check_began,
     check_ended,
     check_output,
 )
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.journal import gate_record
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.gates.proving import Prover
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.looking import Looks
 from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.proving import Prover
+from cli_agent_orchestrator._internal.runs.records.journal import gate_record
 from cli_agent_orchestrator.errors import RunError
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded
 
@@ -70,7 +71,7 @@ class GateTurns:
     def _heed_base(self, gate: Gate, result: CheckResult, run: str) -> None:
         """Stop where a gate cannot be run at all, and say where it may never pass."""
         if refusal := refusal_on_base(gate, result, run):
-            raise RunError(refusal)
+            raise RunError(refusal, to_resume=resume_with_another(gate, run))
         if doubt := doubt_on_base(gate, result):
             self._ledger.warn(doubt)
 

@@ -14,10 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE
 from cli_agent_orchestrator._internal.git_variables import without_repository
-from cli_agent_orchestrator._internal.runs.lock import ANOTHER_RUN
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, error_of
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -41,7 +39,7 @@ def run_command(python: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class RunToLaunch:
     """What is to be run."""
 
     options: Mapping[str, str | None]
@@ -63,7 +61,7 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class RunLauncher:
     """Knows how such a process is started."""
 
     command: Sequence[str]
@@ -71,7 +69,7 @@ class Launcher:
     environ: Mapping[str, str]
 
     def launch(
-        self, request: LaunchRequest, folder: Path, on_event: OnRunEvent = tell_nobody
+        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
     ) -> Launched:
         """Start a run in a folder and return when it has begun; raise why it has not.
 
@@ -107,7 +105,7 @@ class Launcher:
         return launched
 
 
-def _ask(file: IO[bytes], request: LaunchRequest) -> None:
+def _ask(file: IO[bytes], request: RunToLaunch) -> None:
     try:
         with file:
             file.write(json.dumps(asdict(request)).encode())
@@ -131,7 +129,7 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
             case RunBegan() if opened is not None:
                 return Launched(opened.run, pid, opened.wd)
             case RunEnded():
-                raise _error(event.exit_code, event.reason)
+                raise _error(event.error, event.reason)
     raise RunError("the run ended before it began; `cao runs` may say more")
 
 
@@ -139,13 +137,10 @@ def _failure(line: bytes) -> OrchestratorError:
     """Return the error on a line that is no event."""
     try:
         data = json.loads(line)
-        return _error(int(data["exit_code"]), str(data["error"]))
+        return _error(str(data["kind"]), str(data["error"]))
     except (ValueError, LookupError, TypeError):
         return RunError("the run could not be started")
 
 
-def _error(exit_code: int, text: str) -> OrchestratorError:
-    text = text or "the run was stopped before it began"
-    if text.startswith(ANOTHER_RUN):
-        return RunLocked(text)
-    return UsageError(text) if exit_code == EXIT_USAGE else RunError(text)
+def _error(kind: str, text: str) -> OrchestratorError:
+    return error_of(kind, text or "the run was stopped before it began")

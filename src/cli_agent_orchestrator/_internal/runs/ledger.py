@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.runs.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.screens import Screens
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.screens import Screens
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent, Warned
 
 

@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.pipeline.work import Work
 from cli_agent_orchestrator._internal.runs.events import Origin, files_changed
 from cli_agent_orchestrator._internal.runs.ledger import Ledger
 from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.work_folder import ABOUT_REPOSITORY
+from cli_agent_orchestrator._internal.runs.work.work_folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS
 from cli_agent_orchestrator.errors import RunError
 
 MOST_CHANGES = 50
@@ -47,11 +47,16 @@ class Looks:
         self._has_begun = True
         ledger = self._ledger
         in_flight = ledger.state.progress.in_flight
+        had_snapshots = plan.work.snapshots is not None
         sequence, remarks = plan.work.begin(
             ledger.next_sequence() - 1,
             is_in_flight=in_flight is not None,
             replied=None if replied is None else (replied.sequence, replied.turn.role),
         )
+        if had_snapshots and plan.work.snapshots is None:
+            why = plan.work.why_no_snapshots
+            text = f"what is done to the work folder can not be undone: {why}"
+            ledger.warn(text, ABOUT_SNAPSHOTS)
         for remark in remarks:
             ledger.warn(remark)
         if changed := plan.work.changed_before:

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_record import (
+from cli_agent_orchestrator._internal.runs.records.run_record import (
     RunRecord,
     SavedSetting,
     one_line,
     without_secrets,
 )
+from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.tree_run import TreeRun
-from cli_agent_orchestrator._internal.runs.work_folder import began_at
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree
+from cli_agent_orchestrator._internal.runs.work.work_folder import began_at
 
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from cli_agent_orchestrator._internal.config import HandoffRules, LoopRules
 from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
 from cli_agent_orchestrator._internal.run_config import read_gate_timeout, read_handoff, read_rules
-from cli_agent_orchestrator._internal.runs.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.work_folder import WorkFolder
+from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
+from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
 
 
 @dataclass(frozen=True, slots=True)

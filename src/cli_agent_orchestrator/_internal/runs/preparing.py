@@ -11,8 +11,10 @@ from cli_agent_orchestrator._internal.pipeline.resuming import choose_settings
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.pipeline.task import Task, parse_task
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree
 from cli_agent_orchestrator._internal.runs.prepared import Prepared
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id, new_run_id
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record
+from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.refusals import (
     NOT_BEGUN,
     check_commands,
@@ -26,10 +28,8 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     with_saved_api,
 )
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id, new_run_id
-from cli_agent_orchestrator._internal.runs.run_record import read_record
-from cli_agent_orchestrator._internal.runs.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.surroundings import Surroundings
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator.errors import ApiUnreachable, PromptError, UsageError
 

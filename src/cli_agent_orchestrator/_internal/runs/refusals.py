@@ -12,16 +12,16 @@ from cli_agent_orchestrator._internal.config import DEFAULT_API
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
-from cli_agent_orchestrator._internal.pipeline.resuming import Asked, GivenTask, find_objections
+from cli_agent_orchestrator._internal.pipeline.resuming import GivenTask, Wanted, find_objections
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator._internal.runs.looking import in_need_of_snapshots
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
 from cli_agent_orchestrator._internal.runs.request import RunRequest
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
-from cli_agent_orchestrator._internal.runs.sandbox import find_sandbox
-from cli_agent_orchestrator._internal.runs.state_file import read_task_text
-from cli_agent_orchestrator._internal.runs.trust import Trust, check_consent, commands_text
-from cli_agent_orchestrator._internal.runs.work_folder import GONE
+from cli_agent_orchestrator._internal.runs.work.work_folder import GONE
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
 from cli_agent_orchestrator._internal.settings.values import canonical, read_role_providers
 from cli_agent_orchestrator._internal.workspace.git import MISSING, find_git
@@ -49,7 +49,7 @@ def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[s
     insisted = request.insisted
     # With new agents for lost ones, these may be of a different vendor.
     free = request.replace_terminals
-    asked = Asked(
+    asked = Wanted(
         task=_given_task(request.config),
         provider="" if free else insisted.get("PROVIDER", ""),
         role_providers={} if free else read_role_providers(insisted),
@@ -63,7 +63,7 @@ def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
     if request.replace_terminals:
         return
     given = {name: text for name, text in request.settings.items() if name not in request.insisted}
-    asked = Asked(
+    asked = Wanted(
         provider=given.get("PROVIDER", ""),
         role_providers=read_role_providers(given),
         flow=Path(given.get("FLOW", "")).stem,

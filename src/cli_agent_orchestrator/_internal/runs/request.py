@@ -10,7 +10,7 @@ from cli_agent_orchestrator._internal.client import is_loopback
 from cli_agent_orchestrator._internal.discovery import ARGUMENT, OPTION, Named, name_server
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_file_settings
-from cli_agent_orchestrator._internal.runs.state_file import read_task_settings
+from cli_agent_orchestrator._internal.runs.records.state_file import read_task_settings
 from cli_agent_orchestrator._internal.settings.levels import (
     find_sources,
     merge_settings,

@@ -42,12 +42,12 @@ from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, 
 from cli_agent_orchestrator._internal.pipeline.steering import grant
 from cli_agent_orchestrator._internal.pipeline.stopwatch import Stopwatch
 from cli_agent_orchestrator._internal.runs.events import Origin, turn_began, turn_ended
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.gate_turns import GateTurns
-from cli_agent_orchestrator._internal.runs.journal import PERSON, turn_record
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
 from cli_agent_orchestrator._internal.runs.ledger import Ledger, Records
 from cli_agent_orchestrator._internal.runs.looking import Looks
 from cli_agent_orchestrator._internal.runs.plan import Plan
+from cli_agent_orchestrator._internal.runs.records.journal import PERSON, turn_record
 from cli_agent_orchestrator.errors import (
     OrchestratorError,
     RunError,
@@ -200,10 +200,11 @@ class Runner:
         text = stall_of(self.state)
         self._ledger.tell(NotConverging(self._ledger.now, text))
         if self._plan.rules.stops_at_stall:
+            resume = f"cao resume {self._plan.run}".rstrip()
             raise RunError(
-                f"{text} The run is stopped (STALL=stop): look at it, and `cao resume "
-                f"{self._plan.run}".rstrip()
-                + "` goes on; it stops again only for something new"
+                f"{text} The run is stopped (STALL=stop): look at it, and `{resume}` goes on; it "
+                "stops again only for something new",
+                to_resume=resume,
             )
 
     def _take(self, turn: Turn) -> None:

@@ -17,14 +17,14 @@ from cli_agent_orchestrator._internal.runs.asking import (
     check_wish,
     options_to_resume,
 )
-from cli_agent_orchestrator._internal.runs.bringing_back import changes_of_turn
-from cli_agent_orchestrator._internal.runs.event_log import Follower, read_events
-from cli_agent_orchestrator._internal.runs.launch import Launcher, LaunchRequest
-from cli_agent_orchestrator._internal.runs.registry import find_run, list_runs, summary_of
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord, read_record
-from cli_agent_orchestrator._internal.runs.screens import read_screen
-from cli_agent_orchestrator._internal.runs.turns import read_turn, turns_of
-from cli_agent_orchestrator._internal.runs.usage import stretch_of, usage_of
+from cli_agent_orchestrator._internal.runs.launch import RunLauncher, RunToLaunch
+from cli_agent_orchestrator._internal.runs.records.event_log import Follower, read_events
+from cli_agent_orchestrator._internal.runs.records.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
+from cli_agent_orchestrator._internal.runs.records.screens import read_screen
+from cli_agent_orchestrator._internal.runs.records.turns import read_turn, turns_of
+from cli_agent_orchestrator._internal.runs.records.usage import stretch_of, usage_of
+from cli_agent_orchestrator._internal.runs.work.bringing_back import changes_of_turn
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator.errors import (
     BadFolder,
@@ -48,7 +48,7 @@ class RunService:
     """Answers what is asked about runs, with values that can be JSON."""
 
     state_folder: Path
-    launcher: Launcher
+    launcher: RunLauncher
     patience: float = ANSWER_SECONDS
     """How many seconds a run has to answer."""
 
@@ -108,7 +108,7 @@ class RunService:
             raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
         if not is_folder:
             raise BadFolder(wd, "is not the absolute path of a folder")
-        request = LaunchRequest({**options, "WD": wd}, replace_terminals=replace_terminals)
+        request = RunToLaunch({**options, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
 
@@ -130,7 +130,7 @@ class RunService:
         run, wish = summary_of(folder), demand_wish(wanted)
         if isinstance(wish, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
-            request = LaunchRequest(options, replace_terminals=not run.has_agents, run=run.in_tree)
+            request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.in_tree)
             self.launcher.launch(request, Path(run.project or run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)

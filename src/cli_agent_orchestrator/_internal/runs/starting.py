@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
 
 from cli_agent_orchestrator._internal.runs.patience import patiently
-from cli_agent_orchestrator._internal.runs.run_id import session_name_of
+from cli_agent_orchestrator._internal.runs.records.run_id import session_name_of
 from cli_agent_orchestrator.errors import (
     ApiError,
     ApiRefused,
@@ -77,7 +77,7 @@ def never_stopped(stop: Callable[[], None]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class NewAgent:
     """What is started for a role."""
 
     profile: str
@@ -98,7 +98,7 @@ def new_session_name() -> str:
 
 
 def start_in_new_session(
-    terminals: Starts, name: str, agents: Mapping[str, Agent], onlooker: Onlooker
+    terminals: Starts, name: str, agents: Mapping[str, NewAgent], onlooker: Onlooker
 ) -> tuple[str, dict[str, str]]:
     """Start agents in a session of their own; return what it is called now and their ids.
 
@@ -120,7 +120,7 @@ def start_in_new_session(
 
 
 def _start_session(
-    terminals: Starts, name: str, agents: Mapping[str, Agent], onlooker: Onlooker
+    terminals: Starts, name: str, agents: Mapping[str, NewAgent], onlooker: Onlooker
 ) -> tuple[str, dict[str, str]]:
     (first, agent), *others = agents.items()
     answers: list[Answer] = []
@@ -142,7 +142,7 @@ def _start_session(
 
 
 def start_in_session(
-    terminals: Starts, session: str, agents: Mapping[str, Agent], on_started: OnStarted
+    terminals: Starts, session: str, agents: Mapping[str, NewAgent], on_started: OnStarted
 ) -> dict[str, str]:
     """Start agents in a session that is there, and return their ids.
 
@@ -182,7 +182,7 @@ def session_of(answer: Answer) -> str:
 
 
 def _join(
-    terminals: Starts, session: str, agents: Mapping[str, Agent], onlooker: Onlooker
+    terminals: Starts, session: str, agents: Mapping[str, NewAgent], onlooker: Onlooker
 ) -> dict[str, str]:
     def join(role: str) -> str:
         agent = agents[role]

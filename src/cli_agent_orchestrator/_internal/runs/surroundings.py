@@ -14,7 +14,7 @@ from cli_agent_orchestrator._internal.runs.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ServerLink:
     """A client, and the server that it talks to at first."""
 
     client: ApiClient
@@ -55,7 +55,7 @@ class Surroundings:
 
     view: View
     interrupts: Interrupts
-    connect: Callable[[RunConfig, Callable[[str], None]], AbstractContextManager[Link]]
+    connect: Callable[[RunConfig, Callable[[str], None]], AbstractContextManager[ServerLink]]
     """Takes the settings and who is warned; leads to the server."""
     check_provider: Callable[[str], object]
     """Raises if there is no such agent."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.event_log import read_events
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.run_record import RunRecord
+from cli_agent_orchestrator._internal.runs.records.event_log import read_events
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
 from cli_agent_orchestrator._internal.runs.view import View
-from cli_agent_orchestrator._internal.runs.work_folder import said_of_repository
+from cli_agent_orchestrator._internal.runs.work.work_folder import said_of_repository
 from cli_agent_orchestrator.events import AgentsStarting, AgentStarted, RunEvent, RunOpened, Warned
 
 

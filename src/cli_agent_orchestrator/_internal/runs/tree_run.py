@@ -11,20 +11,20 @@ from cli_agent_orchestrator._internal.layout import run_folder, temporary_folder
 from cli_agent_orchestrator._internal.pipeline.check import page_of
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.lock import keeping_runs_out
-from cli_agent_orchestrator._internal.runs.own_tree import OwnTree, store_of
-from cli_agent_orchestrator._internal.runs.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.run_id import short_name
-from cli_agent_orchestrator._internal.runs.run_record import (
-    Delivered,
+from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
+from cli_agent_orchestrator._internal.runs.records.lock import keeping_runs_out
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    Fate,
     RunRecord,
     SavedTree,
     read_record,
 )
 from cli_agent_orchestrator._internal.runs.teller import Teller
-from cli_agent_orchestrator._internal.runs.work_folder import KeptOut, held_back_of
+from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, store_of
+from cli_agent_orchestrator._internal.runs.work.work_folder import KeptOut, held_back_of
 from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     FolderGone,
@@ -119,10 +119,12 @@ class TreeRun:
     def bring_back(self, gone: FolderGone) -> RunError:
         """Mend a tree that was removed under its agents, which are to be ended; return the news."""
         self.mend()
+        resume = f"cao resume {short_name(self._run)} --replace-terminals"
         return RunError(
             f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
             "the last snapshot has it, and the agents, which cannot work on, are ended: "
-            f"`cao resume {short_name(self._run)} --replace-terminals` goes on with new ones"
+            f"`{resume}` goes on with new ones",
+            to_resume=resume,
         )
 
     def commit(self, state: RunState, task_line: str) -> None:
@@ -163,7 +165,7 @@ def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunReco
     record = read_record(folder)
     if record is None or record.tree is None:
         raise ResumeError(f"the run {run} is removed")
-    if record.tree.delivered is Delivered.DISCARDED:
+    if record.tree.delivered is Fate.DISCARDED:
         became = "applied" if record.tree.is_applied else "discarded"
         raise ResumeError(f"the work of the run {run} was {became}: start a new one")
     return record, record.tree

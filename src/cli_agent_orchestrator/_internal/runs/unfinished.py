@@ -5,11 +5,11 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.runs.agents import Terminals, exit_left_terminals
-from cli_agent_orchestrator._internal.runs.registry import list_runs
-from cli_agent_orchestrator._internal.runs.run_id import is_run_id
-from cli_agent_orchestrator._internal.runs.run_record import note_kept_aside
-from cli_agent_orchestrator._internal.runs.state_file import StateFile
+from cli_agent_orchestrator._internal.runs.agents import AgentServer, exit_left_terminals
+from cli_agent_orchestrator._internal.runs.records.registry import list_runs
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id
+from cli_agent_orchestrator._internal.runs.records.run_record import note_kept_aside
+from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
 
 MOST_NAMED = 3
 
@@ -17,7 +17,7 @@ MOST_NAMED = 3
 def keep_aside(
     saved: RunState,
     state_file: StateFile,
-    terminals: Terminals,
+    terminals: AgentServer,
     state_folder: Path,
     warn: Callable[[str], None],
 ) -> None:

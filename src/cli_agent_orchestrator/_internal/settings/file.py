@@ -13,8 +13,8 @@ from cli_agent_orchestrator._internal.settings.table import (
     SETTINGS,
     SETTINGS_FILE,
     WORKTREE_TABLE,
-    Kind,
     Setting,
+    ValueKind,
 )
 from cli_agent_orchestrator._internal.settings.values import PLAIN_PATHS, check_path, read_paths
 from cli_agent_orchestrator._internal.toml_text import read_toml, toml_value
@@ -85,7 +85,7 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
     where = f"{key} in {path.name}"
     if setting is None:
         raise ConfigError(where, _shown(value), "a known setting" + _suggestion(key))
-    if setting.kind is Kind.PATH and isinstance(value, str):
+    if setting.kind is ValueKind.PATH and isinstance(value, str):
         check_path(where, value)
     match value:
         case bool():
@@ -94,9 +94,9 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
             raise ConfigError(where, _shown(value), "a smaller number")
         case int() | float():
             return setting.name, str(value)
-        case dict() if setting.kind is Kind.GATES:
+        case dict() if setting.kind is ValueKind.GATES:
             return setting.name, read_gates_table(value, f" in {path.name}")
-        case list() if setting.kind is Kind.PATHS:
+        case list() if setting.kind is ValueKind.PATHS:
             return setting.name, _paths_text(value, where)
         case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
             return setting.name, str(path.parent / value)
@@ -139,10 +139,10 @@ def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
     """
     parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
     # A table takes all keys that follow it.
-    for setting in sorted(SETTINGS, key=lambda one: one.kind is Kind.GATES):
+    for setting in sorted(SETTINGS, key=lambda one: one.kind is ValueKind.GATES):
         if setting.name in OUT_OF_PROJECT:
             continue
-        if setting.kind is Kind.GATES:
+        if setting.kind is ValueKind.GATES:
             parts.append(_gates_toml(setting, chosen))
             continue
         line = f"# {setting.key} = {_toml_value(setting)}\n"
@@ -169,11 +169,11 @@ def _plain(text: str) -> str:
 
 def _toml_value(setting: Setting) -> str:
     match setting.kind:
-        case Kind.COUNT | Kind.SECONDS:
+        case ValueKind.COUNT | ValueKind.SECONDS:
             return setting.default
-        case Kind.FLAG:
+        case ValueKind.FLAG:
             return "false" if setting.default in ("", "0") else "true"
-        case Kind.PATHS:
+        case ValueKind.PATHS:
             return "[]"
         case _:
             return f'"{setting.default}"'

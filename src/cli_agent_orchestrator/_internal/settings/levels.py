@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.settings.table import (
     NEVER_BARE,
     PREFIX,
     ROLE_SETTINGS,
-    Kind,
+    ValueKind,
 )
 from cli_agent_orchestrator._internal.settings.values import check_path
 
@@ -84,6 +84,6 @@ def given(level: Mapping[str, str | None]) -> dict[str, str]:
     """Return what one level says: the known names that are not empty, their paths checked."""
     texts = {name: text for name in BY_NAME if (text := level.get(name)) and text.strip()}
     for name, text in texts.items():
-        if BY_NAME[name].kind is Kind.PATH:
+        if BY_NAME[name].kind is ValueKind.PATH:
             check_path(name, text)
     return texts

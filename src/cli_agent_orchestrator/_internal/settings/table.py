@@ -23,7 +23,7 @@ AGENTS = (
 """The agents that a server of ours knows; `providers/` has the table itself."""
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What a setting's value looks like."""
 
     TEXT = auto()
@@ -45,7 +45,7 @@ class Setting:
 
     name: str
     """The environment variable, without the prefix that it may have there."""
-    kind: Kind
+    kind: ValueKind
     default: str
     """As text; empty if there is none, or if it depends on other settings."""
     help: str
@@ -75,33 +75,38 @@ class Setting:
 
 SETTINGS = (
     Setting(
-        "PROMPT_FILE", Kind.PATH, "", "The task file; it wins over PROMPT given at the same place."
+        "PROMPT_FILE",
+        ValueKind.PATH,
+        "",
+        "The task file; it wins over PROMPT given at the same place.",
     ),
-    Setting("PROMPT", Kind.TEXT, "", "The task itself, as text."),
-    Setting("WD", Kind.PATH, "", "The project's folder (the current folder if not given)."),
+    Setting("PROMPT", ValueKind.TEXT, "", "The task itself, as text."),
+    Setting("WD", ValueKind.PATH, "", "The project's folder (the current folder if not given)."),
     Setting(
         "PROVIDER",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "codex",
         f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
     ),
-    Setting("ANALYST_PROVIDER", Kind.TEXT, "", "The agent of the analyst."),
-    Setting("ANALYST_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the analyst."),
-    Setting("PROGRAMMER_PROVIDER", Kind.TEXT, "", "The agent of the programmer."),
-    Setting("PROGRAMMER_REVIEW_PROVIDER", Kind.TEXT, "", "The agent that reviews the programmer."),
-    Setting("TESTER_PROVIDER", Kind.TEXT, "", "The agent of the tester."),
+    Setting("ANALYST_PROVIDER", ValueKind.TEXT, "", "The agent of the analyst."),
+    Setting("ANALYST_REVIEW_PROVIDER", ValueKind.TEXT, "", "The agent that reviews the analyst."),
+    Setting("PROGRAMMER_PROVIDER", ValueKind.TEXT, "", "The agent of the programmer."),
+    Setting(
+        "PROGRAMMER_REVIEW_PROVIDER", ValueKind.TEXT, "", "The agent that reviews the programmer."
+    ),
+    Setting("TESTER_PROVIDER", ValueKind.TEXT, "", "The agent of the tester."),
     Setting(
         "ROLE_PROVIDERS",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "",
         "The agents of further roles of a flow: NAME=AGENT, separated by commas.",
     ),
     Setting(
-        "FLOW", Kind.TEXT, "loop", "The flow: who works in which order; a name or a TOML file."
+        "FLOW", ValueKind.TEXT, "loop", "The flow: who works in which order; a name or a TOML file."
     ),
     Setting(
         "GATES",
-        Kind.GATES,
+        ValueKind.GATES,
         "",
         "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
         "such as tests='make test'. Several may be given.",
@@ -109,7 +114,7 @@ SETTINGS = (
     ),
     Setting(
         "WORKSPACE",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "folder",
         "Where the agents work: in your folder, or in a worktree of their own, on a branch that "
         "you apply when you like it.",
@@ -117,21 +122,21 @@ SETTINGS = (
     ),
     Setting(
         "WORKTREE_SETUP",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "",
         "A command that prepares a new work tree, such as npm ci; setup below [worktree] in "
         "cao.toml.",
     ),
     Setting(
         "HELD_BACK",
-        Kind.PATHS,
+        ValueKind.PATHS,
         "",
         "Files and folders of the project that agents do not have in their work tree: gates do. "
         "Separated by commas; several may be given.",
     ),
     Setting(
         "PROOF",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "report",
         "Whether a PASS with gates is proven: new tests must fail on the base and pass now. off, "
         "report, or require: without proof it is a FAIL.",
@@ -139,14 +144,14 @@ SETTINGS = (
     ),
     Setting(
         "READONLY_ROLES",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "warn",
         "When a reviewer or the tester changes files: warn, restore them, or off.",
         choices=("warn", "restore", "off"),
     ),
     Setting(
         "REVIEW_BOUND",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "show",
         "When files change after the review that approved them: show it, or require: only what was "
         "approved passes, all else needs another round.",
@@ -154,54 +159,60 @@ SETTINGS = (
     ),
     Setting(
         "STALL",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "warn",
         "When a run does not converge: warn, or stop it so that it can be resumed.",
         choices=("warn", "stop"),
     ),
-    Setting("GATE_TIMEOUT", Kind.SECONDS, "1800", "How long the command of a gate may take."),
+    Setting("GATE_TIMEOUT", ValueKind.SECONDS, "1800", "How long the command of a gate may take."),
     Setting(
         "AGENT_PERMISSIONS",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "",
         "What agents may do without asking: workspace (default), full or ask; "
         "a project's own cao.toml may only say ask.",
         choices=PERMISSIONS,
         word="permissions",
     ),
-    Setting("PROJECT_TEST_CMD", Kind.TEXT, "", "The command that runs the project's own tests."),
-    Setting("MAX_ROUNDS", Kind.COUNT, "8", "Rounds until a run without a PASS has failed.", 1),
     Setting(
-        "MAX_REVIEW_CYCLES", Kind.COUNT, "3", "Review cycles until a phase goes on unapproved.", 1
+        "PROJECT_TEST_CMD", ValueKind.TEXT, "", "The command that runs the project's own tests."
+    ),
+    Setting("MAX_ROUNDS", ValueKind.COUNT, "8", "Rounds until a run without a PASS has failed.", 1),
+    Setting(
+        "MAX_REVIEW_CYCLES",
+        ValueKind.COUNT,
+        "3",
+        "Review cycles until a phase goes on unapproved.",
+        1,
     ),
     Setting(
         "MIN_REVIEW_CYCLES_BEFORE_APPROVAL",
-        Kind.COUNT,
+        ValueKind.COUNT,
         "2",
         "The first review cycle in which an approval counts.",
     ),
     Setting(
         "REQUIRE_REVIEW_EVIDENCE",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "1",
         "Count an approval only if its notes show what was looked at.",
     ),
     Setting(
         "REVIEW_EVIDENCE_MIN_MATCH",
-        Kind.COUNT,
+        ValueKind.COUNT,
         "3",
         "How many of the reviewer's evidence groups the notes must touch.",
     ),
     Setting(
         "RESUME",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "",
         "Resume the saved run, or start a new one; if neither is said, one that is not finished "
         "is resumed.",
     ),
     Setting(
         "MISSING",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "",
         "At resume, what is done about a reply that did not come: ask again, take the agent's last "
         "answer, or skip a review.",
@@ -209,60 +220,65 @@ SETTINGS = (
     ),
     Setting(
         "STATE_FILE",
-        Kind.PATH,
+        ValueKind.PATH,
         "",
         f"Where the run is saved (WD/{STATE_FILE} if not given).",
     ),
-    Setting("CLEANUP_ON_EXIT", Kind.FLAG, "0", "End the agents when the run ends."),
+    Setting("CLEANUP_ON_EXIT", ValueKind.FLAG, "0", "End the agents when the run ends."),
     Setting(
         "API",
-        Kind.URL,
+        ValueKind.URL,
         "",
         "The server; if not given, one of yours that runs, or one inside the run.",
     ),
-    Setting("POLL_SECONDS", Kind.SECONDS, "2", "Maximum polling interval."),
-    Setting("RESPONSE_TIMEOUT", Kind.SECONDS, "1800", "How long an agent may work on one turn."),
+    Setting("POLL_SECONDS", ValueKind.SECONDS, "2", "Maximum polling interval."),
+    Setting(
+        "RESPONSE_TIMEOUT", ValueKind.SECONDS, "1800", "How long an agent may work on one turn."
+    ),
     Setting(
         "IDLE_GRACE_SECONDS",
-        Kind.SECONDS,
+        ValueKind.SECONDS,
         "30",
         "How long an agent may rest without having written its response file.",
     ),
     Setting(
         "STRICT_FILE_HANDOFF",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "1",
         "Take replies from response files only; if off, the last output will do without one.",
     ),
     Setting(
         "MAX_FILE_REMINDERS",
-        Kind.COUNT,
+        ValueKind.COUNT,
         "1",
         "How often an agent is reminded to write its response file.",
     ),
     Setting(
         "CONDENSE_EXPLORE_ON_REPEAT",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "1",
         "Send the explore summary to each agent only once.",
     ),
     Setting(
-        "CONDENSE_REVIEW_FEEDBACK", Kind.FLAG, "1", "Hand on notes and evidence, not whole replies."
+        "CONDENSE_REVIEW_FEEDBACK",
+        ValueKind.FLAG,
+        "1",
+        "Hand on notes and evidence, not whole replies.",
     ),
-    Setting("MAX_FEEDBACK_LINES", Kind.COUNT, "30", "Maximum lines of notes or evidence.", 1),
+    Setting("MAX_FEEDBACK_LINES", ValueKind.COUNT, "30", "Maximum lines of notes or evidence.", 1),
     Setting(
         "CONDENSE_UPSTREAM_ON_REPEAT",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "1",
         "Send the summary of an earlier phase only once a round.",
     ),
     Setting(
         "CONDENSE_CROSS_PHASE",
-        Kind.FLAG,
+        ValueKind.FLAG,
         "1",
         "Hand on only the parts of a summary that the next phase needs.",
     ),
-    Setting("MAX_CROSS_PHASE_LINES", Kind.COUNT, "40", "Maximum lines in those excerpts.", 1),
+    Setting("MAX_CROSS_PHASE_LINES", ValueKind.COUNT, "40", "Maximum lines in those excerpts.", 1),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}
@@ -303,7 +319,8 @@ IN_TASK = tuple(
     for setting in SETTINGS
     if setting.name in ("FLOW", "PROVIDER", *ROLE_SETTINGS)
     or (
-        setting.kind in (Kind.FLAG, Kind.COUNT, Kind.SECONDS) and setting.name not in OUT_OF_PROJECT
+        setting.kind in (ValueKind.FLAG, ValueKind.COUNT, ValueKind.SECONDS)
+        and setting.name not in OUT_OF_PROJECT
     )
 )
 """What a task can say, which may have come from anybody: how it is worked on and by whom. No

@@ -13,8 +13,8 @@ from cli_agent_orchestrator._internal.settings.table import (
     CHANGEABLE_NAMES,
     PROVIDER_SUFFIX,
     ROLE_SETTINGS,
-    Kind,
     Setting,
+    ValueKind,
 )
 from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
@@ -101,17 +101,17 @@ def canonical(name: str, text: str) -> str | None:
     values = {name: text.strip()}
     try:
         match setting.kind:
-            case Kind.FLAG:
+            case ValueKind.FLAG:
                 return str(int(read_bool(values, name, setting.default == "1")))
-            case Kind.CHOICE:
+            case ValueKind.CHOICE:
                 return read_choice(values, name, setting.default, ("", *setting.choices))
-            case Kind.COUNT:
+            case ValueKind.COUNT:
                 return str(read_int(values, name, int(setting.default), setting.minimum))
-            case Kind.SECONDS:
+            case ValueKind.SECONDS:
                 return f"{read_seconds(values, name, float(setting.default)):.15g}"
-            case Kind.GATES:
+            case ValueKind.GATES:
                 return gates_text(read_gates(text))
-            case Kind.PATHS:
+            case ValueKind.PATHS:
                 return "\n".join(read_paths(name, text))
     except ConfigError:
         return None
@@ -139,10 +139,10 @@ def read_change(key: str, text: str) -> tuple[str, str]:
 
 def _expected(setting: Setting) -> str:
     match setting.kind:
-        case Kind.FLAG:
+        case ValueKind.FLAG:
             return "1 or 0"
-        case Kind.COUNT:
+        case ValueKind.COUNT:
             return f"a whole number of at least {setting.minimum}"
-        case Kind.CHOICE:
+        case ValueKind.CHOICE:
             return f"one of {', '.join(setting.choices)}"
     return "a number of seconds"

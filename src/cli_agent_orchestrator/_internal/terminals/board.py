@@ -15,11 +15,11 @@ from cli_agent_orchestrator._internal.models import Evidence, TerminalEvent, Ter
 from cli_agent_orchestrator._internal.providers.base import AgentSignal, Provider
 from cli_agent_orchestrator._internal.providers.stream_state import read_states
 from cli_agent_orchestrator._internal.terminals import tracker
-from cli_agent_orchestrator._internal.terminals.event_log import EventLog
+from cli_agent_orchestrator._internal.terminals.event_log import EventFeed
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, hear
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow
 from cli_agent_orchestrator._internal.terminals.tmux import PaneInfo, PaneScreen
-from cli_agent_orchestrator._internal.terminals.tracker import Source, Track
+from cli_agent_orchestrator._internal.terminals.tracker import SignalSource, Track
 from cli_agent_orchestrator.errors import NotFound
 
 ACTION_SECONDS = 0.25
@@ -45,7 +45,7 @@ class Board:
         self._when_told = told
         self._terminals: dict[str, LiveTerminal] = {}
         self._by_pane: dict[str, LiveTerminal] = {}
-        self.log = EventLog(start_id, self._snapshot)
+        self.log = EventFeed(start_id, self._snapshot)
 
     def now(self) -> float:
         """Return the time that evidence is stamped with."""
@@ -100,12 +100,16 @@ class Board:
             self.log.publish(self._event("removed", live))
         live.notify()
 
-    def signal(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
+    def signal(
+        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
+    ) -> None:
         """Fold in a signal of the agent's own."""
         self.remember(live, source, signal, at)
         self.refresh(live)
 
-    def remember(self, live: LiveTerminal, source: Source, signal: AgentSignal, at: float) -> None:
+    def remember(
+        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
+    ) -> None:
         """Fold in a signal without judging anew: more is about to come."""
         live.track = tracker.observe_signal(live.track, source, signal, at)
         live.heard = hear(live.heard, signal, at)
@@ -129,7 +133,7 @@ class Board:
         if live is not None:
             signals, live.upkeep.unread = read_states(live.upkeep.unread + data)
             for signal in signals:
-                self.signal(live, Source.STREAM, signal, self.now())
+                self.signal(live, SignalSource.STREAM, signal, self.now())
 
     def exited(self, pane: str, exit_code: int | None) -> None:
         live = self._by_pane.get(pane)
@@ -165,8 +169,8 @@ class Board:
         live.screen = screen
         live.track = tracker.observe_screen(
             live.track,
-            Evidence(Source.SCREEN, status, _screen_detail(status), now),
-            Evidence(Source.TITLE, by_title, screen.title, now) if by_title else None,
+            Evidence(SignalSource.SCREEN, status, _screen_detail(status), now),
+            Evidence(SignalSource.TITLE, by_title, screen.title, now) if by_title else None,
             changed,
         )
 

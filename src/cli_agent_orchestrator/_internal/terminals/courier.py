@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.providers.screen import strip_escapes
 from cli_agent_orchestrator._internal.terminals import sending
 from cli_agent_orchestrator._internal.terminals.board import Board
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
-from cli_agent_orchestrator._internal.terminals.sending import Look, Sending
+from cli_agent_orchestrator._internal.terminals.sending import AgentLook, Sending
 from cli_agent_orchestrator._internal.terminals.store import Begun, Mark, TerminalStore
 from cli_agent_orchestrator._internal.terminals.tmux import Tmux
 from cli_agent_orchestrator.errors import (
@@ -209,7 +209,7 @@ class Courier:
             live.box.leftover, letter.typed = before, False
             raise
 
-    async def _look(self, live: LiveTerminal, entered_at: float) -> Look:
+    async def _look(self, live: LiveTerminal, entered_at: float) -> AgentLook:
         """See the input box and the agent's signals as they are at this moment."""
         draft = None
         asks = False
@@ -221,4 +221,4 @@ class Courier:
         status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
         heard = live.heard
         taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
-        return Look(self._board.now(), status, draft, taken, live.alive)
+        return AgentLook(self._board.now(), status, draft, taken, live.alive)

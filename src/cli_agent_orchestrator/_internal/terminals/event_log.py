@@ -21,7 +21,7 @@ class _Numbered:
     event: TerminalEvent
 
 
-class EventLog:
+class EventFeed:
     """Numbers events and hands them to every subscriber."""
 
     def __init__(self, start_id: str, snapshot: Callable[[], Iterable[TerminalEvent]]) -> None:

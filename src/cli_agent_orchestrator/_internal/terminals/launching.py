@@ -94,7 +94,7 @@ def why_not_ready(live: LiveTerminal, seconds: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class WindowPlan:
     """All that is needed to open an agent's window."""
 
     command: Command
@@ -124,7 +124,7 @@ class Launcher:
         row: TerminalRow,
         event_file: Path,
         run_index: int | None = None,
-    ) -> Prepared:
+    ) -> WindowPlan:
         """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
         env = agent_environment(self.config.environ, settings.env, run_index)
@@ -141,7 +141,7 @@ class Launcher:
             )
         )
         command = Command(launch.argv, row.working_directory, {**env, **launch.env})
-        return Prepared(command, launch.raw_output)
+        return WindowPlan(command, launch.raw_output)
 
     async def wait_until_ready(self, live: LiveTerminal) -> None:
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.terminals.tracker import Track, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ToldByAgent:
     """What an agent itself has told of its messages and its session."""
 
     taken: AgentSignal | None = None
@@ -36,7 +36,7 @@ LEAVE_ACTION = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED, Si
 """Signals after which an agent may still be doing what it said last."""
 
 
-def hear(heard: Heard, signal: AgentSignal, at: float) -> Heard:
+def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
     """Fold in a signal of the agent's own."""
     if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
         heard = replace(heard, taken=signal, taken_at=at, answer=None)
@@ -95,7 +95,7 @@ class LiveTerminal:
     verdict: Verdict = field(
         default_factory=lambda: Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
     )
-    heard: Heard = field(default_factory=Heard)
+    heard: ToldByAgent = field(default_factory=ToldByAgent)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next report. Take it before you look, so that nothing is missed in between."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.terminals.board import Board
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
 from cli_agent_orchestrator._internal.terminals.records import open_files
 from cli_agent_orchestrator._internal.terminals.signals import SignalFiles
-from cli_agent_orchestrator._internal.terminals.tracker import Source
+from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
 
 LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)
 """Pauses between looks: Codex opens its record within 30 ms of a prompt, or later under load."""
@@ -24,7 +24,7 @@ TURN = (TerminalStatus.PROCESSING, TerminalStatus.COMPLETED, TerminalStatus.ERRO
 """What is told of an agent that was given a prompt."""
 
 
-class Recorder:
+class RecordFinder:
     """Finds the files of all agents and hands what they say to the board."""
 
     def __init__(self, board: Board, signals: SignalFiles) -> None:
@@ -39,7 +39,7 @@ class Recorder:
 
     def follow_events(self, live: LiveTerminal, path: Path) -> None:
         """Fold in what an agent's hooks say."""
-        self._follow(live, path, Source.HOOK)
+        self._follow(live, path, SignalSource.HOOK)
 
     def forget(self, live: LiveTerminal) -> None:
         """Follow nothing of an agent any more but its event file."""
@@ -52,7 +52,7 @@ class Recorder:
     def told(self, live: LiveTerminal) -> None:
         """A status was told: if it is one of a turn, and no record told it, there may be one."""
         signal = live.track.signal
-        recorded = signal is not None and signal.source == Source.RECORD
+        recorded = signal is not None and signal.source == SignalSource.RECORD
         if live.status in TURN and not (recorded and signal and signal.status is live.status):
             self.look(live)
 
@@ -87,17 +87,19 @@ class Recorder:
             if own:
                 return
             signal = live.track.signal
-            if signal is not None and signal.source == Source.RECORD and signal.at >= began:
+            if signal is not None and signal.source == SignalSource.RECORD and signal.at >= began:
                 return
 
     def _follow_record(self, live: LiveTerminal, path: Path) -> bool:
         """Follow a record; tell whether it is one of this agent's own sessions."""
         live.records.add(path)
         # What hooks have told is newer than the older part of a record they named.
-        return self._follow(live, path, Source.RECORD, only_new=live.heard.transcript is not None)
+        return self._follow(
+            live, path, SignalSource.RECORD, only_new=live.heard.transcript is not None
+        )
 
     def _follow(
-        self, live: LiveTerminal, path: Path, source: Source, *, only_new: bool = False
+        self, live: LiveTerminal, path: Path, source: SignalSource, *, only_new: bool = False
     ) -> bool:
         """Fold in what a file says. What was there before is history: it is not told."""
         own = True

@@ -50,7 +50,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AgentLook:
     """What can be seen of the agent at one moment."""
 
     now: float
@@ -132,7 +132,7 @@ REFUSALS = {
 }
 
 
-def advance(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     """Return what to do next, by the rules at the top of this module."""
     sending = _note_question(sending, look)
     match sending.phase:
@@ -144,18 +144,18 @@ def advance(sending: Sending, look: Look) -> tuple[Sending, Action]:
             return _confirm(sending, look)
 
 
-def _note_question(sending: Sending, look: Look) -> Sending:
+def _note_question(sending: Sending, look: AgentLook) -> Sending:
     if look.status is not TerminalStatus.WAITING_USER_ANSWER:
         return replace(sending, asked_at=None)
     return replace(sending, asked_at=look.now) if sending.asked_at is None else sending
 
 
-def _is_asked(sending: Sending, look: Look) -> bool:
+def _is_asked(sending: Sending, look: AgentLook) -> bool:
     """Is there a question that stays?"""
     return sending.asked_at is not None and look.now - sending.asked_at >= QUESTION_SECONDS
 
 
-def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if not look.alive:
         return sending, Refuse("its program has ended")
     if sending.asked_at is not None and not _is_asked(sending, look):
@@ -176,7 +176,7 @@ def _check(sending: Sending, look: Look) -> tuple[Sending, Action]:
     return replace(sending, clears=sending.clears + 1), Clear()
 
 
-def _submit(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if not look.alive:
         return sending, Unconfirmed("its program ended while the message was being typed")
     if _is_asked(sending, look):
@@ -202,7 +202,7 @@ def is_merged(draft: str, sending: Sending) -> bool:
     return "".join(draft.split()) != "".join(sending.message.split())
 
 
-def _take_back(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def _take_back(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     """Empty the box and begin anew; nothing has been submitted."""
     if sending.clears == MAX_CLEARS:
         return sending, Unconfirmed("older text in its input box could not be cleared")
@@ -216,12 +216,12 @@ def _take_back(sending: Sending, look: Look) -> tuple[Sending, Action]:
     return again, Clear()
 
 
-def _press(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     pressed = replace(sending, phase=Phase.ENTERED, since=look.now, presses=sending.presses + 1)
     return pressed, PressEnter()
 
 
-def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
+def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     sign = _sign(sending, look)
     if sign:
         return sending, Confirmed(sign)
@@ -241,12 +241,12 @@ def _confirm(sending: Sending, look: Look) -> tuple[Sending, Action]:
     return _press(sending, look)
 
 
-def _pause(sending: Sending, look: Look) -> float:
+def _pause(sending: Sending, look: AgentLook) -> float:
     """Return when to look again: most agents take a few milliseconds, some take long."""
     return min(max(look.now - sending.since, FIRST_LOOK_SECONDS), LOOK_SECONDS)
 
 
-def _sign(sending: Sending, look: Look) -> str | None:
+def _sign(sending: Sending, look: AgentLook) -> str | None:
     if look.taken:
         return look.taken
     if look.status is TerminalStatus.PROCESSING:

@@ -37,7 +37,7 @@ from cli_agent_orchestrator._internal.terminals.board import Board
 from cli_agent_orchestrator._internal.terminals.courier import Courier, typeable
 from cli_agent_orchestrator._internal.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
-from cli_agent_orchestrator._internal.terminals.recording import Recorder
+from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
 from cli_agent_orchestrator._internal.terminals.signals import (
     SignalFiles,
     remove_signal_file,
@@ -96,7 +96,7 @@ class TerminalService:
         self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
-        self._recorder = Recorder(self._board, self._signals)
+        self._recorder = RecordFinder(self._board, self._signals)
         self._events = config.state_dir / "events"
         self._passing: set[asyncio.Task[None]] = set()
         """Dialogs that are being passed."""

@@ -60,7 +60,7 @@ FLICKER_SECONDS = 0.2
 """How long after its first state a stream may say "working" although there is nothing to do."""
 
 
-class Source(StrEnum):
+class SignalSource(StrEnum):
     """Who says something about an agent."""
 
     PROCESS = "process"
@@ -93,9 +93,9 @@ STATUS_OF_SIGNAL = {
 HOLD_SECONDS = {
     # How long "processing" of each source holds against a screen that is at rest and still.
     # That of an agent whose session record is followed holds until the record says otherwise.
-    Source.HOOK: 15.0,
-    Source.STREAM: 60.0,
-    Source.SUBMISSION: 5.0,
+    SignalSource.HOOK: 15.0,
+    SignalSource.STREAM: 60.0,
+    SignalSource.SUBMISSION: 5.0,
 }
 
 
@@ -140,8 +140,8 @@ CONTRADICTIONS = {
 
 NEWS = {
     # (who said that the agent works, what the screen says since then): believed at once.
-    *((source, _WAITING) for source in Source),  # a question is never drawn late
-    (Source.RECORD, _ERROR),  # Codex draws in time; old versions record no failure
+    *((source, _WAITING) for source in SignalSource),  # a question is never drawn late
+    (SignalSource.RECORD, _ERROR),  # Codex draws in time; old versions record no failure
 }
 
 
@@ -154,7 +154,7 @@ OF_ONE_AGENT = (
 )
 
 
-RECORDED_END = (Source.RECORD, SignalKind.FINISHED)
+RECORDED_END = (SignalSource.RECORD, SignalKind.FINISHED)
 """Who tells of the end of one turn, and nothing of a question that another one asks."""
 
 
@@ -221,7 +221,7 @@ class Verdict:
     until: float | None = None
 
 
-def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float) -> Track:
+def observe_signal(track: Track, source: SignalSource, signal: AgentSignal, at: float) -> Track:
     """Fold in a signal of the agent's own; one that is old news changes nothing."""
     if signal.kind is SignalKind.ACTING:
         return track
@@ -233,16 +233,16 @@ def observe_signal(track: Track, source: Source, signal: AgentSignal, at: float)
     evidence = Evidence(source, _status_told(track, signal), signal.detail, at)
     if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
         return replace(track, said=evidence)
-    track = replace(track, recorded=track.recorded or source is Source.RECORD)
+    track = replace(track, recorded=track.recorded or source is SignalSource.RECORD)
     if track.signal is not None and track.signal.at > at:
-        if source is Source.SUBMISSION and _is_start(track.signal):
+        if source is SignalSource.SUBMISSION and _is_start(track.signal):
             return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
         return track
-    if source is Source.STREAM and _is_old_news(track, evidence):
+    if source is SignalSource.STREAM and _is_old_news(track, evidence):
         return track if evidence.status is _WAITING else replace(track, asked=None)
     if _is_beside_the_point(track, source, signal):
         return track
-    began = at if source is Source.STREAM and track.stream_began_at is None else None
+    began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
@@ -270,17 +270,17 @@ def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
 def _open_question(track: Track) -> Evidence | None:
     """Return the question that the stream told of last, if nothing was told since."""
     last = track.signal
-    asks = last is not None and last.source == Source.STREAM and last.status is _WAITING
+    asks = last is not None and last.source == SignalSource.STREAM and last.status is _WAITING
     return last if asks else None
 
 
-def _is_beside_the_point(track: Track, source: Source, signal: AgentSignal) -> bool:
+def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal) -> bool:
     """Is a signal to be passed over, because of what was told before?"""
     before = track.signal.status if track.signal else None
     if signal.kind is SignalKind.STOPPED and before is _ERROR:
         return True  # it is the turn that failed
     if signal.kind is SignalKind.READY:
-        return source is Source.HOOK and _has_begun(track)
+        return source is SignalSource.HOOK and _has_begun(track)
     asker = _asker(track)
     others = None not in (asker, signal.agent) and asker != signal.agent
     return others and signal.kind in OF_ONE_AGENT
@@ -309,7 +309,7 @@ def _with_asker(track: Track, signal: AgentSignal) -> AgentSignal:
 
 def _is_start(signal: Evidence) -> bool:
     """Does it tell of the agent's start? That may come after the first Enter."""
-    return signal.source in (Source.HOOK, Source.STREAM) and signal.status is _IDLE
+    return signal.source in (SignalSource.HOOK, SignalSource.STREAM) and signal.status is _IDLE
 
 
 def _is_old_news(track: Track, state: Evidence) -> bool:
@@ -342,12 +342,12 @@ def _has_begun(track: Track) -> bool:
 def observe_submission(track: Track, detail: str, at: float) -> Track:
     """Fold in that the agent took a message at that time."""
     signal = AgentSignal(SignalKind.SUBMITTED, detail)
-    return observe_signal(replace(track, submitted_at=at), Source.SUBMISSION, signal, at)
+    return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
 
 
 def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
-    fulfilled = track.signal is not None and track.signal.source == Source.SUBMISSION
+    fulfilled = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
     fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
     news = track.screen is None or track.screen.status is not seen.status
     known = seen.status is not TerminalStatus.UNKNOWN
@@ -373,7 +373,7 @@ def _tells_of_work(title: Evidence | None) -> bool:
 
 def observe_end(track: Track, detail: str, at: float) -> Track:
     """Fold in that the agent's program has ended."""
-    return replace(track, end=Evidence(Source.PROCESS, _ERROR, detail, at))
+    return replace(track, end=Evidence(SignalSource.PROCESS, _ERROR, detail, at))
 
 
 def judge(track: Track, now: float) -> Verdict:
@@ -498,7 +498,7 @@ def _ended_silently(track: Track) -> bool:
 def _ends_by_record(track: Track) -> bool:
     """Is the agent at work of which its session record will tell the end?"""
     told_by = track.signal.source if track.signal else None
-    return track.recorded and told_by in (Source.RECORD, Source.STREAM)
+    return track.recorded and told_by in (SignalSource.RECORD, SignalSource.STREAM)
 
 
 def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
@@ -513,7 +513,7 @@ def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
 def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> bool:
     """Is there a question on the screen of which the signal, about one agent, says nothing?"""
     of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
-    return screen.status is _WAITING and signal.source == Source.HOOK and of_one_agent
+    return screen.status is _WAITING and signal.source == SignalSource.HOOK and of_one_agent
 
 
 def _may_be_taken_back(track: Track) -> bool:
@@ -524,19 +524,21 @@ def _may_be_taken_back(track: Track) -> bool:
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:
     """Return from when on a screen at rest wins over a signal of work."""
-    confirmed = signal.source != Source.SUBMISSION  # by the agent, whose title is in time then
+    confirmed = (
+        signal.source != SignalSource.SUBMISSION
+    )  # by the agent, whose title is in time then
     if confirmed and track.title_worked_at is not None and not _tells_of_work(track.title):
         if track.title_worked_at > signal.at:
             return track.title_rests_since + TITLE_LAG
         return signal.at + SCREEN_LAG
     still_since = max(signal.at, track.screen_changed_at)
-    return still_since + HOLD_SECONDS[Source(signal.source)]
+    return still_since + HOLD_SECONDS[SignalSource(signal.source)]
 
 
 def asks_aloud(track: Track) -> bool:
     """Does the agent itself say that it asks, and so what? A screen may be ahead of it."""
     signal = track.signal
-    aloud = signal is not None and signal.source in (Source.HOOK, Source.RECORD)
+    aloud = signal is not None and signal.source in (SignalSource.HOOK, SignalSource.RECORD)
     return aloud and signal is not None and signal.status is _WAITING
 
 

@@ -59,7 +59,7 @@ class Reviewer:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CommittedWork:
     """What a commit holds."""
 
     run: str
@@ -73,13 +73,13 @@ class Work:
     """Is it still known how it was judged?"""
 
 
-def commit_message(task: str, work: Work, body: str = "") -> str:
+def commit_message(task: str, work: CommittedWork, body: str = "") -> str:
     """Return the whole message: a subject from the task, a text if there is one, the trailers."""
     parts = [subject(task) or f"Work of run {_one_line(work.run)}", _quoted(body), trailers(work)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def request_text(task: str, work: Work) -> str:
+def request_text(task: str, work: CommittedWork) -> str:
     """Return the text of a pull request: what was asked, and how it was judged.
 
     What others have named is in a block of code, where it is no markup: nobody is called by it,
@@ -105,12 +105,12 @@ def subject(task: str) -> str:
     return ""
 
 
-def trailers(work: Work, longest: int = LONGEST_VALUE) -> str:
+def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
     """Return the lines that programs read, each of one line whatever its value is made of."""
     return "\n".join(f"Cao-{key}: {_value(value, longest)}" for key, value in _facts(work))
 
 
-def _facts(work: Work) -> Iterator[tuple[str, str]]:
+def _facts(work: CommittedWork) -> Iterator[tuple[str, str]]:
     yield "Run", work.run
     yield "Round", str(work.round)
     yield "Flow", work.flow

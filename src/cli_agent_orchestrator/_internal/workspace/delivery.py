@@ -34,7 +34,7 @@ MOST_COMPARED = 2000
 REFUSED_PATTERN = r"'(.+)' (?:not uptodate|would be overwritten)"
 
 
-class Kind(StrEnum):
+class MergeKind(StrEnum):
     """How a delivery ended."""
 
     FAST_FORWARDED = "fast-forwarded"
@@ -44,10 +44,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class MergeResult:
     """What became of the wish to have a branch merged; if it was refused, nothing changed."""
 
-    kind: Kind
+    kind: MergeKind
     commit: str = ""
     """What is checked out now; nothing if it was refused."""
     conflicts: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFiles:
     """What a snapshot has of a work tree."""
 
     commit: str
@@ -99,7 +99,7 @@ class Discard:
     """Files that no snapshot has as they are."""
 
 
-def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
+def apply(repository: Repository, branch: str, terms: Terms) -> MergeResult:
     """Merge a branch into the one that the user has checked out, or say what is in the way."""
     now = find_repository(repository.top, terms.environ)
     if now is None:
@@ -110,9 +110,9 @@ def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
     if reason := _hindrance(now, branch, tip, terms.onto):
         return _refused(reason)
     if _is_ancestor(git, tip, now.head):
-        return Delivery(Kind.ALREADY_THERE, now.head)
+        return MergeResult(MergeKind.ALREADY_THERE, now.head)
     if _is_ancestor(git, now.head, tip):
-        return _move(git, now.head, tip, Kind.FAST_FORWARDED)
+        return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
     if _version(git) < CAN_CHECK_MERGES:
         return _refused(
             f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a merge: "
@@ -120,17 +120,17 @@ def apply(repository: Repository, branch: str, terms: Terms) -> Delivery:
         )
     tree, conflicts = _merged(git, now.head, tip)
     if conflicts:
-        return Delivery(
-            Kind.REFUSED,
+        return MergeResult(
+            MergeKind.REFUSED,
             conflicts=conflicts,
             reason=f"the same places were changed; to settle it yourself: git merge {branch}",
         )
     words = ("commit-tree", tree, "-p", now.head, "-p", tip)
     commit = git.text(*words, given=terms.message.encode(errors="replace"))
-    return _move(git, now.head, commit, Kind.MERGED)
+    return _move(git, now.head, commit, MergeKind.MERGED)
 
 
-def discard(worktree: Worktree, kept: Kept) -> Discard:
+def discard(worktree: Worktree, kept: KeptFiles) -> Discard:
     """Remove a work tree and its branch, if a snapshot has all that is in them.
 
     Files that git ignores (dependencies, what was built, copies of the user's own) go with it.
@@ -161,8 +161,8 @@ def discard_unfinished(worktree: Worktree) -> Discard:
     return Discard(True)
 
 
-def _refused(reason: str) -> Delivery:
-    return Delivery(Kind.REFUSED, reason=reason)
+def _refused(reason: str) -> MergeResult:
+    return MergeResult(MergeKind.REFUSED, reason=reason)
 
 
 def _git(repository: Repository, terms: Terms) -> Git:
@@ -210,22 +210,22 @@ def _merged(git: Git, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
     return tree, conflicts or (("(git does not say where)",) if answer.code else ())
 
 
-def _move(git: Git, head: str, commit: str, kind: Kind) -> Delivery:
+def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
     """Bring the checkout forward to a commit, if nothing of the user's is in the way."""
     touched = _touched(git, head, commit)
     if _is_half_done(git, commit, touched):
         moved = _set_head(git, head, commit)
-        return _refused(f"git refused: {moved}") if moved else Delivery(kind, commit)
+        return _refused(f"git refused: {moved}") if moved else MergeResult(kind, commit)
     in_the_way = tuple(sorted(_in_the_way(git, touched)))
     if not in_the_way:
         complaint = _fast_forward(git, head, commit, touched)
         if not complaint:
-            return Delivery(kind, commit, remarks=tuple(_remarks(git, touched)))
+            return MergeResult(kind, commit, remarks=tuple(_remarks(git, touched)))
         in_the_way = tuple(re.findall(REFUSED_PATTERN, complaint))
         if not in_the_way:
             return _refused(f"git refused: {complaint}")
-    return Delivery(
-        Kind.REFUSED,
+    return MergeResult(
+        MergeKind.REFUSED,
         in_the_way=in_the_way,
         reason="files of yours would be written over; commit them or move them away",
     )
@@ -326,7 +326,7 @@ def _remarks(git: Git, touched: list[Touched]) -> Iterator[str]:
         yield f"arrived as stored, not through the filter {name}{advice}: {first_of(files)}"
 
 
-def _is_kept(worktree: Worktree, path: str, kept: Kept) -> bool:
+def _is_kept(worktree: Worktree, path: str, kept: KeptFiles) -> bool:
     """Does a snapshot have a file as it is now? One that is gone need not be there."""
     place = PurePosixPath(path)
     kind = _kind(worktree.folder / path)

@@ -55,7 +55,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LookLimits:
     """How much a look may find."""
 
     seconds: float = 120.0
@@ -66,7 +66,7 @@ class Limits:
     """Of these."""
 
 
-LIMITS = Limits()
+LIMITS = LookLimits()
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Gathering:
 
     store: Store
     scope: Scope = field(default_factory=Scope)
-    limits: Limits = LIMITS
+    limits: LookLimits = LIMITS
     _repositories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths of repositories of their own, by tree."""
 

@@ -59,7 +59,7 @@ NOBODY = Identity(("cao", "cao@localhost"), ("cao", "cao@localhost"))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitAnswer:
     """What git said."""
 
     code: int
@@ -102,7 +102,7 @@ class Git:
         """Return what a command writes; raise `GitFailed` if it does not end well."""
         return self.checked(*words, given=given, limit=limit).output
 
-    def checked(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> Answer:
+    def checked(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> GitAnswer:
         """Return all that a command says; raise `GitFailed` if it does not end well."""
         answer = self.ask(*words, given=given, limit=limit)
         if answer.is_cut:
@@ -120,7 +120,7 @@ class Git:
         listed = self.run(*words, given=given).decode(errors="surrogateescape")
         return [name for name in listed.split("\0") if name]
 
-    def ask(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> Answer:
+    def ask(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> GitAnswer:
         """Return how a command ended and what it wrote, up to a limit; it may fail."""
         with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as complaints:
             input_file.write(given)
@@ -132,7 +132,7 @@ class Git:
                 raise GitError(f"git {words[0]} was ended: it took over {self.seconds:.0f} seconds")
             complaints.seek(0)
             complaint = complaints.read(LONGEST_COMPLAINT).decode(errors="replace").strip()
-        return Answer(process.returncode, output[:limit], complaint, len(output) > limit)
+        return GitAnswer(process.returncode, output[:limit], complaint, len(output) > limit)
 
     def with_index(self, index: Path) -> "Git":
         """Return the same with an index of its own."""

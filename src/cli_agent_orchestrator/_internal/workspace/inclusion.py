@@ -20,7 +20,7 @@ LARGEST_LIST = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CopyLimits:
     """How much is copied."""
 
     largest_file: int = 64 * 1024 * 1024
@@ -28,11 +28,11 @@ class Limits:
     most_files: int = 10_000
 
 
-LIMITS = Limits()
+LIMITS = CopyLimits()
 
 
 def include(
-    git: Git, to: Path, names: list[str], limits: Limits = LIMITS
+    git: Git, to: Path, names: list[str], limits: CopyLimits = LIMITS
 ) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     """Copy files from the user's work tree; return those that were copied, and those that not."""
     copied: list[str] = []

@@ -31,7 +31,7 @@ from cli_agent_orchestrator._internal.workspace.changes import (
 from cli_agent_orchestrator._internal.workspace.gathering import (
     LIMITS,
     Gathering,
-    Limits,
+    LookLimits,
     Scope,
 )
 from cli_agent_orchestrator._internal.workspace.git import LONGEST_SECONDS
@@ -84,7 +84,7 @@ class Snapshots:
         store: Store,
         clock: Clock | None = None,
         scope: Scope | None = None,
-        limits: Limits = LIMITS,
+        limits: LookLimits = LIMITS,
     ) -> None:
         self._store = store
         self._top = store.git.work_tree

@@ -62,7 +62,7 @@ Look = tuple[int, int, int, int, int]
 """What changes whenever a file does."""
 
 
-class Watch:
+class RepositoryWatch:
     """One repository, as it was when it was last looked at."""
 
     def __init__(

@@ -30,8 +30,8 @@ Answers = list[Answer]
 class Receiver(Protocol):
     """Gets what comes unasked."""
 
-    def received(self, connection: "Connection", messages: list[Message]) -> None: ...
-    def lost(self, connection: "Connection", reason: str) -> None: ...
+    def received(self, connection: "ControlConnection", messages: list[Message]) -> None: ...
+    def lost(self, connection: "ControlConnection", reason: str) -> None: ...
 
 
 class _Batch:
@@ -45,7 +45,7 @@ class _Batch:
         self.answers: Answers = []
 
 
-class Connection(asyncio.SubprocessProtocol):
+class ControlConnection(asyncio.SubprocessProtocol):
     """The control client, which is a child process, and the conversation with it."""
 
     def __init__(self, receiver: Receiver, patience: float) -> None:
@@ -74,7 +74,7 @@ class Connection(asyncio.SubprocessProtocol):
         env: Mapping[str, str],
         receiver: Receiver,
         patience: float = ANSWER_SECONDS,
-    ) -> "Connection":
+    ) -> "ControlConnection":
         """Start the client and wait until it is attached; TmuxGone if that does not come about."""
         connection = cls(receiver, patience)
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.terminals.tmux import commands, hub
-from cli_agent_orchestrator._internal.terminals.tmux.connection import Answers, Connection
+from cli_agent_orchestrator._internal.terminals.tmux.connection import Answers, ControlConnection
 from cli_agent_orchestrator._internal.terminals.tmux.keeper import Address, Keeper
 from cli_agent_orchestrator._internal.terminals.tmux.observer import (
     TmuxListener,
@@ -169,7 +169,7 @@ class Tmux:
         observer.forget(pane)
         await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
-    def _change(self, connection: Connection, lines: Sequence[str]) -> asyncio.Task[Answers]:
+    def _change(self, connection: ControlConnection, lines: Sequence[str]) -> asyncio.Task[Answers]:
         """Change windows or sessions, one batch at a time, to the end even if nobody waits for it.
 
         tmux 3.3a crashes when a session ends before it has announced that its current window
@@ -186,11 +186,11 @@ class Tmux:
         if not change.cancelled():
             change.exception()
 
-    async def _in_turn(self, connection: Connection, lines: Sequence[str]) -> Answers:
+    async def _in_turn(self, connection: ControlConnection, lines: Sequence[str]) -> Answers:
         async with self._turn:
             return await connection.send(lines)
 
-    def _undo_opening(self, connection: Connection, change: "asyncio.Task[Answers]") -> None:
+    def _undo_opening(self, connection: ControlConnection, change: "asyncio.Task[Answers]") -> None:
         """Close a window that nobody waits for any more."""
         if change.cancelled() or change.exception() is not None:
             return

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.terminals.tmux.commands import option_lines, unset_lines
-from cli_agent_orchestrator._internal.terminals.tmux.connection import Connection
+from cli_agent_orchestrator._internal.terminals.tmux.connection import ControlConnection
 from cli_agent_orchestrator._internal.terminals.tmux.death import remind_of_children
 from cli_agent_orchestrator._internal.terminals.tmux.panes import (
     HUB_SESSION,
@@ -35,7 +35,7 @@ CODE_LOOKS = (0.01, 0.03, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class TmuxServer:
     """A tmux server that is ours."""
 
     pid: int
@@ -67,7 +67,7 @@ async def read_version(program: str, env: Mapping[str, str]) -> str:
     return text.removeprefix("tmux ")
 
 
-async def take_over(connection: Connection, size: Size) -> Server:
+async def take_over(connection: ControlConnection, size: Size) -> TmuxServer:
     """Set the server up, end what an earlier life of ours left behind, say what lives there."""
     clients = command(
         "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
@@ -86,10 +86,10 @@ async def take_over(connection: Connection, size: Size) -> Server:
     ]
     if lines:
         await connection.send(lines)
-    return Server(int(pid.text), await _list_with_exit_codes(connection, int(pid.text)))
+    return TmuxServer(int(pid.text), await _list_with_exit_codes(connection, int(pid.text)))
 
 
-async def _list_with_exit_codes(connection: Connection, server: int) -> list[PaneInfo]:
+async def _list_with_exit_codes(connection: ControlConnection, server: int) -> list[PaneInfo]:
     """Return all tagged panes, the dead with their exit codes as far as they can be had."""
     for pause in (*CODE_LOOKS, None):
         [answer] = await connection.send([list_line()])

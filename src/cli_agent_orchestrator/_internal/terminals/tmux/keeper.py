@@ -11,7 +11,10 @@ from itertools import chain, repeat
 
 from cli_agent_orchestrator._internal.terminals.tmux import hub
 from cli_agent_orchestrator._internal.terminals.tmux.commands import attach_words
-from cli_agent_orchestrator._internal.terminals.tmux.connection import ANSWER_SECONDS, Connection
+from cli_agent_orchestrator._internal.terminals.tmux.connection import (
+    ANSWER_SECONDS,
+    ControlConnection,
+)
 from cli_agent_orchestrator._internal.terminals.tmux.observer import (
     Observer,
     TmuxListener,
@@ -31,7 +34,7 @@ SETTLE_SECONDS = 2.0
 
 
 DEFAULT_SIZE = Size(120, 40)
-Attached = tuple[Connection, hub.Server, dict[str, Look]]
+Attached = tuple[ControlConnection, hub.TmuxServer, dict[str, Look]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Keeper:
     def __init__(self, address: Address, listener: TmuxListener) -> None:
         self._address = address
         self._listener = listener
-        self._connection: Connection | None = None
+        self._connection: ControlConnection | None = None
         self._observer: Observer | None = None
         self._lost = asyncio.Event()
         self._restored = asyncio.Event()
@@ -85,13 +88,13 @@ class Keeper:
                 async with asyncio.timeout(seconds):
                     await self._restored.wait()
 
-    def current(self) -> tuple[Connection, Observer]:
+    def current(self) -> tuple[ControlConnection, Observer]:
         """Return the connection and its observer; TmuxGone if there is none now."""
         if self._connection is None or self._observer is None:
             raise TmuxGone("there is no connection to tmux now; it is being restored")
         return self._connection, self._observer
 
-    def drop(self) -> Connection | None:
+    def drop(self) -> ControlConnection | None:
         """Let go of the connection, so that nothing old can touch a new one."""
         if self._observer is not None:
             self._observer.close()
@@ -99,12 +102,12 @@ class Keeper:
         self._restored.clear()
         return connection
 
-    def received(self, connection: Connection, messages: list[Message]) -> None:
+    def received(self, connection: ControlConnection, messages: list[Message]) -> None:
         """Hand on what tmux says unasked."""
         if connection is self._connection and self._observer is not None:
             self._observer.received(messages)
 
-    def lost(self, connection: Connection, reason: str) -> None:
+    def lost(self, connection: ControlConnection, reason: str) -> None:
         """Note that a connection has ended by itself."""
         if connection is self._connection:
             self.drop()
@@ -144,7 +147,7 @@ class Keeper:
         address = self._address
         client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
         argv = (*client, *attach_words(address.size))
-        connection = await Connection.open(argv, address.env, self, address.patience)
+        connection = await ControlConnection.open(argv, address.env, self, address.patience)
         try:
             server = await hub.take_over(connection, address.size)
             panes = [info.pane for info in server.panes]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol
 
 from cli_agent_orchestrator._internal.terminals.tmux.commands import flow_line
-from cli_agent_orchestrator._internal.terminals.tmux.connection import Answers, Connection
+from cli_agent_orchestrator._internal.terminals.tmux.connection import Answers, ControlConnection
 from cli_agent_orchestrator._internal.terminals.tmux.death import death_watch, remind_of_children
-from cli_agent_orchestrator._internal.terminals.tmux.pacing import Watch
+from cli_agent_orchestrator._internal.terminals.tmux.pacing import PaneWatch
 from cli_agent_orchestrator._internal.terminals.tmux.panes import (
     Look,
     PaneInfo,
@@ -24,7 +24,7 @@ from cli_agent_orchestrator._internal.terminals.tmux.panes import (
 from cli_agent_orchestrator._internal.terminals.tmux.protocol import (
     Message,
     Notice,
-    Output,
+    PaneOutput,
     unescape,
 )
 from cli_agent_orchestrator.errors import TmuxGone
@@ -81,7 +81,9 @@ def tell(
         logger.exception("a listener failed")
 
 
-async def look_at(connection: Connection, panes: Sequence[str], among: int) -> dict[str, Look]:
+async def look_at(
+    connection: ControlConnection, panes: Sequence[str], among: int
+) -> dict[str, Look]:
     """Read panes once; `among` is how many there are in all."""
     if not panes:
         return {}
@@ -94,7 +96,7 @@ def screens_of(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
 
 
 @dataclass(slots=True)
-class _Pane:
+class _ObservedPane:
     info: PaneInfo
     shown: Look | None = None
     ending: bool = False
@@ -103,15 +105,15 @@ class _Pane:
 class Observer:
     """Reads panes when they have changed, and follows programs to their end."""
 
-    def __init__(self, connection: Connection, server: int, listener: TmuxListener) -> None:
+    def __init__(self, connection: ControlConnection, server: int, listener: TmuxListener) -> None:
         """`server` is the process id of the tmux server."""
         self._connection = connection
         self._server = server
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._watch = Watch()
+        self._watch = PaneWatch()
         self._deaths = death_watch(self._ended)
-        self._panes: dict[str, _Pane] = {}
+        self._panes: dict[str, _ObservedPane] = {}
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         """When the timer fires; the handle of one that is late already does not know."""
@@ -126,7 +128,7 @@ class Observer:
 
         Nothing is told before the caller has returned.
         """
-        self._panes[info.pane] = _Pane(info, shown)
+        self._panes[info.pane] = _ObservedPane(info, shown)
         self._watch.add(info.pane, pausable=not info.raw_output)
         if info.pid is None:
             self._loop.call_soon(self._ended, info.pane)
@@ -174,7 +176,7 @@ class Observer:
         now = self._loop.time()
         for message in messages:
             match message:
-                case Output(pane, escaped):
+                case PaneOutput(pane, escaped):
                     self._output(pane, escaped, now)
                 case Notice(name, rest):
                     self._notice(name, rest, now)

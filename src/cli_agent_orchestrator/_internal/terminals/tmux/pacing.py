@@ -34,7 +34,7 @@ COMPANY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Due:
     """What is to be done now: first resume, then look."""
 
     look: tuple[str, ...]
@@ -56,7 +56,7 @@ class _Pane:
     """Did the last look at it, while it was paused, show nothing new?"""
 
 
-class Watch:
+class PaneWatch:
     """Decides when each of many panes is looked at."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Watch:
         pauses, self._pauses = tuple(self._pauses), []
         return pauses
 
-    def take(self, now: float) -> Work:
+    def take(self, now: float) -> Due:
         """Return the work that is due; its panes count as asked until `answered`."""
         soon = now + COMPANY * self.interval
         look, resume = [], []
@@ -118,7 +118,7 @@ class Watch:
             state.looked, state.due = now, None
             state.asked, state.outputs = True, 0
         self.interval = self._fitting_interval(now)
-        return Work(tuple(look), tuple(resume))
+        return Due(tuple(look), tuple(resume))
 
     def answered(self, pane: str, *, changed: bool) -> None:
         """Note that a look came back, and whether it showed something new."""

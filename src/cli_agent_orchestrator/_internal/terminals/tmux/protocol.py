@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class PaneOutput:
     """A program wrote something. Call `unescape` on the data when it is wanted."""
 
     pane: str
@@ -65,7 +65,7 @@ class Notice:
     rest: str
 
 
-Message = Answer | Output | Notice
+Message = Answer | PaneOutput | Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +110,19 @@ class Parser:
         self._block = None
         return Answer(ok, tuple(block.lines), block.ours)
 
-    def _outside(self, line: bytes) -> Output | Notice | None:
+    def _outside(self, line: bytes) -> PaneOutput | Notice | None:
         if not line.startswith(b"%"):
             return None
         name, _, rest = line.partition(b" ")
         if name == b"%output":
             pane, _, escaped = rest.partition(b" ")
-            return Output(_ascii(pane), escaped)
+            return PaneOutput(_ascii(pane), escaped)
         if name == b"%begin":
             self._block = _begun(rest)
             return None
         if name == b"%extended-output":
             pane, _, after = rest.partition(b" ")
-            return Output(_ascii(pane), after.partition(b" : ")[2])
+            return PaneOutput(_ascii(pane), after.partition(b" : ")[2])
         return Notice(_ascii(name[1:]), rest.decode("utf-8", "replace"))
 
 

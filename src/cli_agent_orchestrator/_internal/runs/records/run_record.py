@@ -1,0 +1,340 @@
+"""What a run is and how it stands, as `run.json` in its folder has it.
+
+It is written as a whole whenever something of it changes, so a list of runs reads nothing else.
+That a run was interrupted is never written, since nobody is left who could: it says that it is
+running, and nobody holds its lock.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from cli_agent_orchestrator._internal.layout import RECORD_FILE
+from cli_agent_orchestrator._internal.models import LATEST_TIME
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.events import short_line
+
+VERSION = 1
+LINE_CHARACTERS = 200
+LARGEST_COUNT = 1e12
+
+
+class RunStatus(StrEnum):
+    """How a run stands."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    INTERRUPTED = "interrupted"
+    """Its process was killed."""
+    PASS = "PASS"
+    FAIL = "FAIL"
+    STOPPED = "stopped"
+    """A person stopped it."""
+    FAILED = "failed"
+    """An error stopped it."""
+
+    @property
+    def word(self) -> str:
+        """What people are shown: `failed` is too much like the verdict FAIL."""
+        return "error" if self is RunStatus.FAILED else str(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Is a process at work, or should one be?"""
+        return self in (RunStatus.RUNNING, RunStatus.PAUSED)
+
+    @property
+    def is_verdict(self) -> bool:
+        """Is there nothing left to be done?"""
+        return self in (RunStatus.PASS, RunStatus.FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSetting:
+    """A setting of a run."""
+
+    value: str
+    source: str
+    """Where it came from: option, environment, task, file or default."""
+
+
+class Fate(StrEnum):
+    """What became of the work in a work tree."""
+
+    NOT_YET = ""
+    APPLIED = "applied"
+    REQUESTED = "requested"
+    """A pull request was asked for."""
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTree:
+    """The work tree of a run, as we know it without asking anything that an agent could write."""
+
+    folder: str
+    branch: str
+    base: str
+    """The commit that it began at."""
+    tip: str
+    """The last commit of ours."""
+    onto: str = ""
+    """The branch that the user had checked out; empty if there was none."""
+    name: str = ""
+    """What git calls it."""
+    included: tuple[str, ...] = ()
+    """Files of the user's that were copied into it."""
+    common_dir: str = ""
+    """The repository that it belongs to."""
+    held_back: tuple[str, ...] = ()
+    """Paths that are left out of it."""
+    ours: tuple[str, ...] = ()
+    """Paths where the user's own folders of cao are."""
+    delivered: Fate = Fate.NOT_YET
+    earlier: Fate = Fate.NOT_YET
+    """What had become of the work before the tree was discarded."""
+
+    @property
+    def is_applied(self) -> bool:
+        """Is the work in the user's branch? It stays there when its own is removed."""
+        return Fate.APPLIED in (self.delivered, self.earlier)
+
+    @property
+    def has_work(self) -> bool:
+        """Is there a commit of ours that the user may want?"""
+        return self.tip != self.base
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as its folder knows it."""
+
+    id: str
+    wd: str
+    """Where its agents work."""
+    state_file: str
+    archive: str
+    """The name of the folder with its prompts and replies."""
+    task: str = field(repr=False)
+    """The whole text."""
+    task_line: str
+    """What is to be done, on one line."""
+    started: float
+    """Unix time."""
+    base: str = ""
+    """The commit that was checked out when it began; empty if there was none."""
+    branch: str = ""
+    """The branch that was."""
+    top: str = ""
+    """What the paths in its snapshots begin at: its repository, else the work folder."""
+    flow: str = "loop"
+    status: RunStatus = RunStatus.RUNNING
+    round: int = 0
+    cycle: int = 0
+    role: str = ""
+    """Whose turn it is."""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
+    ended: float | None = None
+    providers: Mapping[str, str] = field(default_factory=dict)
+    """The agent of each role."""
+    settings: Mapping[str, SavedSetting] = field(default_factory=dict)
+    """What it was started with, by variable name."""
+    api: str = ""
+    session_name: str = ""
+    terminals: Mapping[str, str] = field(default_factory=dict)
+    """Ids by role, as long as the agents are there."""
+    pid: int = 0
+    reason: str = ""
+    """Why it ended without a verdict."""
+    to_resume: str = ""
+    """The command that resumes it, if that reason asks for a special one."""
+    exit_code: int | None = None
+    project: str = ""
+    """The user's own folder, if the agents work in a work tree."""
+    tree: SavedTree | None = None
+    """That work tree."""
+
+
+def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
+    """Return the record of a run that goes on: when and with what it began, and its agents.
+
+    A setting that has another value now came from where it comes from now.
+    """
+    settings = {
+        name: before.settings[name]
+        if name in before.settings and before.settings[name].value == saved.value
+        else saved
+        for name, saved in now.settings.items()
+    }
+    return replace(
+        before,
+        status=RunStatus.RUNNING,
+        state_file=now.state_file,
+        flow=now.flow,
+        settings={**before.settings, **settings},
+        pid=now.pid,
+        ended=None,
+        role="",
+        asking="",
+        reason="",
+        to_resume="",
+        exit_code=None,
+    )
+
+
+def one_line(text: str) -> str:
+    """Return the first paragraph of a text on one line, shortened."""
+    paragraph = " ".join(text.strip().split("\n\n")[0].split())
+    return short_line(paragraph, LINE_CHARACTERS)
+
+
+def without_secrets(url: str) -> str:
+    """Return an address without the name and password that may stand in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> None:
+    """Write the record of a run; raise OSError if that cannot be."""
+    data = {"version": VERSION, **asdict(record)}
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
+
+
+def forget_agents(folder: Folder) -> None:
+    """Note that the agents of a run that has ended are ended too; one at work knows by itself."""
+    with suppress(BlockingIOError), folder.locked():
+        record = read_record(folder)
+        if record is not None and record.terminals:
+            write_record(folder, replace(record, session_name="", terminals={}))
+
+
+def note_kept_aside(folder: Folder, state_file: str) -> bool:
+    """Note where the state of a run is kept now that another takes its place; was it noted?
+
+    Its agents are ended then.
+    """
+    with suppress(OSError), folder.locked():
+        record = read_record(folder)
+        if record is not None:
+            kept = replace(record, state_file=state_file, session_name="", terminals={})
+            write_record(folder, kept)
+            return True
+    return False
+
+
+def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
+    """Return the record in a run folder; None if there is none that can be used.
+
+    The folder says which run it is, whatever stands in the file. For a list, the task and the
+    settings are left out.
+    """
+    try:
+        data = json.loads(folder.read(RECORD_FILE))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        return None
+    name = folder.parts[-1]
+    status = next((one for one in RunStatus if one == data.get("status")), None)
+    if status is None or not _text(data, "wd"):
+        return None
+    return RunRecord(
+        id=name,
+        wd=_text(data, "wd"),
+        state_file=_text(data, "state_file"),
+        archive=_text(data, "archive"),
+        task="" if for_list else _text(data, "task"),
+        task_line=_text(data, "task_line")[:LINE_CHARACTERS],
+        started=_time(data, "started") or 0.0,
+        base=_text(data, "base"),
+        branch=_text(data, "branch"),
+        top=_text(data, "top"),
+        flow=_text(data, "flow"),
+        status=status,
+        round=_count(data, "round"),
+        cycle=_count(data, "cycle"),
+        role=_text(data, "role"),
+        asking=_text(data, "asking"),
+        ended=_time(data, "ended"),
+        providers=_texts(data, "providers"),
+        settings={} if for_list else _settings(data.get("settings")),
+        api=_text(data, "api"),
+        session_name=_text(data, "session_name"),
+        terminals=_texts(data, "terminals"),
+        pid=_count(data, "pid"),
+        reason=_text(data, "reason"),
+        to_resume=_text(data, "to_resume"),
+        exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
+        project=_text(data, "project"),
+        tree=_tree(data.get("tree")),
+    )
+
+
+# Any: JSON of any form
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _count(data: Mapping[str, Any], name: str) -> int:
+    value = data.get(name)
+    return value if isinstance(value, int) and 0 <= value < LARGEST_COUNT else 0
+
+
+def _time(data: Mapping[str, Any], name: str) -> float | None:
+    value = data.get(name)
+    fits = isinstance(value, int | float) and 0 <= value <= LATEST_TIME
+    return float(value) if fits and value is not None else None
+
+
+def _texts(data: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    table = data.get(name)
+    found = table.items() if isinstance(table, dict) else ()
+    return {key: text for key, text in found if isinstance(text, str)}
+
+
+def _list(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    listed = data.get(name)
+    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+
+
+def _tree(table: object) -> SavedTree | None:
+    if not isinstance(table, dict) or not _text(table, "folder"):
+        return None
+    return SavedTree(
+        folder=_text(table, "folder"),
+        branch=_text(table, "branch"),
+        base=_text(table, "base"),
+        tip=_text(table, "tip"),
+        onto=_text(table, "onto"),
+        name=_text(table, "name"),
+        included=_list(table, "included"),
+        common_dir=_text(table, "common_dir"),
+        held_back=_list(table, "held_back"),
+        ours=_list(table, "ours"),
+        delivered=_delivered(table, "delivered"),
+        earlier=_delivered(table, "earlier"),
+    )
+
+
+def _delivered(table: Mapping[str, Any], name: str) -> Fate:
+    said = _text(table, name)
+    return next((one for one in Fate if one == said), Fate.NOT_YET)
+
+
+def _settings(table: object) -> Mapping[str, SavedSetting]:
+    found = table.items() if isinstance(table, dict) else ()
+    return {
+        name: SavedSetting(_text(saved, "value"), _text(saved, "source"))
+        for name, saved in found
+        if isinstance(saved, dict)
+    }

@@ -1,0 +1,167 @@
+"""The turns of a run, from its events; what was said in them, from its archive.
+
+The command of a gate counts as a turn, as it does in the journal: of its name, by no agent.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.handoff.responses import decode_response
+from cli_agent_orchestrator._internal.layout import (
+    PROMPT_LABEL,
+    archive_folder,
+    kept_archive,
+    kept_name,
+)
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.events import (
+    CheckBegan,
+    CheckEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+)
+
+# analyst_review
+ROLE_PATTERN = r"[a-z][a-z0-9_-]{0,60}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunTurn:
+    """A turn, or the command of a gate, as the events tell it."""
+
+    sequence: int
+    """Its number in the run, under which prompt and reply are kept."""
+    role: str
+    """Of a gate its name."""
+    round: int
+    cycle: int
+    provider: str
+    """Of a gate `command`."""
+    terminal_id: str
+    began: float
+    """Unix time."""
+    ended: float | None = None
+    seconds: float = 0.0
+    """How long the agent worked."""
+    outcome: str = ""
+    """As a word; empty as long as there is no reply."""
+    detail: str = ""
+    """The same for people."""
+    reviewed: bool = True
+    """Does a review follow, or is it one?"""
+    verdict: str = ""
+    """As its event has it."""
+    why: str = ""
+
+    @property
+    def reply_name(self) -> str:
+        """Name the reply in the archive."""
+        return kept_name(self.sequence, self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTexts:
+    """What was said in a turn; None if it is not there."""
+
+    prompt: str | None
+    reply: str | None
+
+
+def turns_of(events: Iterable[RunEvent]) -> list[RunTurn]:
+    """Return the turns in their order; one that was begun again is one turn."""
+    turns: dict[int, RunTurn] = {}
+    for event in events:
+        match event:
+            case TurnBegan():
+                before = turns.get(event.sequence)
+                turns[event.sequence] = RunTurn(
+                    sequence=event.sequence,
+                    role=event.role,
+                    round=event.round,
+                    cycle=event.cycle,
+                    provider=event.provider,
+                    terminal_id=event.terminal_id,
+                    began=before.began if before else event.at,
+                    reviewed=event.reviewed,
+                )
+            case CheckBegan():
+                turns[event.sequence] = _check(event)
+            case TurnEnded() | CheckEnded():
+                turns[event.sequence] = _ended(turns.get(event.sequence), event)
+    return [turns[sequence] for sequence in sorted(turns)]
+
+
+def _check(event: CheckBegan | CheckEnded) -> RunTurn:
+    return RunTurn(
+        event.sequence, event.gate, event.round, 1, COMMAND, "", event.at, reviewed=False
+    )
+
+
+def _ended(turn: RunTurn | None, event: TurnEnded | CheckEnded) -> RunTurn:
+    # One that was archived by a run that was killed has an end alone.
+    match event:
+        case CheckEnded():
+            turn = turn or _check(event)
+        case TurnEnded():
+            turn = turn or RunTurn(
+                event.sequence,
+                event.role,
+                event.round,
+                event.cycle,
+                "",
+                "",
+                event.at,
+                reviewed=event.reviewed,
+            )
+    return replace(
+        turn,
+        ended=event.at,
+        seconds=event.seconds,
+        outcome=event.outcome,
+        detail=event.detail,
+        verdict=event.verdict,
+        why=event.why,
+    )
+
+
+def archive_of(folder: Folder, record: RunRecord) -> Folder:
+    """Return where prompts and replies of a run are: in its own folder if its work tree is gone."""
+    if record.tree is not None and not os.path.lexists(record.tree.folder):
+        return kept_archive(folder)
+    return archive_folder(Path(record.wd), record.archive)
+
+
+def read_turn(folder: Folder, record: RunRecord, turn: RunTurn) -> TurnTexts:
+    """Return what was said in a turn of a run; nothing outside of its archive is read."""
+    try:
+        archive = archive_of(folder, record)
+    except UsageError:
+        return TurnTexts(None, None)
+    prompt = _kept(archive, turn.sequence, turn.role, PROMPT_LABEL)
+    return TurnTexts(prompt, read_reply(archive, turn.sequence, turn.role))
+
+
+def read_reply(archive: Folder, sequence: int, role: str) -> str | None:
+    """Return what was answered in a turn; None if it is not there."""
+    return _kept(archive, sequence, role)
+
+
+def _kept(archive: Folder, sequence: int, role: str, label: str = "") -> str | None:
+    """Return a kept text; a journal or an event that others wrote names nothing but a role."""
+    if not re.fullmatch(ROLE_PATTERN, role):
+        return None
+    return _text(archive, kept_name(sequence, role, label))
+
+
+def _text(folder: Folder, name: str) -> str | None:
+    try:
+        return decode_response(folder.read(name)).text
+    except (OSError, ValueError):
+        return None
