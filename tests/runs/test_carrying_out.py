@@ -36,7 +36,7 @@ class Failing:
     def run(self) -> None:
         raise self._error
 
-    def end(self, exit_code: int, reason: str) -> None:
+    def end(self, exit_code: int, reason: str, error: Exception | None) -> None:
         self.ended = exit_code, reason
         if self._is_deaf:
             raise OSError(5, "Input/output error")

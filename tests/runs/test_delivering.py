@@ -474,6 +474,18 @@ class TestNotCommitted:
             apply_run(ended)
         assert (tree.wd / "a.txt").read_text() == "by the agent\n"
 
+    def test_what_was_kept_late_is_committed_also_at_a_second_try(
+        self, project: Project, state: Path, tmp_path: Path
+    ) -> None:
+        tree = self.leave(project, state)
+        refusing = with_other_git(tmp_path / "other", "*commit-tree*-p*) exit 1;;")
+        with ended_run(state, RUN, refusing) as ended, pytest.raises(RunError):
+            apply_run(ended)
+        write(tree.wd, {"a.txt": "later\n"})
+        with ended_run(state, RUN, os.environ) as ended:
+            apply_run(ended)
+        assert (project.folder / "a.txt").read_text() == "by the agent\n"
+
     def test_what_was_changed_after_the_last_turn_is_not_committed(
         self, project: Project, state: Path
     ) -> None:

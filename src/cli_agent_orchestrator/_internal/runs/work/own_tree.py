@@ -186,7 +186,9 @@ class OwnTree:
         taken, turn = snapshots.all(), last_turn(state)
         if not taken or turn is None or any(_has_turn(one, *turn) for one in taken):
             return ()
-        snapshots.take(max(one.sequence for one in taken) + 1, LATE_LABEL)
+        # After the turn, so that it counts as one of it from then on.
+        last = max(turn[0], *(one.sequence for one in taken))
+        snapshots.take(last + 1, LATE_LABEL)
         return (f"the turn of {turn[1]} has no snapshot: committed is what there was afterwards",)
 
     def _put_back(self, store: Path) -> tuple[list[str], list[str]]:
