@@ -33,6 +33,7 @@ from cli_agent_orchestrator.errors import (
 )
 from cli_agent_orchestrator.events import (
     AgentsStarting,
+    RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
@@ -485,6 +486,31 @@ def test_a_new_run_ends_the_agents_of_an_unfinished_one_unless_it_came_with_a_cl
     assert set(stage.server.exited) & before == (before if is_own else set())
     # Nor is anything noted in the run that it names.
     assert any("`cao resume 2" in text for text in stage.view.warnings) is is_own
+
+
+def test_a_run_that_has_ended_is_not_kept_for_later(stage: Stage) -> None:
+    for _ in range(2):
+        with stage.conductor(PROOF="off") as conductor:
+            assert conductor.run().final_status is FinalStatus.PASS
+    assert not [text for text in stage.view.warnings if "unfinished" in text]
+    assert stage.server.exited == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "agent"), [({"TESTER_PROVIDER": "claude_code"}, "claude_code"), ({}, "codex")]
+)
+def test_a_lost_agent_is_replaced_by_the_one_chosen_now_or_else_one_of_its_kind(
+    stage: Stage, chosen: dict[str, str], agent: str
+) -> None:
+    leave_at(stage, "tester", PROVIDER="codex")
+    (began,) = (event for event in stage.view.events if isinstance(event, RunBegan))
+    del stage.server.terminals[began.terminals["tester"]]
+    started = len(stage.server.started)
+    asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT, "PROOF": "off", **chosen}
+    request = replace(build_request(asked, {}), replace_terminals=True)
+    with Conductor(request, stage.given()) as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+    assert [provider for _, provider in stage.server.started[started:]] == [agent]
 
 
 @pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
