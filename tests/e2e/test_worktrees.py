@@ -15,6 +15,7 @@ from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
 from tests.workspace.projects import SETTINGS, Project, make_hostile, make_project
+from tests.workspace.repositories import with_other_git
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -271,6 +272,21 @@ def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     assert "all of its files were gone" in done.stdout
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP"])
+def test_work_that_is_being_applied_when_a_signal_comes_is_applied(
+    machine: Machine, project: Project, tmp_path: Path, name: str
+) -> None:
+    run_to_pass(machine)
+    other = with_other_git(tmp_path / "other", f"*read-tree*-m*) kill -{name} $PPID;;")
+    machine.env["PATH"] = other["PATH"]
+    done = machine.cao("apply")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "brought to its end first" in done.stderr
+    assert (machine.work / "new.txt").read_text() == "new\n"
+    assert project.git("status", "--porcelain", "--untracked-files=no") == ""
+    assert project.git("log", "-1", "--format=%b").startswith("Cao-Run: ")
 
 
 @pytest.mark.parametrize("misbehavior", ["{}", "{ ignore_file = true }"])

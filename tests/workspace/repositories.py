@@ -29,6 +29,16 @@ case "$*" in
 esac
 exec {git} "$@"
 """
+LOOK = """\
+import fcntl, os
+try:
+    fcntl.flock(os.open({folder!r}, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("another has it")
+else:
+    print("free")
+"""
+"""A program that says whether somebody holds the lock of a folder."""
 
 
 def with_other_git(folder: Path, cases: str) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.workspace.delivery import (
+    MOST_COMPARED,
     Discard,
     KeptFiles,
     MergeKind,
@@ -23,7 +24,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
-from tests.workspace.repositories import with_other_git
+from tests.workspace.repositories import LOOK, with_other_git
 
 BRANCH = "cao/r1"
 TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", os.environ, onto="main")
@@ -559,6 +560,32 @@ def test_what_a_killed_delivery_began_is_brought_to_an_end(
     assert project.git("rev-parse", "ORIG_HEAD") == before
     assert project.git("diff", "--cached", "--name-only") == "mine.txt"
     assert project.git("diff", "--name-only") == "folder/inner.txt"
+
+
+def test_however_much_it_is(project: Project, tmp_path: Path) -> None:
+    worked(project, {f"new/{number}": "1\n" for number in range(MOST_COMPARED + 1)})
+    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
+    killed = subprocess.run(
+        [sys.executable, "-c", DELIVER, str(project.folder)],
+        env=killing,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_no_two_deliveries_move_a_checkout_at_the_same_moment(
+    project: Project, tmp_path: Path
+) -> None:
+    worked(project)
+    look, seen = tmp_path / "look.py", tmp_path / "seen"
+    look.write_text(LOOK.format(folder=str(project.repository().common_dir)))
+    cases = f"*read-tree*-u*) '{sys.executable}' '{look}' > '{seen}';;"
+    environ = with_other_git(tmp_path / "other", cases)
+    assert delivered(project, replace(TERMS, environ=environ)).kind is MergeKind.FAST_FORWARDED
+    assert seen.read_text() == "another has it\n"
 
 
 def impossible(project: Project) -> None:

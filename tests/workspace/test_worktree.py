@@ -26,18 +26,9 @@ from tests.workspace.projects import (
     make_project,
     write,
 )
-from tests.workspace.repositories import with_other_git, write_empty
+from tests.workspace.repositories import LOOK, with_other_git, write_empty
 
 BRANCH = "cao/r1"
-LOOK = """\
-import fcntl, os
-try:
-    fcntl.flock(os.open({folder!r}, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
-except BlockingIOError:
-    print("another has it")
-else:
-    print("free")
-"""
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
@@ -40,6 +41,9 @@ from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, Merge
 from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import RunError, UsageError
 
+APPLYING = "cao: the work is brought to its end first. Ctrl-C again leaves it half done.\n"
+MOST_FILES = 50
+"""Files that a refusal names."""
 MOVED = {
     MergeKind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
     MergeKind.MERGED: "{branch} is merged into {onto}, as {commit}.",
@@ -62,7 +66,9 @@ def apply(run: str | None) -> None:
     cao apply k3f9
     """
     with _found(run, to_deliver=True) as ended:
-        done = apply_run(ended)
+        # Half of it would be of no use to anybody.
+        with Interrupts(APPLYING):
+            done = apply_run(ended)
         if done.kind is MergeKind.REFUSED:
             raise RunError(f"nothing was applied: {_refusal(done)}")
         onto = one_line(ended.saved.onto or "what is checked out")
@@ -209,4 +215,7 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
 
 def _refusal(done: MergeResult) -> str:
     files = [*done.conflicts, *done.in_the_way]
-    return "\n  ".join([printable(done.reason), *(one_line(name) for name in files)])
+    more = len(files) - MOST_FILES
+    rest = [f"and {more} more"] if more > 0 else []
+    named = [one_line(name) for name in files[:MOST_FILES]]
+    return "\n  ".join([printable(done.reason), *named, *rest])

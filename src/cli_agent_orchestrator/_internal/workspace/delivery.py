@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.workspace import staging
 from cli_agent_orchestrator._internal.workspace.git import Git, Identity
 from cli_agent_orchestrator._internal.workspace.left_out import refuse_pipes_of
 from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator._internal.workspace.waiting import alone_in
 from cli_agent_orchestrator._internal.workspace.walking import walk
 from cli_agent_orchestrator._internal.workspace.way_back import BeforeDelivery
 from cli_agent_orchestrator._internal.workspace.worktree import Worktree, first_of
@@ -28,6 +29,8 @@ from cli_agent_orchestrator.errors import GitError
 
 CAN_CHECK_MERGES = (2, 38)
 MISSING = "000000"
+LONGEST_WAIT = 60.0
+"""Seconds for other runs whose work is applied."""
 MOST_COMPARED = 2000
 """Paths that are named to git at once."""
 # error: Entry 'touched.txt' not uptodate. Cannot merge.
@@ -105,7 +108,13 @@ def apply(repository: Repository, branch: str, terms: Terms) -> MergeResult:
     if now is None:
         return _refused(f"{repository.top} is no repository any more")
     refuse_pipes_of(now.top, now.common_dir)
-    git = _git(now, terms)
+    with alone_in(now.common_dir, LONGEST_WAIT) as held:
+        # As it is now that no other run moves it.
+        now = find_repository(repository.top, terms.environ) or now
+        return _apply(now, branch, terms, replace(_git(now, terms), inherited=(held,)))
+
+
+def _apply(now: Repository, branch: str, terms: Terms, git: Git) -> MergeResult:
     tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
     if reason := _hindrance(now, branch, tip, terms.onto):
         return _refused(reason)
@@ -262,8 +271,11 @@ def _is_half_done(git: Git, commit: str, touched: list[Touched]) -> bool:
     """Are all files as they are to become, in the index too? A killed delivery leaves it so."""
     git.ask("update-index", "-q", "--refresh")
     paths = [f":(top,literal){one.path}" for one in touched]
-    if not paths or len(paths) > MOST_COMPARED:
-        return False
+    parts = [paths[i : i + MOST_COMPARED] for i in range(0, len(paths), MOST_COMPARED)]
+    return bool(parts) and all(_is_as_in(git, commit, part) for part in parts)
+
+
+def _is_as_in(git: Git, commit: str, paths: list[str]) -> bool:
     in_index = git.ask("diff-index", "--cached", "--quiet", commit, "--", *paths)
     return in_index.code == 0 and git.ask("diff-files", "--quiet", "--", *paths).code == 0
 

@@ -1,9 +1,11 @@
 """Waits for a lock that another process holds."""
 
 import fcntl
-from collections.abc import Callable
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic, sleep
 
 PAUSE_SECONDS = 0.02
@@ -30,3 +32,17 @@ def wait_for_lock(descriptor: int, patience: Patience = PATIENCE) -> bool:
         if monotonic() >= until:
             return False
         patience.pause(PAUSE_SECONDS)
+
+
+@contextmanager
+def alone_in(folder: Path, seconds: float) -> Iterator[int]:
+    """Keep other runs from a repository, and yield what holds it as long as anybody has it open.
+
+    Whoever holds it for longer than that is not waited for: it may be no run at all.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        wait_for_lock(descriptor, Patience(seconds))
+        yield descriptor
+    finally:
+        os.close(descriptor)

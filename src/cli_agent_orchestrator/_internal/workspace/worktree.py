@@ -26,7 +26,7 @@ from cli_agent_orchestrator._internal.workspace.left_out import LeftOut, refuse_
 from cli_agent_orchestrator._internal.workspace.link import LONGEST_POINTER, Link
 from cli_agent_orchestrator._internal.workspace.repository import Repository
 from cli_agent_orchestrator._internal.workspace.staging import Fixed, Staged
-from cli_agent_orchestrator._internal.workspace.waiting import Patience, wait_for_lock
+from cli_agent_orchestrator._internal.workspace.waiting import alone_in
 from cli_agent_orchestrator.errors import GitError, in_words
 
 SHOWN_NAMES = 5
@@ -85,7 +85,8 @@ class Worktree:
             )
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         words = ("worktree", "add", "-q", "--lock", "--no-checkout", "--no-track", "-b")
-        with _alone_in(self.repository.common_dir):
+        # Git gives up where it reads half of what another one is writing.
+        with alone_in(self.repository.common_dir, LONGEST_WAIT):
             worktree._store.run(*words, self.branch, str(worktree.folder), self.tip)
         pointer = Folder(worktree.folder).read(".git", LONGEST_POINTER)
         worktree = replace(worktree, name=Path(os.fsdecode(pointer.strip())).name)
@@ -306,20 +307,6 @@ class Worktree:
             git = Git(common_dir, self.folder, self.environ, Path(scratch) / "index", OPTIONS)
             git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
             yield replace(git, identity=identity)
-
-
-@contextmanager
-def _alone_in(common_dir: Path) -> Iterator[None]:
-    """Keep other runs from making a work tree: git gives up where it reads half of another one.
-
-    Whoever holds the lock for long is not waited for.
-    """
-    descriptor = os.open(common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        wait_for_lock(descriptor, Patience(LONGEST_WAIT))
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _touched(git: Git, base: str, tip: str) -> set[str]:
