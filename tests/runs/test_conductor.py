@@ -298,6 +298,16 @@ class TestRepositoryGone:
         # The reply that was kept was not asked for again.
         assert [asked.role for asked in stage.server.asked].count("programmer") == 1
 
+    @pytest.mark.parametrize("removal", ["mv .git ../taken", "rm -rf .git"])
+    def test_so_does_one_where_another_takes_its_place(self, stage: Stage, removal: str) -> None:
+        make_repository_here(stage)
+        gate = f"{removal}; git init -q .; true"
+        with (
+            stage.conductor(GATES=f"sly={gate}") as conductor,
+            pytest.raises(RunError, match=r"was replaced by another one while sly was at work"),
+        ):
+            conductor.run()
+
     def test_so_does_one_whose_gate_removes_it(self, stage: Stage) -> None:
         make_repository_here(stage)
         gate = "mv .git ../taken; true"

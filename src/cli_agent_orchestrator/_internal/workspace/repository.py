@@ -60,6 +60,11 @@ class Repository:
             _is(self.top / ".git") and _is(self.git_dir / "HEAD") and _is_git_dir(self.common_dir)
         )
 
+    def is_another(self, environ: Mapping[str, str]) -> bool:
+        """Does it not have what was checked out, so that another one is in its place?"""
+        git = Git(self.git_dir, self.top, environ, seconds=LONGEST_LOOK)
+        return bool(self.head) and git.ask("cat-file", "-e", f"{self.head}^{{commit}}").code != 0
+
 
 def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | None:
     """Return the repository that a folder lies in, or None if it lies in none."""

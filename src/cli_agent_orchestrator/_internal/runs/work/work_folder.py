@@ -302,10 +302,7 @@ class WorkFolder:
         Raise `RunError` if it cannot be kept, or if its repository was removed.
         """
         self._tend()
-        repository = self._repository
-        gone = None
-        if repository is not None and repository.is_gone:
-            gone = RunError(GONE.format(repository.top, f"was removed while {label} was at work"))
+        gone = self._gone(label)
         try:
             seen = self._keep(sequence, label, approved_tree)
         except RunError as error:
@@ -313,6 +310,21 @@ class WorkFolder:
         if gone is not None:
             raise gone
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
+
+    def _gone(self, label: str) -> RunError | None:
+        """Return that the repository is not there any more, if that is so."""
+        repository, snapshots = self._repository, self._snapshots
+        if repository is None:
+            return None
+        became = "removed" if repository.is_gone else ""
+        if not became and snapshots is not None:
+            # Git that cannot be asked says why at the next snapshot.
+            with suppress(GitError):
+                is_another = repository.is_another(snapshots.environ)
+                became = "replaced by another one" if is_another else ""
+        if not became:
+            return None
+        return RunError(GONE.format(repository.top, f"was {became} while {label} was at work"))
 
     def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
         if self._snapshots is None or self._last is None:
