@@ -264,7 +264,7 @@ class TestSavedState:
     def test_resume_without_a_saved_run_is_an_error(self, ready: Machine) -> None:
         ready.env["RESUME"] = "1"
         done = ready.cao("run", "task.md")
-        assert done.returncode == 3
+        assert done.returncode == 2
         assert "no saved run" in done.stderr
 
     @pytest.mark.tmux

@@ -530,7 +530,7 @@ class TestSetup:
     ) -> None:
         machine.env["CAO_WORKTREE_SETUP"] = "echo no network; exit 3"
         done = machine.cao("run", "task.md", "--worktree")
-        assert done.returncode == 3
+        assert done.returncode == 2
         assert "prepares the work tree failed" in done.stderr
         assert "no network" in done.stderr
         assert not tree_of(machine).exists()

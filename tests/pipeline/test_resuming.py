@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progres
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES, ValueKind
 from cli_agent_orchestrator._internal.settings.values import canonical
-from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
+from cli_agent_orchestrator.errors import ResumeChoice, UsageError
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 RUNNING = FinalStatus.RUNNING
@@ -50,11 +50,11 @@ class TestAutoResume:
         assert should_auto_resume(finished(FinalStatus.RUNNING), True)
 
     def test_a_resume_without_a_state_is_an_error(self) -> None:
-        with pytest.raises(ResumeError, match="no saved run"):
+        with pytest.raises(UsageError, match="no saved run"):
             should_auto_resume(None, True)
 
     def test_a_resume_of_a_finished_run_is_an_error(self) -> None:
-        with pytest.raises(ResumeError, match="ended with PASS"):
+        with pytest.raises(UsageError, match="ended with PASS"):
             should_auto_resume(finished(FinalStatus.PASS), True)
 
     @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ class TestAutoResume:
                 return "resume" if should_auto_resume(saved, resume, against) else "begin"
             except ResumeChoice:
                 return "ask"
-            except ResumeError:
+            except UsageError:
                 return "refuse"
 
         if resume is False:
@@ -84,7 +84,7 @@ class TestAutoResume:
 
     @pytest.mark.parametrize("saved", [None, finished(FinalStatus.PASS)])
     def test_a_new_run_is_begun_by_an_option(self, saved: RunState | None) -> None:
-        with pytest.raises(ResumeError, match="leave out --resume to start a new one"):
+        with pytest.raises(UsageError, match="leave out --resume to start a new one"):
             should_auto_resume(saved, True)
 
     def test_both_choices_are_spelled_out(self) -> None:

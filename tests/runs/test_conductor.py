@@ -405,7 +405,7 @@ def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage
     request = replace(build_request(asked, {}), run=run)
     with (
         Conductor(request, stage.given()) as conductor,
-        pytest.raises(ResumeError, match=rf"before its first turn.*cao discard {run}"),
+        pytest.raises(UsageError, match=rf"before its first turn.*cao discard {run}"),
     ):
         conductor.run()
 

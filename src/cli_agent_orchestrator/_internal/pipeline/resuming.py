@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES
 from cli_agent_orchestrator._internal.settings.values import canonical
-from cli_agent_orchestrator.errors import ResumeChoice, ResumeError
+from cli_agent_orchestrator.errors import ResumeChoice, UsageError
 
 BEGIN = "leave out --resume to start a new one"
 CHOICES = (
@@ -65,10 +65,10 @@ def should_auto_resume(
     if resume is None:
         return False
     if saved is None:
-        raise ResumeError(f"there is no saved run to resume; {BEGIN}")
+        raise UsageError(f"there is no saved run to resume; {BEGIN}")
     failed = saved.final_status is FinalStatus.FAIL
     more = "; with a higher --max-rounds it goes on" if failed else ""
-    raise ResumeError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
+    raise UsageError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
 
 
 def find_objections(saved: RunState, asked: Wanted, *, own: bool) -> tuple[str, ...]:

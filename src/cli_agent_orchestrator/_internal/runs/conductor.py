@@ -66,7 +66,6 @@ from cli_agent_orchestrator.errors import (
     FolderGone,
     GitError,
     OrchestratorError,
-    ResumeError,
     RunError,
     Stopped,
     UsageError,
@@ -166,7 +165,7 @@ class Conductor:
         tree = reopen_tree(record, saved_tree, given.state_folder, given.environ)
         in_tree = self._move_into(tree, run)
         if not os.path.lexists(tree.state_file):
-            raise ResumeError(
+            raise UsageError(
                 f"the run {run} was ended before its first turn, and nothing of it is saved: start "
                 f"a new one, and remove what is left of this with `cao discard {run}`"
             )
@@ -174,7 +173,7 @@ class Conductor:
         with self._holding_folder():
             saved = self._preparation.reopened(self._state_file.load_state())
             if saved is None:
-                raise ResumeError(f"the run {run} cannot be resumed: nothing of it is saved")
+                raise UsageError(f"the run {run} cannot be resumed: nothing of it is saved")
             return self._resume(saved)
 
     @contextmanager

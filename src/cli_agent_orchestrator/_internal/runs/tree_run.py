@@ -29,7 +29,6 @@ from cli_agent_orchestrator._internal.workspace.held_back import in_their_place
 from cli_agent_orchestrator.errors import (
     FolderGone,
     GitError,
-    ResumeError,
     RunError,
     RunLocked,
     StateError,
@@ -98,7 +97,7 @@ class TreeRun:
         gate = Gate(SETUP, config.worktree_setup)
         result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
         if not result.passed:
-            raise RunError(
+            raise UsageError(
                 "the command that prepares the work tree failed; no run was begun:\n"
                 f"{page_of(result)}"
             )
@@ -164,8 +163,8 @@ def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunReco
     # As it is now that nobody else changes it.
     record = read_record(folder)
     if record is None or record.tree is None:
-        raise ResumeError(f"the run {run} is removed")
+        raise UsageError(f"the run {run} is removed")
     if record.tree.delivered is Fate.DISCARDED:
         became = "applied" if record.tree.is_applied else "discarded"
-        raise ResumeError(f"the work of the run {run} was {became}: start a new one")
+        raise UsageError(f"the work of the run {run} was {became}: start a new one")
     return record, record.tree
