@@ -85,6 +85,11 @@ class OrchestratorError(Exception):
         self.to_resume = to_resume
         """The command that resumes the run which it stopped, if it has to be a special one."""
 
+    def drop_advice(self) -> None:
+        """Leave its first line: what the others advise is of no use any more."""
+        self.args = (str(self).partition("\n")[0],)
+        self.to_resume = ""
+
 
 class Stopped(Exception):
     """Something was left because a stop was asked for; it can be taken up again."""

@@ -1,9 +1,22 @@
 """What `cao clean` says that it has done."""
 
-import pytest
+import os
+from dataclasses import replace
+from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.clean import ended_words, unlisted_among
+import pytest
+from click.testing import CliRunner
+
+from cli_agent_orchestrator._internal.cli.clean import clean, ended_words, unlisted_among
 from cli_agent_orchestrator._internal.cli.listing import Listed, read_terminal
+from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
+from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
+from cli_agent_orchestrator.errors import RunError
+from tests.runs.kept_runs import make_run
+from tests.runs.test_own_tree import record_of
+from tests.workspace.projects import make_project
 
 RUN = "20261115-084037-k3f9"
 
@@ -29,3 +42,22 @@ def test_agents_are_unlisted_whose_session_has_the_name_of_a_run_that_is_not_lis
 )
 def test_fewer_agents_than_were_listed_are_explained(ended: int, listed: int, words: str) -> None:
     assert ended_words(ended, listed) == words
+
+
+def test_what_was_listed_and_stays_is_named_with_the_reason(tmp_path: Path) -> None:
+    state = state_folder(os.environ)
+    project = make_project(tmp_path / "project")
+    tree, _ = plan_tree(project.folder, state, RUN, os.environ)[0].make()
+    write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.PASS))
+    make_run(state, tmp_path, "20261115-084037-abc7")
+    project.git("worktree", "lock", str(tree.worktree.folder))
+    words = ["--older-than", "0", "--yes", "--api", "http://127.0.0.1:1"]
+    done = CliRunner().invoke(clean, words)
+    assert "Removed the records of 1 run." in done.stdout
+    assert isinstance(done.exception, RunError)
+    told = f"not all of it was removed:\n  {RUN}  nothing was removed: it is locked; to unlock it: "
+    assert str(done.exception).startswith(told)
+    assert tree.worktree.exists
+    project.git("worktree", "unlock", str(tree.worktree.folder))
+    assert CliRunner().invoke(clean, words).exception is None
+    assert not run_folder(state, RUN).path.exists()

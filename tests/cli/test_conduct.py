@@ -97,14 +97,18 @@ def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
     assert run.told == [(EXIT_ERROR, "the terminal is gone")]
 
 
+@pytest.mark.parametrize(
+    ("is_saved", "words"),
+    [(True, "what is saved can be resumed"), (False, "no run was begun")],
+)
 def test_that_nobody_reads_any_more_is_told_on_the_other_channel(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], is_saved: bool, words: str
 ) -> None:
-    run = Conducted(BrokenPipeError())
+    run = Conducted(BrokenPipeError(), is_saved=is_saved)
     with pytest.raises(BrokenPipeError):
         end(run)
     assert [code for code, _ in run.told] == [EXIT_CLOSED]
-    assert "what is saved can be resumed" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"cao: nobody reads the output any more; {words}\n"
 
 
 def test_a_fault_of_the_program_is_told_without_its_words() -> None:

@@ -150,7 +150,7 @@ def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_s
     assert done.stdout.splitlines() == [
         f"To be removed: {tree.worktree.folder}, cao/{RUN}",
         "Removed.",
-        "A snapshot keeps what was in it. To have it back in the folder you are in:",
-        "  cao diff k3f9 start..discarded --raw | git apply",
+        "A snapshot keeps what was in it. To have it back among your files:",
+        f"  cao diff k3f9 start..discarded --raw | git -C {project} apply",
     ]
     assert not tree.worktree.exists

@@ -377,6 +377,7 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
         ),
         ("b", Fate.APPLIED, [f"- Branch: cao/{RUN} (applied)"]),
         ("a", Fate.NOT_YET, [f"- Branch: cao/{RUN} (nothing is committed)"]),
+        ("a", Fate.DISCARDED, [f"- Branch: cao/{RUN} (discarded)"]),
     ],
 )
 def test_a_run_in_a_work_tree_is_told_by_its_project_and_its_branch(
@@ -410,6 +411,22 @@ def test_a_run_without_a_verdict_stands_as_in_the_list_of_runs(
             # Whether its agents are there or not, and from any folder.
             assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
             assert "\n- Stopped: a.py is odd\n" in page
+
+
+def test_a_run_that_was_discarded_without_a_verdict_offers_no_way_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAO_STATE_DIR", str(rig.folder / "state"))
+    state = rig.begin()
+    rig.state_file.save_state(replace(state, progress=replace(state.progress, archive=RUN)))
+    tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", "a", delivered=Fate.DISCARDED)
+    reason = "analyst: it is in the error state\n  Look at it:  cao attach x"
+    keep_record(rig, RunStatus.FAILED, project="/srv/shop", tree=tree, reason=reason)
+    page = CliRunner().invoke(report, [RUN]).output
+    assert page.startswith("# Discarded without a verdict (error)\n")
+    assert "\n- Stopped: analyst: it is in the error state\n" in page
+    assert "attach" not in page
+    assert "resume" not in page
 
 
 def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:

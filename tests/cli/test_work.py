@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -180,12 +181,21 @@ def test_restore_goes_to_the_end_of_the_run_if_no_turn_is_named(
     assert (project / "a.txt").read_text() == "3\n"
 
 
-def test_undo_says_how_to_take_back_only_what_the_run_did(project: Path) -> None:
-    write(project, {"later.txt": "later\n"})
-    assert (
-        "    later.txt\n    to keep these, and take back only what the run did: "
-        "cao diff k3f9 --raw | git apply -R\n"
-    ) in invoke(undo, "--yes").stdout
+def test_undo_says_how_to_take_back_only_what_the_run_did(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git leaves out what is beside the folder in which it is run."""
+    write(project, {"later.txt": "later\n", "sub/later.txt": "later\n"})
+    monkeypatch.chdir(project / "sub")
+    with pytest.raises(UsageError, match="add --yes"):
+        invoke(undo, "k3f9")
+    said = CliRunner().invoke(undo, ["k3f9"]).stdout
+    _, command = said.split("to keep these, and take back only what the run did: ")
+    assert command == f"cao diff k3f9 --raw | git -C {project} apply -R\n"
+    patch = CliRunner().invoke(diff, ["k3f9", "--raw"]).stdout_bytes
+    subprocess.run(command.partition(" | ")[2], input=patch, shell=True, check=True)
+    assert (project / "a.txt").read_text() == "1\n"
+    assert (project / "later.txt").exists()
 
 
 @pytest.mark.parametrize("command", [diff, undo])

@@ -3,6 +3,7 @@
 import re
 import shlex
 import signal
+import subprocess
 from typing import Any
 
 import pytest
@@ -189,11 +190,14 @@ class TestInAWorkTree:
         assert machine.cao("run", "task.md", "--worktree").returncode == 0
         said = machine.cao("discard", "--yes").stdout
         name = short_name(runs_of(machine)[0]["id"])
-        line = f"  cao diff {name} start..discarded --raw | git apply"
+        line = f"  cao diff {name} start..discarded --raw | git -C {project.folder} apply"
         assert line in said.splitlines()
         patch = machine.cao("diff", name, "start..discarded", "--raw").stdout
-        (machine.home / "work.patch").write_text(patch)
-        project.git("apply", str(machine.home / "work.patch"))
+        below = machine.work / "below"
+        below.mkdir()
+        subprocess.run(
+            line.partition(" | ")[2], input=patch, text=True, shell=True, check=True, cwd=below
+        )
         assert (machine.work / "new.txt").read_text() == "new\n"
 
     def test_one_that_changed_no_file_says_so_and_is_cleaned_up(

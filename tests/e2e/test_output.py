@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.conftest import CAO, Machine, ended_at_last
 from tests.e2e.runs import assert_five_turns_once, at, prepare, rule, running, script, state_of
+from tests.e2e.test_runs import alive_agents
 
 pytestmark = pytest.mark.tmux
 
@@ -47,20 +48,31 @@ def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine
     assert_five_turns_once(machine)
 
 
-@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "lines"])
-def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words: list[str]) -> None:
-    prepare(machine, script(rule("programmer", seconds="1")))
+def read_until(machine: Machine, marks: tuple[bytes, ...], *words: str) -> str:
+    """Read what a run prints until a line with a mark, and no further; return what it says then."""
     with ended_at_last(machine.start("run", "task.md", *words)) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if b"run_began" in line or b"The run begins" in line:
+            if any(mark in line for mark in marks):
                 break
         process.stdout.close()
         _, errors = process.communicate()
     assert process.returncode == 141
-    assert errors.decode().splitlines() == [
-        "cao: nobody reads the output any more; what is saved can be resumed"
-    ]
+    return errors.decode()
+
+
+def test_a_run_whose_reader_leaves_while_agents_start_leaves_none(machine: Machine) -> None:
+    prepare(machine, script())
+    errors = read_until(machine, (b'"type": "server"',), "--json")
+    assert errors == "cao: nobody reads the output any more; no run was begun\n"
+    assert alive_agents(machine) == []
+
+
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "lines"])
+def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine, words: list[str]) -> None:
+    prepare(machine, script(rule("programmer", seconds="1")))
+    errors = read_until(machine, (b"run_began", b"The run begins"), *words)
+    assert errors == "cao: nobody reads the output any more; what is saved can be resumed\n"
     assert state_of(machine)["final_status"] == "RUNNING"
     done = machine.cao("run")
     assert done.returncode == 0, done.stdout + done.stderr

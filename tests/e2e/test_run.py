@@ -144,6 +144,18 @@ class TestSignals:
         done = machine.cao("resume", state_of(machine)["progress"]["archive"])
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def test_an_error_offers_nothing_of_agents_that_are_ended(self, machine: Machine) -> None:
+        prepare(machine, script(rule("analyst", turn="1", misbehave='{ error = "usage limit" }')))
+        stopped = machine.cao("run", "task.md", "--cleanup-on-exit")
+        assert stopped.returncode == 3, stopped.stdout + stopped.stderr
+        assert agents_left(machine) == set()
+        run = state_of(machine)["progress"]["archive"]
+        assert stopped.stderr == "cao: analyst: the terminal is in the error state\n"
+        assert f"its agents are ended. `cao resume {run}` resumes it with new" in stopped.stdout
+        prepare(machine, script())
+        done = machine.cao("resume", run)
+        assert done.returncode == 0, done.stdout + done.stderr
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     @pytest.mark.parametrize("shared", [True, False], ids=["shared server", "own server"])
     def test_a_run_that_is_stopped_while_its_agents_start_ends_them(

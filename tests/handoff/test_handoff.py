@@ -86,10 +86,10 @@ class TestReactingToEvents:
     @pytest.mark.parametrize(
         ("terminal", "told"),
         [
-            ({"alive": False, "exit_code": 3}, ": its program has ended with exit code 3;"),
-            ({"alive": False, "exit_code": None}, ": its program has ended;"),
-            ({"alive": True, "exit_code": None}, ";"),
-            ({}, ";"),
+            ({"alive": False, "exit_code": 3}, ": its program has ended with exit code 3"),
+            ({"alive": False, "exit_code": None}, ": its program has ended"),
+            ({"alive": True, "exit_code": None}, ""),
+            ({}, ""),
         ],
     )
     def test_of_an_agent_that_has_ended_its_exit_code_is_told(
@@ -98,11 +98,11 @@ class TestReactingToEvents:
         stage.agents.terminal = terminal
         stage.status(0, PROCESSING)
         stage.status(8, TerminalStatus.ERROR)
-        with pytest.raises(TurnFailed, match=f"error state{told}") as caught:
+        with pytest.raises(TurnFailed, match=f"error state{told}\n  Look at it: ") as caught:
             wait(stage)
         is_over = terminal.get("alive") is False
-        assert ("if this one still runs" in str(caught.value)) is not is_over
-        assert f"`{caught.value.to_resume}` goes on with a new agent" in str(caught.value)
+        assert ("Send it the prompt again:" in str(caught.value)) is not is_over
+        assert f"Go on with a new agent:   {caught.value.to_resume}" in str(caught.value)
         assert caught.value.to_resume.endswith(" --replace-terminals")
 
     def test_what_it_said_of_its_error_is_kept_if_the_screen_says_less(self, stage: Stage) -> None:

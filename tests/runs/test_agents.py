@@ -174,6 +174,17 @@ class TestNewRun:
             rig.begin()
         assert rig.server.terminals == {}
 
+    @pytest.mark.parametrize("told_of", ["analyst", "programmer"])
+    def test_if_nobody_can_be_told_of_an_agent_none_is_left(self, rig: Rig, told_of: str) -> None:
+        def tell(role: str, _: str) -> None:
+            if role == told_of:
+                raise BrokenPipeError
+
+        with pytest.raises(BrokenPipeError):
+            init_new_run(rig.server, rig.new_run(), Onlooker(tell))
+        assert rig.server.started
+        assert rig.server.terminals == {}
+
     @pytest.mark.parametrize("slow", ["system_analyst", "programmer"])
     def test_who_stops_the_start_is_not_kept_waiting_and_leaves_no_agent(
         self, rig: Rig, slow: str

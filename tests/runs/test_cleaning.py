@@ -163,7 +163,7 @@ class TestInUse:
             (run,) = known_runs(state, os.environ)
             assert run.in_use
             assert end_agents(Server(a1="cao-1"), state, RUN) == 0
-            assert not remove_folder(state, RUN, os.environ)
+            assert remove_folder(state, RUN, os.environ) == "another command is at work on it"
 
     def test_a_state_file_that_is_about_another_run_or_gone_waits_for_none(
         self, record: RunRecord
@@ -194,7 +194,7 @@ class TestUnreadable:
         assert (run.is_readable, run.in_use, run.words) == (False, False, "gone")
         assert plan_cleanup([run], began).folders == ()
         assert plan_cleanup([run], began + 1).folders == (run,)
-        assert remove_folder(state, RUN, os.environ)
+        assert not remove_folder(state, RUN, os.environ)
 
     def test_one_at_work_stays(self, state: Path) -> None:
         with run_folder(state, RUN).locked():
@@ -205,7 +205,7 @@ class TestUnreadable:
         worktree_folder(state, RUN).mkdir(parents=True)
         (run,) = known_runs(state, os.environ)
         assert plan_cleanup([run], 1e12).waiting == (run,)
-        assert not remove_folder(state, RUN, os.environ)
+        assert remove_folder(state, RUN, os.environ) == "its work tree is still there"
 
     def test_a_name_without_a_date_has_no_age(self, tmp_path: Path) -> None:
         run_folder(tmp_path, "20269999-084037-k3f9").make()
@@ -285,7 +285,7 @@ class TestDoing:
         save_state(record, RUN)
         server = Server(a1="cao-1")
         assert end_agents(server, state, RUN) == 0
-        assert not remove_folder(state, RUN, os.environ)
+        assert remove_folder(state, RUN, os.environ) == "it can be resumed"
         assert server.exited == []
 
     @pytest.mark.parametrize("name", ["..", ".", "", "other", "../state", DRAFT_PREFIX + ".."])
@@ -294,8 +294,8 @@ class TestDoing:
     ) -> None:
         state = save(tmp_path, record)
         (state / RUNS_FOLDER / "other").mkdir()
-        assert not remove_folder(state, name, os.environ)
-        assert remove_folder(state, RUN, os.environ)
+        assert remove_folder(state, name, os.environ)
+        assert not remove_folder(state, RUN, os.environ)
         assert [path.name for path in (state / RUNS_FOLDER).iterdir()] == ["other"]
 
     def test_drafts_that_nobody_makes_any_more_are_left(self, tmp_path: Path) -> None:
@@ -305,5 +305,5 @@ class TestDoing:
         (tmp_path / RUNS_FOLDER / f"{DRAFT_PREFIX}20261115-084037-link").symlink_to(tmp_path)
         with mine.locked():
             assert left_drafts(tmp_path) == (left.parts[-1],)
-            assert not remove_folder(tmp_path, mine.parts[-1], os.environ)
-        assert remove_folder(tmp_path, left.parts[-1], os.environ)
+            assert remove_folder(tmp_path, mine.parts[-1], os.environ)
+        assert not remove_folder(tmp_path, left.parts[-1], os.environ)

@@ -9,7 +9,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress
 from cli_agent_orchestrator._internal.runs.records.run_record import (
     Fate,
     RunStatus,
@@ -133,7 +133,7 @@ class TestHalfMade:
         tree = self.leave(project, state, stage)
         plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert [run.record.id for run in plan.folders] == [RUN]
-        assert remove_folder(state, RUN, os.environ)
+        assert not remove_folder(state, RUN, os.environ)
         self.assert_gone(project, tree)
         assert not run_folder(state, RUN).path.exists()
 
@@ -147,7 +147,7 @@ class TestHalfMade:
         ):
             discard_run(ended)
         assert tree.worktree.folder.exists()
-        assert not remove_folder(state, RUN, os.environ)
+        assert "has commits that no snapshot has" in remove_folder(state, RUN, os.environ)
 
     def test_nor_is_a_folder_removed_that_is_not_in_our_state_folder(
         self, project: Project, state: Path
@@ -346,7 +346,7 @@ class TestClean:
         assert [
             run.record.id for run in plan_cleanup(known_runs(state, os.environ), LATER).folders
         ] == [RUN]
-        assert remove_folder(state, RUN, os.environ)
+        assert not remove_folder(state, RUN, os.environ)
         assert not tree.wd.exists()
 
     def leave_unchanged(self, project: Project, state: Path) -> OwnTree:
@@ -361,7 +361,7 @@ class TestClean:
         tree = self.leave_unchanged(project, state)
         plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert ([run.record.id for run in plan.folders], plan.waiting) == ([RUN], ())
-        assert remove_folder(state, RUN, os.environ)
+        assert not remove_folder(state, RUN, os.environ)
         assert not tree.wd.exists()
         assert tree.worktree.branch not in project.git("branch", "--format=%(refname:short)")
 
@@ -377,7 +377,8 @@ class TestClean:
         assert [
             run.record.id for run in plan_cleanup(known_runs(state, os.environ), LATER).waiting
         ] == [RUN]
-        assert not remove_folder(state, RUN, os.environ)
+        left = remove_folder(state, RUN, os.environ)
+        assert left == "its work is neither applied nor discarded"
         assert (tree.wd / "new.txt").exists()
 
     def test_of_what_is_discarded_only_work_that_nobody_has_can_be_had_back(
@@ -386,6 +387,20 @@ class TestClean:
         self.leave_unchanged(project, state)
         with ended_run(state, RUN, os.environ) as ended:
             assert not discard_run(ended)
+
+    def test_what_was_discarded_before_its_end_is_cleaned_up(
+        self, project: Project, state: Path
+    ) -> None:
+        tree = self.leave_unchanged(project, state)
+        write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.FAILED))
+        unfinished = replace(STATE, wd=str(tree.wd), progress=Progress(archive=RUN))
+        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(unfinished)
+        with ended_run(state, RUN, os.environ) as ended:
+            discard_run(ended)
+        plan = plan_cleanup(known_runs(state, os.environ), LATER)
+        assert [run.record.id for run in plan.folders] == [RUN]
+        assert not remove_folder(state, RUN, os.environ)
+        assert not run_folder(state, RUN).path.exists()
 
     @pytest.mark.parametrize("is_later", [False, True])
     def test_and_of_what_was_applied_only_what_came_later(
@@ -406,7 +421,8 @@ class TestClean:
         plan = plan_cleanup(known_runs(state, os.environ), LATER)
         assert plan.folders == ()
         assert [run.record.id for run in plan.waiting] == [RUN]
-        assert not remove_folder(state, RUN, os.environ)
+        left = remove_folder(state, RUN, os.environ)
+        assert left == f"{tree.wd} was changed since its work was applied"
         assert (tree.wd / name).read_text() == "hours of work\n"
         assert read_record(run_folder(state, RUN)) is not None
 

@@ -31,7 +31,7 @@ from cli_agent_orchestrator._internal.runs.work.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator.errors import ApiError, ServerConflict, TmuxError, UsageError
+from cli_agent_orchestrator.errors import ApiError, RunError, ServerConflict, TmuxError, UsageError
 
 KEPT_DAYS = 30
 BUSY = (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
@@ -57,6 +57,8 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     everything, and so does your project: prompts and replies in its .tmp folder stay. Agents of a
     run whose folder is gone or cannot be read are ended if none of them is at work, but not those
     of a server that you name: it may have runs of others.
+
+    What was listed and could not be removed is named with the reason; it then ends with 3.
     """
     state = state_folder(os.environ)
     check_state_folder(state)
@@ -143,9 +145,12 @@ def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) 
         listed = sum(len(run.record.terminals) for run in plan.agents)
         click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
-    removed = sum(remove_folder(state, name, os.environ) for name in names)
+    left = {name: why for name in names if (why := remove_folder(state, name, os.environ))}
     if names:
-        click.echo(f"Removed the records of {_count(removed, 'run')}.")
+        click.echo(f"Removed the records of {_count(len(names) - len(left), 'run')}.")
+    if left:
+        rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
+        raise RunError("\n  ".join(["not all of it was removed:", *rows]))
 
 
 def ended_words(ended: int, listed: int) -> str:

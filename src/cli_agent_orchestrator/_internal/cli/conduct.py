@@ -11,10 +11,11 @@ from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.hosting.surroundings import surroundings_of
 from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
+from cli_agent_orchestrator._internal.runs.refusals import NOT_BEGUN
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.view import View
 
-CLOSED = "cao: nobody reads the output any more; what is saved can be resumed"
+CLOSED = "cao: nobody reads the output any more"
 
 
 def conduct(
@@ -38,7 +39,8 @@ def take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
     try:
         return carry_out(conductor, interrupts)
     except BrokenPipeError:
-        # The run is not lost, and its agents may still be there.
+        # A run that is saved is not lost, and its agents may still be there.
+        left = "what is saved can be resumed" if conductor.is_saved else NOT_BEGUN
         with suppress(OSError):
-            click.echo(CLOSED, err=True)
+            click.echo(f"{CLOSED}; {left}", err=True)
         raise

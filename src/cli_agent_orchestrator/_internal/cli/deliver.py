@@ -1,6 +1,7 @@
 """Commands for the work of a run in a work tree: apply, pr, discard."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -123,17 +124,20 @@ def discard(run: str | None, yes: bool) -> None:
                 raise UsageError("nothing was removed; add --yes if it is to go")
             click.confirm("Remove both?", abort=True)
         is_kept = discard_run(ended)
-    for line in discard_words(ended.record, is_kept=is_kept):
-        click.echo(line)
+    top = ended.tree.worktree.repository.top
+    for line in discard_words(ended.record, top, is_kept=is_kept):
+        click.echo(printable(line))
 
 
-def discard_words(record: RunRecord, *, is_kept: bool) -> Iterator[str]:
+def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[str]:
     """Yield what was removed, how it is had back, and what stays."""
     run = short_name(record.id)
     yield "Removed."
     if is_kept:
-        yield "A snapshot keeps what was in it. To have it back in the folder you are in:"
-        yield f"  cao diff {run} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | git apply"
+        # Git leaves out what is beside the folder in which it is run.
+        git = shlex.join(["git", "-C", str(top), "apply"])
+        yield "A snapshot keeps what was in it. To have it back among your files:"
+        yield f"  cao diff {run} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | {git}"
     if record.terminals:
         yield f"Its agents stay, though their folder is gone. To end them: cao stop {run}"
 

@@ -28,6 +28,8 @@ def title_of(found: Report) -> str:
     """Say what a run came to, or what it is waiting for."""
     if found.status is FinalStatus.RUNNING:
         standing = f" ({found.standing.word})" if found.standing else ""
+        if found.discarded:
+            return f"Discarded without a verdict{standing}"
         if not found.due:
             return f"Not begun{standing}: nothing of it is saved"
         return f"Not finished{standing}: {found.due} is due"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -82,7 +83,7 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     cao diff k3f9 --stat
     cao diff programmer
     cao diff k3f9 3..7
-    cao diff --raw | git apply -R
+    cao diff --raw | git -C "$(git rev-parse --show-toplevel)" apply -R
     """
     kept, word = _choose(words, to_look=True)
     old, new = _span(kept, word)
@@ -130,8 +131,8 @@ def undo(run: str | None, yes: bool) -> None:
     """Bring the files of RUN's folder back to what they were at its start.
 
     As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
-    What changed after the run's last turn goes back, too, and is named; `cao diff --raw | git apply
-    -R` takes back nothing but what the run did.
+    What changed after the run's last turn goes back, too, and is named, with the command that takes
+    back nothing but what the run did.
     What you had not committed when the run began is there again. Work that is committed stays: it
     says which `git revert` takes it out of your branch, or that `cao discard` removes its own.
 
@@ -262,7 +263,9 @@ def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
         yield f"  ! undoes {_files(len(way.changed_since))} that changed after the run's last turn:"
         yield from _named(way.changed_since)
         if way.target.label == START_LABEL:
-            only = f"cao diff {short_name(kept.record.id)} --raw | git apply -R"
+            # Git leaves out what is beside the folder in which it is run.
+            git = shlex.join(["git", "-C", kept.record.top or kept.record.wd, "apply", "-R"])
+            only = f"cao diff {short_name(kept.record.id)} --raw | {one_line(git)}"
             yield f"    to keep these, and take back only what the run did: {only}"
 
 

@@ -138,8 +138,8 @@ class MessageSender:
         if retry.is_over(now):
             raise HandoffError(
                 f"{message.agent} could not be sent its message for "
-                f"{retry.seconds(now):.0f} s: {error.summary}; {remedy}, then resume with "
-                f"`{message.agent.resume}`",
+                f"{retry.seconds(now):.0f} s: {error.summary}\n  First: {remedy}\n"
+                f"  Then:  {message.agent.resume}",
                 to_resume=message.agent.resume,
             ) from error
         self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
@@ -154,8 +154,7 @@ class MessageSender:
         self._reporter.on_status(status)
         if status is TerminalStatus.ERROR:
             raise TurnFailed(
-                f"{agent} takes no input: it is in the error state. Look at it with "
-                f"`{agent.attach}`; `{agent.resume_anew}` goes on with a new agent",
+                f"{agent} takes no input: it is in the error state{agent.ways_on}",
                 to_resume=agent.resume_anew,
             )
         return status is TerminalStatus.WAITING_USER_ANSWER

@@ -390,22 +390,19 @@ class Handoff:
             case TimeOut(seconds):
                 raise HandoffTimeout(
                     f"{watch.agent.role} did not finish within {seconds:g} s "
-                    f"(RESPONSE_TIMEOUT); look at it with `{attach}`; "
-                    f"`{resume}` goes on waiting for it",
+                    f"(RESPONSE_TIMEOUT)\n  Look at it:    {attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )
             case GiveUp() if watch.view.error is not None:
                 raise watch.view.error
             case Fail(reason):
                 told = f" (“{watch.trouble}”)" if watch.trouble else ""
-                again = f"; if this one still runs, `{resume}` sends it the prompt again"
+                again = f"\n  Send it the prompt again: {resume}"
                 if how := self._how_it_ended(watch.agent.terminal_id):
                     told, again = f": {how}", ""
-                anew = watch.agent.resume_anew
                 raise TurnFailed(
-                    f"{watch.agent.role}: {reason}{told}; look at it with `{attach}`. "
-                    f"`{anew}` goes on with a new agent{again}",
-                    to_resume=anew,
+                    f"{watch.agent.role}: {reason}{told}{watch.agent.ways_on}{again}",
+                    to_resume=watch.agent.resume_anew,
                 )
         raise AssertionError(end)
 

@@ -71,6 +71,14 @@ class TurnAgent:
         """The command by which its run goes on with another agent in its place."""
         return f"{self.resume} --replace-terminals"
 
+    @property
+    def ways_on(self) -> str:
+        """What a person can do about its error, each on a line of its own."""
+        return (
+            f"\n  Look at it:               {self.attach}"
+            f"\n  Go on with a new agent:   {self.resume_anew}"
+        )
+
     def __str__(self) -> str:
         return f"{self.role} (terminal {self.terminal_id})"
 

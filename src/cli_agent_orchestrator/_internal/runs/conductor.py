@@ -65,6 +65,8 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     FolderGone,
     GitError,
+    HandoffError,
+    HandoffTimeout,
     OrchestratorError,
     RunError,
     Stopped,
@@ -316,6 +318,11 @@ class Conductor:
                 self._agents_ended = True
                 exit_terminals(client, state)
                 raise news from gone
+            except (HandoffError, HandoffTimeout) as error:
+                if self._config.cleanup_on_exit:
+                    # It is about an agent that is ended with the others.
+                    error.drop_advice()
+                raise
             finally:
                 self._state = runner.state
 

@@ -1,5 +1,7 @@
 """Starts agents side by side, all of them or none: if one cannot be started, the others are ended.
 
+The same goes if nobody can be told of one.
+
 Agents take their time to start. Who stops the start of a new session does not have to wait: the
 session is deleted, with the agents that are there and those that are still being started. It has a
 name from the beginning, so that this can be done before the server has told it.
@@ -11,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol
@@ -132,9 +134,13 @@ def _start_session(
         answers.append(answer)
         return id_of(answer)
 
+    def tell(role: str, terminal_id: str) -> None:
+        undo.callback(exit_quietly, terminals, terminal_id)
+        onlooker.on_started(role, terminal_id)
+
     with ExitStack() as undo:
-        ids = _start([first], begin, onlooker, lambda: _delete(terminals, name))
-        undo.callback(exit_quietly, terminals, ids[first])
+        alone = replace(onlooker, on_started=tell)
+        ids = _start([first], begin, alone, lambda: _delete(terminals, name))
         session = session_of(answers[0])
         ids |= _join(terminals, session, dict(others), onlooker)
         undo.pop_all()

@@ -45,6 +45,8 @@ class Report:
     """By turn: the first thing that a review or test which led to more work had to say."""
     standing: RunStatus | None = None
     """How it stands without a verdict, if its own folder tells it."""
+    discarded: bool = False
+    """Was its work tree removed, and its work with it?"""
     reason: str = ""
     """Why it stopped without a verdict, if that is known."""
     deeds: Deeds = field(default_factory=Deeds)

@@ -81,7 +81,11 @@ def _with_own(found: Report, folder: Folder | None, environ: Mapping[str, str]) 
     record = read_record(folder)
     reason, command = (record.reason, record.to_resume) if record is not None else ("", "")
     to_resume = "" if is_none else f"`{command or f'cao resume {own.id}'}`"
-    found = replace(found, standing=own.status, to_resume=to_resume, reason=reason)
+    if own.discarded:
+        # What can be done about it stands on lines of its own.
+        reason = reason.partition("\n")[0]
+    found = replace(found, standing=own.status, discarded=own.discarded)
+    found = replace(found, to_resume=to_resume, reason=reason)
     # Nothing was kept where it would have been.
     return replace(found, due="", archive="", state_file="") if own.unsaved else found
 
@@ -99,7 +103,7 @@ def _diff_in(folder: Folder | None, environ: Mapping[str, str]) -> str:
 
 
 def _became(tree: SavedTree) -> str:
-    """Say what became of work that is committed; nothing if it waits."""
+    """Say what became of the work in a tree; nothing if it waits."""
     if tree.delivered is not Fate.DISCARDED or not tree.earlier:
         return tree.delivered
     then = "removed" if tree.is_applied else tree.delivered
@@ -111,7 +115,8 @@ def _with_ways(found: Report, record: RunRecord) -> Report:
     if record.tree is None:
         return found
     tree, run = record.tree, record.id
-    became = _became(tree) if tree.has_work else "nothing is committed"
+    is_plain = not tree.has_work and tree.delivered is not Fate.DISCARDED
+    became = "nothing is committed" if is_plain else _became(tree)
     return replace(
         found,
         project=record.project,

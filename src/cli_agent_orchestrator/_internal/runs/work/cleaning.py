@@ -38,14 +38,17 @@ from cli_agent_orchestrator._internal.runs.records.run_record import (
     write_record,
 )
 from cli_agent_orchestrator._internal.runs.work.delivering import (
+    CHANGED_LATER,
+    UNDELIVERED,
     has_later_work,
     has_tree,
     is_unchanged,
     remove_applied,
 )
-from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.errors import ApiRefused, in_words
 
 GONE = 404
+TREE_LEFT = "its work tree is still there"
 DAY_SECONDS = 86400.0
 
 
@@ -137,14 +140,13 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
                 continue
             status = actual_status(record, folder)
             locked = folder.is_locked()
-            is_over = status.is_verdict or is_discarded(record)
-            in_use = locked or status.is_open or (not is_over and can_resume(record))
+            in_use = locked or status.is_open or _may_go_on(record)
             waits = ""
             is_work = not is_unchanged(state_folder, record, environ)
             if is_work and has_tree(state_folder, record):
-                waits = "its work is neither applied nor discarded"
+                waits = UNDELIVERED
             elif has_later_work(state_folder, record, environ):
-                waits = f"{record.wd} was changed since its work was applied"
+                waits = CHANGED_LATER.format(record.wd)
             found.append(KnownRun(record, words, in_use, waits))
     return found
 
@@ -156,7 +158,7 @@ def _unreadable_run(state_folder: Path, name: str, words: str) -> list[KnownRun]
         return []
     record = RunRecord(name, "", "", "", "", "", began, status=RunStatus.INTERRUPTED)
     in_use = run_folder(state_folder, name).is_locked()
-    waits = "its work tree is still there" if _has_folder(state_folder, name) else ""
+    waits = TREE_LEFT if _has_folder(state_folder, name) else ""
     return [KnownRun(record, words, in_use, waits)]
 
 
@@ -202,8 +204,7 @@ def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
     try:
         with folder.locked():
             record = read_record(folder)
-            is_over = record is not None and (record.status.is_verdict or is_discarded(record))
-            if record is None or (not is_over and can_resume(record)):
+            if record is None or _may_go_on(record):
                 return 0
             sessions = sessions_of(record)
             ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
@@ -236,25 +237,35 @@ def _end(terminals: AgentsToEnd, terminal_id: str, sessions: Collection[str]) ->
     return False
 
 
-def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> bool:
-    """Remove a run folder or a draft of one, unless somebody holds it; was it removed?
+def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> str:
+    """Remove a run folder or a draft of one; return why it stays, nothing if it does not.
 
     A work tree whose work was applied goes with it; one with other work keeps it.
     """
     if not is_run_id(name) and not is_draft(name):
-        return False
+        return "it is no run"
     folder = run_folder(state_folder, name)
     record = read_record(folder)
     if record is None and _has_folder(state_folder, name):
-        return False
-    if record is not None and not remove_applied(state_folder, record, environ):
-        return False
+        return TREE_LEFT
+    if record is not None and (left := remove_applied(state_folder, record, environ)):
+        return left
     try:
         with folder.locked():
             record = read_record(folder)
-            if record is not None and not record.status.is_verdict and can_resume(record):
-                return False
+            if record is not None and _may_go_on(record):
+                return "it can be resumed"
             folder.remove_all()
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    return True
+    except FileNotFoundError:
+        return ""
+    except BlockingIOError:
+        return "another command is at work on it"
+    except OSError as error:
+        return in_words(error)
+    return ""
+
+
+def _may_go_on(record: RunRecord) -> bool:
+    """Can a run that nobody holds be resumed?"""
+    is_over = record.status.is_verdict or is_discarded(record)
+    return not is_over and can_resume(record)

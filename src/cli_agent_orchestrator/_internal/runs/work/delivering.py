@@ -67,6 +67,8 @@ from cli_agent_orchestrator.errors import (
 )
 
 LARGEST_FILE = 512 * 1024 * 1024
+UNDELIVERED = "its work is neither applied nor discarded"
+CHANGED_LATER = "{} was changed since its work was applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,24 +286,25 @@ def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, st
     return False
 
 
-def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
-    """Remove the work tree of a run if its work was applied or there is none; is none left?"""
+def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
+    """Remove the work tree of a run if its work was applied or there is none; why does it stay?"""
     saved = record.tree
     if saved is None:
-        return True
+        return ""
     if not is_untouched(state_folder, record):
         if not os.path.lexists(saved.folder):
-            return True
+            return ""
         is_applied = saved.delivered is Fate.APPLIED
         if not is_applied and not is_unchanged(state_folder, record, environ):
-            return False
-    with suppress(OrchestratorError, OSError):
+            return UNDELIVERED
+    try:
         with ended_run(state_folder, record.id, environ) as ended:
             if _later_work(ended.tree):
-                return False
+                return CHANGED_LATER.format(record.wd)
             discard_run(ended)
-        return True
-    return False
+    except (OrchestratorError, OSError) as error:
+        return in_words(error)
+    return ""
 
 
 def has_later_work(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
