@@ -41,6 +41,7 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
+WITHOUT_GIT = "install it: without it no snapshots, undo, proof or work trees"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -100,6 +101,7 @@ def examine(
     """Look at everything a run in a folder needs."""
     yield _python()
     yield _tmux(environ)
+    yield _git(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
     yield _sandbox()
@@ -170,6 +172,14 @@ def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     except TmuxMissing as error:
         return Diagnosis("tmux", State.MISSING, str(error), needed=True)
     return Diagnosis("tmux", State.OK, version, needed=True)
+
+
+def _git(environ: Mapping[str, str]) -> Diagnosis:
+    program = shutil.which("git", path=environ.get("PATH"))
+    if program is None:
+        return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT)
+    version = find_version(_ask([program, "--version"], environ)[1])
+    return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
 def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:

@@ -12,7 +12,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import one_line
-from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
 from cli_agent_orchestrator._internal.cli.trust import settle_consent
 from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
 from cli_agent_orchestrator._internal.config import state_folder
@@ -229,7 +229,7 @@ def project_options(
 ) -> dict[str, str]:
     """Return the folder above that a run is meant for which says nothing of it, and tell it."""
     named = merge_settings(options, read_environment(environ, bare=True))
-    if any(name in named for name in NAMED_BY):
+    if is_placed(named):
         return {}
     folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
     if folder is None:
