@@ -115,6 +115,12 @@ def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[s
     return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
 
 
+def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool:
+    """Is there a real agent? None is asked anything."""
+    real = (provider for provider in PROVIDERS.values() if provider.name != BUILT_IN)
+    return any(_program(provider, config, environ)[1] for provider in real)
+
+
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
     return not _lacking(findings) and bool(_agents(findings))
@@ -186,14 +192,21 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
-    wanted = config.provider(provider.name).command or provider.program
-    program = shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
+    wanted, program = _program(provider, config, environ)
     if program is None:
         return Diagnosis(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
     version = find_version(_ask([program, "--version"], environ)[1])
     question = login_question(provider.name, version)
     logged_in = _ask([program, *question], environ)[0] == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
+
+
+def _program(
+    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return by which name the program of an agent is looked for, and where it is, if it is."""
+    wanted = config.provider(provider.name).command or provider.program
+    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
 
 
 def describe_agent(provider: Provider, found: Program) -> Diagnosis:
