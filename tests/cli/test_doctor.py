@@ -78,6 +78,19 @@ def test_without_tmux_it_is_not_and_the_way_to_get_it_is_said(desk: Desk) -> Non
     assert not desk.is_ready()
 
 
+def test_without_git_a_run_is_possible_but_what_it_lacks_then_is_said(desk: Desk) -> None:
+    desk.install_tmux()
+    desk.install("codex", "echo codex-cli 0.166.0")
+    git = desk.findings()["git"]
+    assert git.state is State.MISSING
+    assert git.detail == "no git on the PATH"
+    assert git.advice == "install it: without it no snapshots, undo, proof or work trees"
+    assert desk.is_ready()
+    desk.install("git", "echo git version 2.39.5")
+    assert desk.findings()["git"].state is State.OK
+    assert desk.findings()["git"].detail == f"2.39.5, {desk.programs}/git"
+
+
 def test_an_old_tmux_will_not_do(desk: Desk) -> None:
     desk.install("tmux", "echo tmux 2.9")
     assert "too old" in desk.findings()["tmux"].detail

@@ -78,7 +78,7 @@ RUN_BEGAN = RunBegan(
 )
 
 ANEW = (
-    "The run is saved, and its agents are ended. `cao resume 20261115-084037-k3f9` resumes it "
+    "The run is saved, and its agents are ended. `cao resume k3f9` resumes it "
     "with new ones"
 )
 

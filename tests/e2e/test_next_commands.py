@@ -52,6 +52,8 @@ class TestAfterCtrlC:
         prepare(machine, script(ASKS))
         run = interrupted(machine)
         assert len(alive_agents(machine)) == 5
+        watched = machine.cao("watch", run)
+        assert f"The run is saved. `cao resume {run}` resumes it" in watched.stdout
         stopped = machine.cao("stop", *([run] if named else []))
         assert stopped.returncode == 0, stopped.stderr
         assert stopped.stdout.count("Ended ") == 5
@@ -261,6 +263,7 @@ class TestWhosePlaceWasTaken:
         done = machine.cao("resume", name)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "not saved like that by you" not in done.stdout
+        assert f"PASS after 1 round (cao report {name} says more)" in done.stdout
         assert {run["status"] for run in runs_of(machine)} == {"PASS"}
 
     def test_one_whose_saved_state_is_gone_is_not_said_to_go_on(self, machine: Machine) -> None:

@@ -186,6 +186,19 @@ def test_a_task_in_one_line_is_one_of_the_project_above_as_well(ready: Machine) 
     assert not list(below.iterdir())
 
 
+def test_a_task_file_from_a_folder_above_is_one_of_the_project_above_as_well(
+    ready: Machine,
+) -> None:
+    below = ready.work / "src" / "deep"
+    below.mkdir(parents=True)
+    (ready.work / "cao.toml").write_text("max_rounds = 2\n", encoding="utf-8")
+    done = ready.cao("run", "../../task.md", folder=below)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Using the project in {ready.work}\n" in done.stderr
+    assert state_of(ready)["wd"] == str(ready.work)
+    assert not list(below.iterdir())
+
+
 @pytest.mark.parametrize("named", ["PROMPT_FILE", "WD"])
 def test_a_run_that_says_what_it_is_meant_for_stays_where_it_is(ready: Machine, named: str) -> None:
     below = ready.work / "src"

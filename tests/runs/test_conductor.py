@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -410,15 +411,17 @@ def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage
         conductor.run()
 
 
+def stop_at(role: str, asked: Asked) -> str:
+    """Stop the run when a role is asked."""
+    if asked.role == role:
+        raise Stopped("enough")
+    return agree(asked)
+
+
 def leave_at(stage: Stage, role: str, **options: str) -> None:
     """Let a run be stopped when a role is asked, so that it can be resumed."""
 
-    def answer(asked: Asked) -> str:
-        if asked.role == role:
-            raise Stopped("enough")
-        return agree(asked)
-
-    stage.server.answer = answer
+    stage.server.answer = partial(stop_at, role)
     with stage.conductor(None, PROOF="off", **options) as conductor, pytest.raises(Stopped):
         conductor.run()
     stage.server.answer = agree
@@ -561,6 +564,24 @@ def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_to
     late = "the task or the settings file says otherwise, but the run goes on as it began"
     assert f"{late}: its agents are codex, not claude_code" in said
     assert f"{late}: its flow is loop, not solo" in said
+
+
+def test_what_an_option_won_over_from_the_start_is_no_news_when_the_run_goes_on(
+    stage: Stage,
+) -> None:
+    text = 'provider = "claude_code"\nflow = "solo"\nmax_rounds = 3\n'
+    (stage.project / "cao.toml").write_text(text, encoding="utf-8")
+    soon = {"IDLE_GRACE_SECONDS": "0.5", "PROOF": "off"}
+    leave_at(stage, "programmer", PROVIDER="codex", FLOW="loop", MAX_ROUNDS="5")
+    stage.view.events.clear()
+    stage.server.answer = partial(stop_at, "tester")
+    with stage.conductor(RESUME="1", **soon) as conductor, pytest.raises(Stopped):
+        conductor.run()
+    stage.server.answer = agree
+    with stage.conductor(RESUME="1", **soon) as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+    said = [event.text for event in stage.view.events if isinstance(event, Warned)]
+    assert [text for text in said if "as it began" in text] == []
 
 
 def test_the_record_of_a_run_has_no_password_of_its_server(stage: Stage) -> None:

@@ -170,15 +170,21 @@ class TestRecord:
 
     def test_a_resumed_run_keeps_when_and_with_what_it_began(self) -> None:
         kept, changed = SavedSetting("3", "option"), SavedSetting("9", "environment")
-        before = replace(RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept})
+        before = replace(
+            RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept, "FLOW": kept}
+        )
         now = replace(
             RECORD,
             started=NOON + 9,
-            settings={"MAX_ROUNDS": SavedSetting("3", "default"), "POLL_SECONDS": changed},
+            settings={
+                "MAX_ROUNDS": SavedSetting("3", "default"),
+                "POLL_SECONDS": changed,
+                "FLOW": SavedSetting("9", "file"),
+            },
         )
         resumed = resumed_record(before, now)
         assert resumed.started == NOON
-        assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed}
+        assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed, "FLOW": kept}
 
     @pytest.mark.parametrize(
         "text", ["", "x", "[]", "[" * 100_000, "{}", '{"version": 1}', '{"version": 2, "wd": "/p"}']

@@ -41,6 +41,7 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
+WITHOUT_GIT = "install it: without it no snapshots, undo, proof or work trees"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -100,6 +101,7 @@ def examine(
     """Look at everything a run in a folder needs."""
     yield _python()
     yield _tmux(environ)
+    yield _git(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
     yield _sandbox()
@@ -111,6 +113,12 @@ def examine(
 def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Diagnosis]:
     """Return what is to be known about each real agent that is installed, by name."""
     return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
+
+
+def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool:
+    """Is there a real agent? None is asked anything."""
+    real = (provider for provider in PROVIDERS.values() if provider.name != BUILT_IN)
+    return any(_program(provider, config, environ)[1] for provider in real)
 
 
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
@@ -172,18 +180,33 @@ def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     return Diagnosis("tmux", State.OK, version, needed=True)
 
 
+def _git(environ: Mapping[str, str]) -> Diagnosis:
+    program = shutil.which("git", path=environ.get("PATH"))
+    if program is None:
+        return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT)
+    version = find_version(_ask([program, "--version"], environ)[1])
+    return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
+
+
 def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
-    wanted = config.provider(provider.name).command or provider.program
-    program = shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
+    wanted, program = _program(provider, config, environ)
     if program is None:
         return Diagnosis(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
     version = find_version(_ask([program, "--version"], environ)[1])
     question = login_question(provider.name, version)
     logged_in = _ask([program, *question], environ)[0] == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
+
+
+def _program(
+    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return by which name the program of an agent is looked for, and where it is, if it is."""
+    wanted = config.provider(provider.name).command or provider.program
+    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
 
 
 def describe_agent(provider: Provider, found: Program) -> Diagnosis:

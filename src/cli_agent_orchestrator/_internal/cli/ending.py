@@ -162,7 +162,7 @@ class Ending:
         return f"{self.attach_prefix}cao stop {what}"
 
     def _named(self, text: str) -> str:
-        return text.replace("{id}", self.run)
+        return text.replace("{id}", short_name(self.run))
 
 
 def reason_of_fail(step: TurnEnded | CheckEnded) -> str:

@@ -80,8 +80,8 @@ def init(folder: Path, yes: bool) -> None:
     has_task = os.path.lexists(folder / TASK_FILE)
     if is_new and not yes:
         _settle_new(folder)
-    agents = None if os.path.lexists(folder / SETTINGS_FILE) else _find_agents()
-    proposals = [] if agents is None else _proposals(folder, agents)
+    has_settings = os.path.lexists(folder / SETTINGS_FILE)
+    proposals = [] if has_settings else _proposals(folder, _find_agents())
     if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
         proposals = []
     chosen = {one.name: (one.value, one.reason) for one in proposals}
@@ -102,7 +102,7 @@ def init(folder: Path, yes: bool) -> None:
                 _allow_gate(folder, chosen[GATES][0])
     if above:
         click.echo(above)
-    click.echo(_next_words(folder, has_task=has_task, lacks_agent=agents == []))
+    click.echo(_next_words(folder, has_task=has_task, lacks_agent=not _is_agent_installed()))
 
 
 def _settle_new(folder: Path) -> None:
@@ -125,6 +125,13 @@ def _find_agents() -> list[InstalledAgent]:
 
     found = installed_agents(read_server_config(os.environ), os.environ)
     return [InstalledAgent(name, one.detail, one.logged_out) for name, one in found.items()]
+
+
+def _is_agent_installed() -> bool:
+    with importing():
+        from cli_agent_orchestrator._internal.cli.doctor import is_agent_installed
+
+    return is_agent_installed(read_server_config(os.environ), os.environ)
 
 
 def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:

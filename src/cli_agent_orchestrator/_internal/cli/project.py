@@ -2,16 +2,17 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.layout import STATE_FILE
 from cli_agent_orchestrator._internal.settings.table import SETTINGS_FILE
+from cli_agent_orchestrator._internal.settings.values import expand_path
 
 MARKS = (SETTINGS_FILE, STATE_FILE)
 """What a run could be started or resumed with."""
-NAMED_BY = ("WD", "PROMPT_FILE", "STATE_FILE")
+NAMED_BY = ("WD", "STATE_FILE")
 """Settings that name a place; where one is given, nothing is looked for."""
 
 
@@ -40,6 +41,17 @@ def choose_project(here: FolderSigns, above: Iterable[FolderSigns]) -> Path:
         if folder.is_top:
             break
     return here.path
+
+
+def is_placed(given: Mapping[str, str]) -> bool:
+    """Do settings say where a run is: by a folder, a state, or a task that lies here or below?"""
+    if any(name in given for name in NAMED_BY):
+        return True
+    task = given.get("PROMPT_FILE")
+    if task is None:
+        return False
+    folder = expand_path("PROMPT_FILE", task).parent
+    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath("."))
 
 
 def find_project(folder: Path, home: Path) -> Path | None:

@@ -12,7 +12,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.for_others import for_others
 from cli_agent_orchestrator._internal.cli.printable import printable
-from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
 from cli_agent_orchestrator._internal.cli.report_markdown import markdown
 from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.config import state_folder
@@ -54,12 +54,12 @@ def report(run: str | None, as_json: bool, **options: str | None) -> None:
     else:
         variables = read_environment(os.environ, bare=False)
         given = merge_settings(options, variables)
-        is_placed = any(name in given for name in NAMED_BY)
-        if not is_placed:
+        placed = is_placed(given)
+        if not placed:
             above = find_project(Path(), Path.home())
             variables |= {"WD": str(above)} if above else {}
         config = RunConfig.from_env(read_all_settings(options, variables, None))
-        meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not is_placed)
+        meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
         found = _report_of(meant) if meant else _report_in(config)
     if as_json:
         click.echo(json.dumps(fields_of(found), indent=2))

@@ -12,7 +12,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import one_line
-from cli_agent_orchestrator._internal.cli.project import NAMED_BY, find_project
+from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
 from cli_agent_orchestrator._internal.cli.trust import settle_consent
 from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
 from cli_agent_orchestrator._internal.config import state_folder
@@ -159,6 +159,8 @@ class Manner:
     """Are the commands of the project's own file allowed?"""
     run: str = ""
     """The run in a work tree that goes on, if it is one of these."""
+    by_id: bool = False
+    """Is it resumed by its id, as its next commands then say it?"""
 
 
 def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
@@ -184,9 +186,9 @@ def start(given: Mapping[str, str | None], config_file: str | None, manner: Mann
         from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, unfinished_words
         from cli_agent_orchestrator._internal.cli.progress import choose_view
 
-    has_tree = bool(manner.run) or config.in_worktree
-    report = "cao report {id}" if has_tree else report_command(config, Path.cwd())
-    unfinished = RESUME_BY_ID if has_tree else unfinished_words(config.resume)
+    by_id = manner.by_id or config.in_worktree
+    report = "cao report {id}" if by_id else report_command(config, Path.cwd())
+    unfinished = RESUME_BY_ID if by_id else unfinished_words(config.resume)
     view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view, os.environ))
 
@@ -229,7 +231,7 @@ def project_options(
 ) -> dict[str, str]:
     """Return the folder above that a run is meant for which says nothing of it, and tell it."""
     named = merge_settings(options, read_environment(environ, bare=True))
-    if any(name in named for name in NAMED_BY):
+    if is_placed(named):
         return {}
     folder = find_project(Path(), expand_path("HOME", environ.get("HOME") or "~"))
     if folder is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
-from cli_agent_orchestrator._internal.cli.ending import delivery_words
+from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, delivery_words
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR
@@ -198,7 +198,9 @@ def watch(run: str | None, as_json: bool) -> None:
     if not run:
         say_if_elsewhere(found, here)
     folder = Path(found.project or found.wd)
-    view = choose_view(folder, as_json, f"cao report {found.id}", state_folder=state)
+    name = short_name(found.id)
+    unfinished = RESUME_BY_ID.format(id=name)
+    view = choose_view(folder, as_json, f"cao report {name}", unfinished, state)
     follower = Follower(run_folder(state, found.id))
     last = None
     with Interrupts(notice="") as interrupts, view:

@@ -1,6 +1,6 @@
 """Finds out before anything is started that a run can begin, or that a saved one can go on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.clock import Clock
@@ -99,15 +99,25 @@ class Preparation:
 
     def _settings_of(self, saved: SavedRun) -> RunConfig:
         """Return the settings with which a run began, and those that are given anew."""
-        request, here = self.request, saved.config
+        asked, here = self.request.settings, saved.config
+        request = replace(self.request, settings=self._still_told(saved))
         # Somebody else's could let the agents do more than this user would.
         began_with = saved.state.progress.settings if saved.own else {}
         resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in (*resumed.remarks, *told_too_late(saved.state, request)):
             self.warn(remark)
-        config = RunConfig.from_env({**request.settings, **resumed.settings}, here.api_named_by)
+        config = RunConfig.from_env({**asked, **resumed.settings}, here.api_named_by)
         # Those of the work tree, if there is one.
         return replace(config, wd=here.wd, state_file=here.state_file)
+
+    def _still_told(self, saved: SavedRun) -> Mapping[str, str]:
+        """Return what is given without what an option or variable won over from the start."""
+        run, request = saved.state.progress.archive, self.request
+        known = saved.own and is_run_id(run)
+        record = read_record(run_folder(self.given.state_folder, run)) if known else None
+        won = {name for name, its in record.settings.items() if its.is_given} if record else set()
+        lost = won - set(request.insisted)
+        return {name: text for name, text in request.settings.items() if name not in lost}
 
     def _check_settings(self, config: RunConfig, flow: Flow, *, in_tree: bool) -> None:
         """Refuse what does not fit, or is not allowed."""

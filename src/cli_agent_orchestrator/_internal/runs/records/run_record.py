@@ -61,6 +61,11 @@ class SavedSetting:
     source: str
     """Where it came from: option, environment, task, file or default."""
 
+    @property
+    def is_given(self) -> bool:
+        """Was it given by option or variable, and does not merely stand in a task or a file?"""
+        return self.source in ("option", "environment")
+
 
 class Fate(StrEnum):
     """What became of the work in a work tree."""
@@ -163,20 +168,24 @@ class RunRecord:
 def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
     """Return the record of a run that goes on: when and with what it began, and its agents.
 
-    A setting that has another value now came from where it comes from now.
+    A setting that has another value now came from where it comes from now; but what was given by
+    option or variable is not lost to a task or a file.
     """
-    settings = {
-        name: before.settings[name]
-        if name in before.settings and before.settings[name].value == saved.value
-        else saved
-        for name, saved in now.settings.items()
+    kept = {
+        name: saved
+        for name, saved in before.settings.items()
+        if name in now.settings
+        and (
+            saved.value == now.settings[name].value
+            or (saved.is_given and not now.settings[name].is_given)
+        )
     }
     return replace(
         before,
         status=RunStatus.RUNNING,
         state_file=now.state_file,
         flow=now.flow,
-        settings={**before.settings, **settings},
+        settings={**before.settings, **now.settings, **kept},
         pid=now.pid,
         ended=None,
         role="",
