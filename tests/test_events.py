@@ -110,6 +110,7 @@ ALL: tuple[RunEvent, ...] = (
         proven=True,
         to_resume="x",
         error="RunLocked",
+        is_lost=True,
     ),
 )
 

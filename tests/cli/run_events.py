@@ -165,5 +165,6 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         before=texts,
         to_resume=texts,
         error=texts,
+        is_lost=st.booleans(),
     ),
 )

@@ -103,7 +103,7 @@ def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
     line = replace(ending, report="cao report {id}").tell(replace(FAILED, tree="/t"))
     assert line.tone is Tone.BAD
     assert line.text.splitlines() == [
-        f"FAIL after 2 rounds (cao report k3f9 says more)",
+        "FAIL after 2 rounds (cao report k3f9 says more)",
         "tests: `make` ended",
         "Its work is not committed. It is in /t",
         "  Show it:   cao diff k3f9",
@@ -159,3 +159,11 @@ def test_the_words_of_a_tester_are_quoted() -> None:
     step = TurnEnded(5.0, "tester", 1, 1, 9, "failed", "FAIL: no; x", 1.0, "", why="no")
     assert reason_of_fail(replace(step, reason="one fails")) == "tester: no “one fails”"
     assert reason_of_fail(step) == "tester: no"
+
+
+def test_nobody_is_told_to_resume_a_run_of_which_nothing_is_saved() -> None:
+    lost = replace(FAILED, final_status="RUNNING", is_lost=True, to_resume="cao resume k3f9 --x")
+    text = after(RunOpened(0.0, RUN, "/p"), BUILT_IN).tell(lost).text
+    assert "cannot be resumed" in text
+    assert f"`cao undo {RUN}`" in text
+    assert "cao resume" not in text

@@ -77,10 +77,7 @@ RUN_BEGAN = RunBegan(
     NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
 )
 
-ANEW = (
-    "The run is saved, and its agents are ended. `cao resume k3f9` resumes it "
-    "with new ones"
-)
+ANEW = "The run is saved, and its agents are ended. `cao resume k3f9` resumes it with new ones"
 
 
 def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:

@@ -526,6 +526,28 @@ def test_a_lost_agent_is_replaced_by_the_one_chosen_now_or_else_one_of_its_kind(
     assert [provider for _, provider in stage.server.started[started:]] == [agent]
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_run_whose_saved_state_an_agent_has_removed_is_told_to_be_lost(
+    stage: Stage, is_removed: bool
+) -> None:
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            if is_removed:
+                shutil.rmtree(stage.project / ".tmp")
+                (stage.project / ".tmp").symlink_to(stage.state)
+            raise Stopped("enough")
+        return agree(asked)
+
+    stage.server.answer = answer
+    with stage.conductor(PROOF="off") as conductor:
+        with pytest.raises(Stopped):
+            conductor.run()
+        conductor.end(EXIT_ERROR)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.is_lost is is_removed
+
+
 @pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
 def test_what_is_held_back_stays_so_until_the_end(stage: Stage, held_back: str) -> None:
     make_repository_here(stage)
@@ -575,10 +597,10 @@ def test_what_an_option_won_over_from_the_start_is_no_news_when_the_run_goes_on(
     leave_at(stage, "programmer", PROVIDER="codex", FLOW="loop", MAX_ROUNDS="5")
     stage.view.events.clear()
     stage.server.answer = partial(stop_at, "tester")
-    with stage.conductor(RESUME="1", **soon) as conductor, pytest.raises(Stopped):
+    with stage.conductor(None, RESUME="1", **soon) as conductor, pytest.raises(Stopped):
         conductor.run()
     stage.server.answer = agree
-    with stage.conductor(RESUME="1", **soon) as conductor:
+    with stage.conductor(None, RESUME="1", **soon) as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     said = [event.text for event in stage.view.events if isinstance(event, Warned)]
     assert [text for text in said if "as it began" in text] == []

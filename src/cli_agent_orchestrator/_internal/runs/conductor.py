@@ -339,6 +339,8 @@ class Conductor:
         stay = not self._config.cleanup_on_exit and not self._agents_ended
         if self._state is not None and stay:
             ended = replace(ended, session_left=self._state.session_name)
+        if self.is_saved and ended.final_status == FinalStatus.RUNNING:
+            ended = replace(ended, is_lost=not self._state_file.is_there)
         if self._in_tree is not None:
             tree = self._in_tree.tree
             if tree.saved.has_work:

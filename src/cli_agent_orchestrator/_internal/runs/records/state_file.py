@@ -69,6 +69,14 @@ class StateFile:
         """Return a file for the same run in another place."""
         return StateFile(path, self._clock, self._project, self._seals)
 
+    @property
+    def is_there(self) -> bool:
+        """Is something saved where it was? A link on the way is none of ours."""
+        try:
+            return self._folder.status(self.path.name) is not None
+        except OSError:
+            return False
+
     def check(self) -> None:
         """Find out before anything is started that a state could not be saved."""
         probe = f".{self.path.name}.probe"
