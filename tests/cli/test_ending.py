@@ -165,5 +165,5 @@ def test_nobody_is_told_to_resume_a_run_of_which_nothing_is_saved() -> None:
     lost = replace(FAILED, final_status="RUNNING", is_lost=True, to_resume="cao resume k3f9 --x")
     text = after(RunOpened(0.0, RUN, "/p"), BUILT_IN).tell(lost).text
     assert "cannot be resumed" in text
-    assert f"`cao undo {RUN}`" in text
+    assert "`cao undo k3f9`" in text
     assert "cao resume" not in text
