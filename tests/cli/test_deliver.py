@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -12,6 +13,7 @@ from cli_agent_orchestrator._internal.cli.deliver import (
     apply,
     choose_waiting,
     discard,
+    pr,
     request_words,
 )
 from cli_agent_orchestrator._internal.config import state_folder
@@ -154,3 +156,10 @@ def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_s
         f"  cao diff k3f9 start..discarded --raw | git -C {project} apply",
     ]
     assert not tree.worktree.exists
+
+
+@pytest.mark.parametrize(("command", "word"), [(apply, "applied"), (pr, "pushed")])
+def test_what_an_exit_code_means_there_is_said(command: click.Command, word: str) -> None:
+    """For a run, 3 means that it can be resumed."""
+    page = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert f"Ends with 3 if nothing was {word}" in page

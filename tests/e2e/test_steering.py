@@ -215,7 +215,9 @@ class TestStop:
         (listed,) = runs_of(machine)
         assert (listed["status"], listed["terminals"]) == ("stopped", {})
         assert alive_agents(machine) == []
-        assert "was stopped" in refused(machine, "stop", listed["id"])
+        again = done(machine, "stop", listed["id"])
+        assert "It has ended, and has no agents any more." in again
+        assert f"Resume it, with new agents: cao resume {listed['id']}" in again
         done(machine, "resume", "--detach")
         watch_and_answer(machine)
         assert runs_of(machine)[0]["status"] == "PASS"
@@ -280,7 +282,9 @@ class TestNames:
             assert "has ended with PASS" in refused(machine, command, names[0])
         # The agents of a run that has ended are still there.
         assert "Ended" in done(machine, "stop", names[0])
-        assert "has ended with PASS" in refused(machine, "stop", names[0])
+        assert done(machine, "stop", names[0]) == (
+            f"{names[0]}: It has ended, and has no agents any more.\n"
+        )
 
 
 def test_rubbish_in_the_control_file_stops_nothing(machine: Machine) -> None:

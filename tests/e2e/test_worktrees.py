@@ -1,6 +1,7 @@
 """Runs in work trees, as a user has them: to a PASS, side by side, killed, broken, delivered."""
 
 import json
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -508,6 +509,11 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
     assert f"Pushed {branch} to origin: git push origin {branch}" in done.stdout
     assert "a new draft request" in done.stdout
     assert branch in project.git("--git-dir", str(other), "branch", "--list")
+    discarded = machine.cao("discard", "--yes")
+    told = "The branch that was pushed to origin stays there. To delete it:\n  git "
+    _, _, command = discarded.stdout.partition(told)
+    project.git(*shlex.split(command.partition("\n")[0]))
+    assert project.git("--git-dir", str(other), "branch", "--list") == ""
 
 
 class TestSetup:

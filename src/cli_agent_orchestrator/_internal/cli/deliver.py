@@ -63,6 +63,9 @@ def apply(run: str | None) -> None:
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
     the one run of this folder whose work waits.
 
+    Ends with 3 if nothing was applied because something is in the way, 2 if there is nothing to
+    apply.
+
     \b
     cao apply k3f9
     """
@@ -91,6 +94,9 @@ def pr(run: str | None, title: str, draft: bool) -> None:
     `gh` or `glab` opens it if it is installed; otherwise it tells you what to type. Only this
     command pushes.
 
+    Ends with 3 if nothing was pushed (there is no remote, or it refused), 2 if there is nothing to
+    push.
+
     \b
     cao pr k3f9
     cao pr k3f9 --draft --title "Keep digits in slugs"
@@ -112,7 +118,8 @@ def discard(run: str | None, yes: bool) -> None:
     """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.
 
     Prompts, replies and the proof stay with the run: `cao report` has them. It asks first. Nothing
-    is forced: a branch with commits of somebody else stays.
+    is forced: a branch with commits of somebody else stays. One that `cao pr` has pushed stays at
+    its remote.
 
     \b
     cao discard k3f9
@@ -138,6 +145,10 @@ def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[st
         git = shlex.join(["git", "-C", str(top), "apply"])
         yield "A snapshot keeps what was in it. To have it back among your files:"
         yield f"  cao diff {run} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | {git}"
+    if record.tree is not None and record.tree.pushed:
+        remote, branch = record.tree.pushed, record.tree.branch
+        git = shlex.join(["git", "-C", str(top), "push", remote, "--delete", branch])
+        yield f"The branch that was pushed to {remote} stays there. To delete it:\n  {git}"
     if record.terminals:
         yield f"Its agents stay, though their folder is gone. To end them: cao stop {run}"
 

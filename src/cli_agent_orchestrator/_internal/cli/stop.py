@@ -94,11 +94,20 @@ def _stop_or_leave(runs: Iterable[RunSummary]) -> list[RunSummary]:
     """End runs; return those that have ended and may have left their agents."""
     left = []
     for run in runs:
-        if not run.is_live and (run.has_agents or not run.is_readable):
+        if run.is_live:
+            stop_run(run)
+        elif run.has_agents or not run.is_readable:
             left.append(run)
         else:
-            stop_run(run)
+            _say_none_left(run)
     return left
+
+
+def _say_none_left(run: RunSummary) -> None:
+    """Say of a run that has ended that it has no agents, and how it goes on if it can."""
+    click.echo(f"{run.id}: It has ended, and has no agents any more.")
+    if run.is_unfinished:
+        click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
 def _stop_all(runs: Iterable[RunSummary]) -> Collection[str]:
@@ -123,9 +132,8 @@ def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Lis
     for run in runs:
         found = {one.id: one for one in known if one.session == session_name_of(run.id)}
         if not found:
-            # Nothing is left: it says how it ended.
             forget_agents(run_folder(state_folder(os.environ), run.id))
-            stop_run(run)
+            _say_none_left(run)
         chosen |= found
     return chosen
 

@@ -102,6 +102,8 @@ class SavedTree:
     delivered: Fate = Fate.NOT_YET
     earlier: Fate = Fate.NOT_YET
     """What had become of the work before the tree was discarded."""
+    pushed: str = ""
+    """The remote that its branch was pushed to; empty if to none."""
 
     @property
     def is_applied(self) -> bool:
@@ -332,6 +334,7 @@ def _tree(table: object) -> SavedTree | None:
         ours=_list(table, "ours"),
         delivered=_delivered(table, "delivered"),
         earlier=_delivered(table, "earlier"),
+        pushed=_text(table, "pushed"),
     )
 
 

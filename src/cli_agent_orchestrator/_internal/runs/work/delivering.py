@@ -182,8 +182,8 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
         draft,
     )
     done = pull_request(tree.repository, tree.branch, wish)
-    if ended.saved.delivered is Fate.NOT_YET:
-        _note(ended, Fate.REQUESTED)
+    pushed = replace(ended, saved=replace(ended.saved, pushed=done.remote))
+    _note(pushed, ended.saved.delivered or Fate.REQUESTED)
     return done
 
 
