@@ -215,6 +215,8 @@ class CheckBegan(Event):
     command: str
     when: str = "after_tester"
     """At which point of the run: `base`, `after_programmer`, `after_tester`."""
+    author: str = "programmer"
+    """Whose work it looks at, and whom `after_programmer` means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,8 @@ class CheckEnded(Event):
     """As of a turn."""
     why: str = ""
     """As of a turn; of the proof `proven: …` or `not proven: …`."""
+    author: str = "programmer"
+    """As when it began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,12 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         verdict=texts,
         why=texts,
     ),
-    st.builds(CheckBegan, times, roles, counts, counts, texts),
+    st.builds(
+        CheckBegan,
+        *(times, roles, counts, counts, texts),
+        st.sampled_from(["base", "after_programmer", "after_tester"]),
+        texts,
+    ),
     st.builds(FilesChanged, times, roles, counts, counts, st.tuples(texts), counts, counts, counts),
     st.builds(NotConverging, times, texts),
     st.builds(CheckOutput, times, roles, counts, counts, texts),

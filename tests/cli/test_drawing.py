@@ -70,9 +70,11 @@ def test_a_run_in_full() -> None:
 def test_a_gate_says_at_which_point_it_is_run() -> None:
     began = CheckBegan(NOON + 30, "tests", 1, 1, "make test", "base")
     assert "  ▶ tests on the base  command      working  0:40" in drawn(OPENED, BEGAN, began)
-    known = CheckEnded(NOON + 40, "tests", 1, 1, "base_known", "x", 7.0, "x", "base")
+    known = CheckEnded(NOON + 40, "tests", 1, 1, "base_passed", "x", 7.0, "x", "base")
     rows = drawn(OPENED, BEGAN, began, known)
-    assert "  ✓ tests on the base  command      base known  0:07" in rows
+    assert "  ✓ tests on the base  command      base passed  0:07" in rows
+    rows = drawn(OPENED, BEGAN, began, replace(known, outcome="base_failed"))
+    assert "  ✗ tests on the base  command      base failed  0:07" in rows
     again = replace(began, when="after_programmer", sequence=4)
     rows = drawn(OPENED, BEGAN, began, known, again)
     assert "  ▶ tests after the programmer  command      working  0:40" in rows
@@ -81,6 +83,17 @@ def test_a_gate_says_at_which_point_it_is_run() -> None:
     assert "  ▶ tests              command      working  0:40" in rows
     ready = drawn(OPENED, BEGAN, began, known, turn("analyst", number=2))
     assert "    tests              command      ready" in ready
+
+
+def test_a_reason_has_the_width_there_is_and_the_room_it_takes_when_that_becomes_usual() -> None:
+    why = "word " * 60
+    sent_back = ended("analyst_review", "sent_back", "REVISE", why)
+    run = [OPENED, BEGAN, *[turn("analyst_review"), sent_back] * 5]
+    wide = Canvas(200, 28, NOON)
+    reasons = [row for row in drawn(*run, on=wide) if "REVISE" in row]
+    assert {cell_len(row) for row in reasons} == {199}
+    usual = [row for row in drawn(*run, on=replace(wide, width=80)) if "REVISE" in row]
+    assert (len(reasons), len(usual)) == (2, 5)
 
 
 def test_what_was_done_to_the_files_is_shown() -> None:
@@ -301,7 +314,8 @@ def test_nothing_is_ever_too_wide_too_high_or_not_printable(
     rows = drawn(*happened, on=Canvas(width, height, now), keys=keys)
     assert len(rows) <= max(height - 1, 1)
     for row in rows:
-        assert cell_len(row) <= max(min(width - 1, WIDEST), 1)
+        most = width - 1 if row.startswith("  ✗ ") else min(width - 1, WIDEST)
+        assert cell_len(row) <= max(most, 1)
         assert not re.search(UNSAFE_PATTERN, row)
         assert len(row.splitlines()) <= 1
         assert "\t" not in row

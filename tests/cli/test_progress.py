@@ -308,6 +308,10 @@ class TestWords:
                 CheckBegan(NOON, "tests", 1, 5, "make test", "after_programmer"),
                 "Round 1, tests after the programmer begins: make test",
             ),
+            (
+                CheckBegan(NOON, "ok", 1, 5, "true", "after_programmer", "designer"),
+                "Round 1, ok after the designer begins: true",
+            ),
             (RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal"), "The run is saved"),
             (RunEnded(NOON, FinalStatus.RUNNING, 0, 2, "no task"), "Nothing was started"),
             (

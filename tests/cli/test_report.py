@@ -191,7 +191,7 @@ def test_why_a_gate_failed_is_told_whatever_else_its_sentence_says(tmp_path: Pat
     ("word", "is_one"),
     [
         *((word, True) for word in ("sent_back", "cycles_used_up", "failed", "rounds_used_up")),
-        *((word, False) for word in ("delivered", "approved", "passed", "base_known", "")),
+        *((word, False) for word in ("delivered", "approved", "passed", "base_failed", "")),
     ],
 )
 def test_the_word_for_its_outcome_says_whether_a_turn_was_a_setback(

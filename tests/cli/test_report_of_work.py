@@ -41,7 +41,7 @@ def test_the_page_has_a_part_for_each(tmp_path: Path) -> None:
         changed("programmer"),
         changed("tester", allowed=False),
         NotConverging(3.0, "The gate tests failed twice on the same files."),
-        CheckEnded(1.0, "tests", 1, 1, "base_known", "before the run: 1 failed", 1.0, "", "base"),
+        CheckEnded(1.0, "tests", 1, 1, "base_failed", "before the run: 1 failed", 1.0, "", "base"),
         proof("proven: the tests from before pass as they were"),
     )
     make_run(state_folder(os.environ), tmp_path, events=events)

@@ -248,32 +248,32 @@ def test_a_blocking_finding_that_is_unfixed_twice_is_stalled(
 ) -> None:
     ledger = Findings((Tracked(SUM, 1, 1, answers), Tracked(NAME, 1, 1, answers)))
     assert ids(stalled(ledger)) == (["F1"] if is_stalled else [])
-    assert bool(find_stall(ledger, 0, "")) is is_stalled
+    assert bool(find_stall(ledger, "critic", 0, "")) is is_stalled
 
 
 def test_why_a_run_does_not_converge_is_one_sentence() -> None:
     twice = (UNFIXED, UNFIXED)
     one = Findings((Tracked(SUM, 1, 1, twice),))
     two = Findings((*one.tracked, Tracked(replace(SUM, id="F4"), 1, 1, twice)))
-    assert find_stall(Findings(), 0, "") == ""
-    assert find_stall(one, 0, "") == "Not converging: F1 is still unfixed after two attempts."
-    assert find_stall(two, 0, "") == (
+    assert find_stall(Findings(), "critic", 0, "") == ""
+    assert find_stall(one, "critic", 0, "") == "Not converging: F1 is still unfixed after two attempts."
+    assert find_stall(two, "critic", 0, "") == (
         "Not converging: F1, F4 are still unfixed after two attempts."
     )
-    assert find_stall(Findings(), 1, "") == (
-        "Not converging: the last turn of the author changed nothing."
+    assert find_stall(Findings(), "critic", 1, "") == (
+        "Not converging: the last turn of the critic changed nothing."
     )
-    assert find_stall(Findings(), 3, "") == (
-        "Not converging: the last 3 turns of the author changed nothing."
+    assert find_stall(Findings(), "critic", 3, "") == (
+        "Not converging: the last 3 turns of the critic changed nothing."
     )
-    assert find_stall(Findings(), 0, "tests\x1b\n") == (
+    assert find_stall(Findings(), "critic", 0, "tests\x1b\n") == (
         "Not converging: the gate `tests` failed twice on the same files."
     )
-    assert find_stall(one, 1, "tests") == (
-        "Not converging: F1 is still unfixed after two attempts; the last turn of the author "
+    assert find_stall(one, "critic", 1, "tests") == (
+        "Not converging: F1 is still unfixed after two attempts; the last turn of the critic "
         "changed nothing; the gate `tests` failed twice on the same files."
     )
-    assert len(find_stall(Findings(), 0, "x" * 999)) < 200
+    assert len(find_stall(Findings(), "critic", 0, "x" * 999)) < 200
 
 
 def test_open_blocking_findings_stand_against_an_approval() -> None:

@@ -68,7 +68,7 @@ def test_a_turn_without_changes_is_idle_only_if_something_was_asked_for() -> Non
     early = after(state, (YES, IDLE), ("nothing to do", IDLE))
     assert stall_of(early) == ""
     asked = after(state, (NO, IDLE), ("did nothing", IDLE))
-    assert stall_of(asked) == "Not converging: the last turn of the author changed nothing."
+    assert stall_of(asked) == "Not converging: the last turn of the programmer changed nothing."
     assert stall_of(after(asked, (NO, IDLE), ("did it", BUSY))) == ""
 
 
@@ -100,7 +100,7 @@ def test_after_a_failed_round_something_is_asked_for() -> None:
     assert stall_of(state) == ""
     state, _ = record_check(state, Check("tests", 1), RED, RULES, IDLE)
     state = after(state, ("did nothing", IDLE))
-    assert stall_of(state) == "Not converging: the last turn of the author changed nothing."
+    assert stall_of(state) == "Not converging: the last turn of the programmer changed nothing."
     state, _ = record_check(state, Check("tests", 2), RED, RULES, IDLE)
     assert "the gate `tests` failed twice on the same files" in stall_of(state)
     # On other files, or where nobody knows them, it is not the same failure.

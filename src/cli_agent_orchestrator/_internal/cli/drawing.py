@@ -13,18 +13,18 @@
 Where rows are few, those that matter least are left out. What happens now comes before what a
 person can do about it, and that before what has been. What has been takes no row beyond the middle
 of the terminal: when it becomes narrower, a row becomes two, and none of them may be pushed out of
-reach above.
+reach above. A long reason in a wide terminal therefore counts as the rows it would become.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import ceil
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from cli_agent_orchestrator._internal.cli.keys import Keys, offers
-from cli_agent_orchestrator._internal.cli.narration import POINTS
 from cli_agent_orchestrator._internal.cli.picture import (
     OUTCOMES_FOR,
     AgentRow,
@@ -35,11 +35,11 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Reason,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
-from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
+from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST, BASE_FAILED
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 
 WIDEST = 79
-"""A terminal that becomes narrower makes two rows of a long one."""
+"""A terminal that becomes narrower makes two rows of a long one; reasons alone are longer."""
 STYLES: Mapping[Doing, str] = {
     Doing.STARTING: "cyan",
     Doing.SENDING: "cyan",
@@ -110,10 +110,10 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
     commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
     reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]
     room = max(canvas.height // 2 - len(rows) - len(commands), 0)
-    rows += reasons[len(reasons) - min(room, len(reasons)) :] + commands
+    rows += _last_ones(reasons, room, canvas.width) + commands
     most_needed = sorted(range(len(rows)), key=lambda number: rows[number].need)
     kept = set(most_needed[: max(canvas.height - 1, 1)])
-    return [_fit(row.text, canvas.width) for number, row in enumerate(rows) if number in kept]
+    return [_fit(row, canvas.width) for number, row in enumerate(rows) if number in kept]
 
 
 def clock_face(seconds: float) -> str:
@@ -160,7 +160,7 @@ def _cells(agent: AgentRow, picture: Picture, now: float) -> tuple[str, str, str
     """Return role, agent, state and time of an agent."""
     role, provider = one_line(agent.role), one_line(agent.provider)
     if agent.doing in (Doing.WORKING, Doing.DONE):
-        role += POINTS.get(agent.point, "")
+        role += one_line(agent.point)
     if agent.doing is Doing.DONE:
         outcome = one_line(agent.outcome.replace("_", " "))
         return role, provider, outcome, clock_face(agent.worked)
@@ -173,6 +173,8 @@ def _mark(agent: AgentRow, present: bool) -> tuple[str, str]:
         return "  ▶ ", STYLES.get(agent.doing, "cyan")
     if agent.doing is Doing.DONE and agent.outcome in AGAINST:
         return "  ✗ ", "red"
+    if agent.doing is Doing.DONE and agent.outcome == BASE_FAILED:
+        return "  ✗ ", "dim"
     if agent.doing is Doing.DONE:
         return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"
     return "    ", ""
@@ -279,11 +281,23 @@ def _words(text: str) -> str:
     return one_line(" ".join(text.split()))
 
 
-def _fit(text: Text, width: int) -> Text:
+def _last_ones(reasons: Sequence[Row], room: int, width: int) -> list[Row]:
+    """Return the last reasons that there is room for, as rows of the usual width."""
+    kept: list[Row] = []
+    for row in reversed(reasons):
+        room -= ceil(min(cell_len(row.text.plain), max(width - 1, 1)) / WIDEST)
+        if room < 0:
+            break
+        kept.insert(0, row)
+    return kept
+
+
+def _fit(row: Row, width: int) -> Text:
     """Cut a row to the width of a terminal, whose last column is left free."""
-    text.no_wrap = True
-    text.truncate(_room(width), overflow="ellipsis")
-    return text
+    row.text.no_wrap = True
+    most = max(width - 1, 1) if row.need is Need.REASON else _room(width)
+    row.text.truncate(most, overflow="ellipsis")
+    return row.text
 
 
 def _room(width: int) -> int:

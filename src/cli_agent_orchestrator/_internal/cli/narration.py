@@ -39,7 +39,7 @@ from cli_agent_orchestrator.events import (
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
-    "after_programmer": " after the programmer",
+    "after_programmer": " after the {author}",
     "after_tester": "",
 }
 
@@ -191,9 +191,14 @@ def agents_in_words(providers: Mapping[str, str]) -> list[str]:
 def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
     """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
     if isinstance(step, CheckBegan | CheckEnded):
-        return f"Round {step.round}, {step.gate}{POINTS.get(step.when, '')}"
+        return f"Round {step.round}, {step.gate}{point_words(step)}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
     return f"Round {step.round}{cycle}, {step.role}"
+
+
+def point_words(step: CheckBegan | CheckEnded) -> str:
+    """Say at which point of the run a gate is run: ` after the programmer`."""
+    return POINTS.get(step.when, "").replace("{author}", step.author)
 
 
 def _step_line(event: Step | Personal) -> Line:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from cli_agent_orchestrator._internal.cli.narration import point_words
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
 from cli_agent_orchestrator.events import (
@@ -92,7 +93,7 @@ class AgentRow:
     worked: float = 0.0
     """Seconds of its last turn."""
     point: str = ""
-    """Of a gate: at which point of the run it is run, or was."""
+    """Of a gate: at which point of the run it is run, or was, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
         picture = _new_round(picture)
     if isinstance(event, CheckBegan):
         known = picture.agent(event.gate) or AgentRow(event.gate, COMMAND, Doing.READY, event.at)
-        begun = replace(known, doing=Doing.WORKING, since=event.at, point=event.when)
+        begun = replace(known, doing=Doing.WORKING, since=event.at, point=point_words(event))
         action, cycle = event.command, 0
     else:
         known = picture.agent(event.role) or AgentRow(event.role, "", Doing.READY, event.at)

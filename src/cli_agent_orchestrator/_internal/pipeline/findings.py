@@ -65,7 +65,7 @@ class Stall(StrEnum):
     """Why a run does not converge, in words to be filled in."""
 
     UNFIXED = "{} still unfixed after two attempts"
-    UNCHANGED = "{} of the author changed nothing"
+    UNCHANGED = "{} of the {} changed nothing"
     SAME_GATE = "the gate `{}` failed twice on the same files"
 
 
@@ -235,11 +235,11 @@ def stalled(ledger: Findings) -> tuple[Tracked, ...]:
     )
 
 
-def find_stall(ledger: Findings, unchanged_turns: int, repeated_gate: str) -> str:
+def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gate: str) -> str:
     """Say in a sentence why a run does not converge; empty if it may.
 
-    `unchanged_turns` counts the last turns of an author that changed nothing; `repeated_gate` is
-    the gate that failed twice on the same files, if one did.
+    `unchanged_turns` counts the last turns of the `author` that changed nothing; `repeated_gate`
+    is the gate that failed twice on the same files, if one did.
     """
     reasons: list[str] = []
     if unfixed := stalled(ledger):
@@ -247,7 +247,7 @@ def find_stall(ledger: Findings, unchanged_turns: int, repeated_gate: str) -> st
         reasons.append(Stall.UNFIXED.format(f"{_ids(unfixed)} {verb}"))
     if unchanged_turns > 0:
         turns = "the last turn" if unchanged_turns == 1 else f"the last {unchanged_turns} turns"
-        reasons.append(Stall.UNCHANGED.format(turns))
+        reasons.append(Stall.UNCHANGED.format(turns, author))
     if gate := one_line(repeated_gate, LONGEST_NAME):
         reasons.append(Stall.SAME_GATE.format(gate))
     return f"Not converging: {'; '.join(reasons)}." if reasons else ""

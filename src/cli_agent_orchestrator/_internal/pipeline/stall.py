@@ -14,9 +14,10 @@ from cli_agent_orchestrator._internal.pipeline.work import Work
 
 def stall_of(state: RunState) -> str:
     """Say in a sentence why the run does not converge; empty if it may."""
-    progress = state.progress
+    progress, stage = state.progress, state.flow.last_work
+    author = stage.author if stage else ""
     everything = Findings(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
-    return find_stall(everything, progress.unchanged_turns, progress.repeated_gate)
+    return find_stall(everything, author, progress.unchanged_turns, progress.repeated_gate)
 
 
 def stall_marks(state: RunState) -> frozenset[str]:

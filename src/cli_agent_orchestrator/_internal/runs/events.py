@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cli_agent_orchestrator._internal.characters import MOST_NAMED
+from cli_agent_orchestrator._internal.pipeline.flow import Stage
 from cli_agent_orchestrator._internal.pipeline.machine import (
     Check,
 )
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
+    BASE_FAILED,
+    BASE_PASSED,
     Approved,
     BaseKnown,
     Cleared,
@@ -44,7 +47,6 @@ OUTCOME_WORDS: Mapping[type[Outcome], str] = {
     SentBack: "sent_back",
     CyclesUsedUp: "cycles_used_up",
     Passed: "passed",
-    BaseKnown: "base_known",
     Cleared: "cleared",
     Failed: "failed",
     RoundsUsedUp: "rounds_used_up",
@@ -116,7 +118,7 @@ def turn_ended(
         round=turn.round,
         cycle=turn.cycle,
         sequence=dispatch.sequence,
-        outcome=OUTCOME_WORDS[type(outcome)],
+        outcome=_word(outcome),
         detail=str(outcome),
         seconds=seconds,
         archive=archive,
@@ -145,9 +147,12 @@ def files_changed(at: float, origin: Origin, seen: Seen) -> FilesChanged:
     )
 
 
-def check_began(at: float, check: Check, sequence: int, command: str) -> CheckBegan:
-    """Return the event of a gate whose command is about to be run."""
-    return CheckBegan(at, check.gate, check.round, sequence, command, check.when)
+def check_began(
+    at: float, check: Check, sequence: int, command: str, stage: Stage | None
+) -> CheckBegan:
+    """Return the event of a gate whose command is about to look at the work of a stage."""
+    author = stage.author if stage else ""
+    return CheckBegan(at, check.gate, check.round, sequence, command, check.when, author)
 
 
 def check_output(began: CheckBegan, at: float, line: str) -> CheckOutput:
@@ -162,13 +167,14 @@ def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) ->
         gate=began.gate,
         round=began.round,
         sequence=began.sequence,
-        outcome=OUTCOME_WORDS[type(outcome)],
+        outcome=_word(outcome),
         detail=str(outcome),
         seconds=at - began.at,
         archive=archive,
         when=began.when,
         verdict=verdict_of(outcome),
         why=why_of(outcome),
+        author=began.author,
     )
 
 
@@ -189,3 +195,10 @@ def with_error(ended: RunEnded, error: OrchestratorError | None) -> RunEnded:
     if error is None:
         return ended
     return replace(ended, to_resume=error.to_resume, error=kind_of(error))
+
+
+def _word(outcome: Outcome) -> str:
+    """Return the word for an outcome."""
+    if isinstance(outcome, BaseKnown):
+        return BASE_PASSED if outcome.result.passed else BASE_FAILED
+    return OUTCOME_WORDS[type(outcome)]

@@ -53,7 +53,7 @@ class GateTurns:
         if gate is None or place is None:
             raise RunError(f"the flow has a gate, {check.gate}, and there is no command for it")
         sequence = ledger.next_sequence()
-        began = check_began(ledger.now, check, sequence, gate.run)
+        began = check_began(ledger.now, check, sequence, gate.run, ledger.state.flow.last_work)
         ledger.tell(began)
         base = ledger.state.progress.base.get(gate.name)
         log_name = f"{sequence:03d}-{gate.name}"
@@ -87,7 +87,7 @@ class GateTurns:
         ledger, place = self._ledger, plan.gate_place
         assert place is not None, "the gates were run somewhere"
         sequence = ledger.next_sequence()
-        began = check_began(ledger.now, check, sequence, PROOF_WORDS)
+        began = check_began(ledger.now, check, sequence, PROOF_WORDS, ledger.state.flow.last_work)
         ledger.tell(began)
         state = ledger.state
         prover = Prover(self._checker, self._telling(place, began), plan.work)
