@@ -47,6 +47,7 @@ from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatu
 from cli_agent_orchestrator._internal.runs.events import turn_ended
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
+    AskDeclined,
     AgentsStarting,
     AgentStarted,
     CheckBegan,
@@ -259,6 +260,10 @@ class TestWords:
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
             (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
+            (
+                AskDeclined(NOON, "pause", "the run is paused already"),
+                "`pause` changes nothing: the run is paused already",
+            ),
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (
