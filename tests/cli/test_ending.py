@@ -103,7 +103,7 @@ def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
     line = replace(ending, report="cao report {id}").tell(replace(FAILED, tree="/t"))
     assert line.tone is Tone.BAD
     assert line.text.splitlines() == [
-        f"FAIL after 2 rounds (cao report k3f9 says more)",
+        "FAIL after 2 rounds (cao report k3f9 says more)",
         "tests: `make` ended",
         "Its work is not committed. It is in /t",
         "  Show it:   cao diff k3f9",

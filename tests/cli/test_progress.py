@@ -47,9 +47,9 @@ from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatu
 from cli_agent_orchestrator._internal.runs.events import turn_ended
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
-    AskDeclined,
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
@@ -78,10 +78,7 @@ RUN_BEGAN = RunBegan(
     NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
 )
 
-ANEW = (
-    "The run is saved, and its agents are ended. `cao resume k3f9` resumes it "
-    "with new ones"
-)
+ANEW = "The run is saved, and its agents are ended. `cao resume k3f9` resumes it with new ones"
 
 
 def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:

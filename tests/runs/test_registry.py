@@ -170,9 +170,7 @@ class TestRecord:
 
     def test_a_resumed_run_keeps_when_and_with_what_it_began(self) -> None:
         kept, changed = SavedSetting("3", "option"), SavedSetting("9", "environment")
-        before = replace(
-            RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept, "FLOW": kept}
-        )
+        before = replace(RECORD, settings={"MAX_ROUNDS": kept, "POLL_SECONDS": kept, "FLOW": kept})
         now = replace(
             RECORD,
             started=NOON + 9,
