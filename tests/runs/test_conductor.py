@@ -565,10 +565,10 @@ def test_what_an_option_won_over_from_the_start_is_no_news_when_the_run_goes_on(
     leave_at(stage, "programmer", PROVIDER="codex", FLOW="loop", MAX_ROUNDS="5")
     stage.view.events.clear()
     stage.server.answer = partial(stop_at, "tester")
-    with stage.conductor(RESUME="1", **soon) as conductor, pytest.raises(Stopped):
+    with stage.conductor(None, RESUME="1", **soon) as conductor, pytest.raises(Stopped):
         conductor.run()
     stage.server.answer = agree
-    with stage.conductor(RESUME="1", **soon) as conductor:
+    with stage.conductor(None, RESUME="1", **soon) as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     said = [event.text for event in stage.view.events if isinstance(event, Warned)]
     assert [text for text in said if "as it began" in text] == []
