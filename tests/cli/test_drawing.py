@@ -88,7 +88,8 @@ def test_a_gate_says_at_which_point_it_is_run() -> None:
 def test_a_reason_has_the_width_there_is_and_the_room_it_takes_when_that_becomes_usual() -> None:
     why = "word " * 60
     sent_back = ended("analyst_review", "sent_back", "REVISE", why)
-    run = [OPENED, BEGAN, *[turn("analyst_review"), sent_back] * 5]
+    cycle: list[RunEvent] = [turn("analyst_review"), sent_back]
+    run = [OPENED, BEGAN, *cycle * 5]
     wide = Canvas(200, 28, NOON)
     reasons = [row for row in drawn(*run, on=wide) if "REVISE" in row]
     assert {cell_len(row) for row in reasons} == {199}

@@ -49,6 +49,7 @@ from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,
@@ -256,6 +257,10 @@ class TestWords:
             (handoff(EventKind.STREAM_LOST, "asking every 2 s"), "asking every 2 s"),
             (handoff(EventKind.STREAM_BACK, "is back"), "analyst_review: is back"),
             (Warned(NOON, "no approval can count"), "Warning: no approval can count"),
+            (
+                AskDeclined(NOON, "pause", "the run is paused already"),
+                "`pause` changes nothing: the run is paused already",
+            ),
             (RunEnded(NOON, FinalStatus.PASS, 1, 0), "PASS after 1 round"),
             (RunEnded(NOON, FinalStatus.FAIL, 2, 1), "FAIL after 2 rounds"),
             (

@@ -359,7 +359,7 @@ def test_all_turns_are_folded_below_the_rest(rig: Rig) -> None:
     page = printed(rig.folder).output
     _, found, rest = page.partition("<details>\n<summary>All 9 turns</summary>\n\n")
     assert found
-    assert rest.startswith("| round | cycle | role | agent | time | outcome | reply |")
+    assert rest.startswith("| number | round | cycle | role | agent | time | outcome | reply |")
     assert rest.rstrip().endswith("</details>")
     assert "- Agents: analyst: codex, analyst_review: codex, " in page
 

@@ -96,13 +96,13 @@ c.py fails
 </details>
 
 <details>
-<summary>All 3 turns</summary>
+<summary>2 turns and 1 check</summary>
 
-| round | cycle | role | agent | time | outcome | reply |
-| --- | --- | --- | --- | --- | --- | --- |
-| 1 |  | programmer | codex | 2.0 s | PASS | 001-programmer.md |
-| 1 | 2 | programmer_review | codex | 2.0 s | REVISE \\| b.py | 002-programmer_review.md |
-| 1 |  | tests | command | 2.0 s | PASS | 003-tests.md |
+| number | round | cycle | role | agent | time | outcome | reply |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| 1 | 1 |  | programmer | codex | 2.0 s | PASS | 001-programmer.md |
+| 2 | 1 | 2 | programmer_review | codex | 2.0 s | REVISE \\| b.py | 002-programmer_review.md |
+| 3 | 1 |  | tests | command | 2.0 s | PASS | 003-tests.md |
 
 </details>"""
 

@@ -102,6 +102,8 @@ def test_it_is_said_whose_words_the_evidence_is() -> None:
 def test_the_turns_are_counted() -> None:
     assert turns_title([turn(1, "a")]) == "The only turn"
     assert turns_title([turn(1, "a"), turn(2, "a")]) == "All 2 turns"
+    gate = replace(turn(3, "a"), provider="command")
+    assert turns_title([turn(1, "a"), turn(2, "a"), gate]) == "2 turns and 1 check"
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,9 @@ def test_why_a_run_does_not_converge_is_one_sentence() -> None:
     one = Findings((Tracked(SUM, 1, 1, twice),))
     two = Findings((*one.tracked, Tracked(replace(SUM, id="F4"), 1, 1, twice)))
     assert find_stall(Findings(), "critic", 0, "") == ""
-    assert find_stall(one, "critic", 0, "") == "Not converging: F1 is still unfixed after two attempts."
+    assert find_stall(one, "critic", 0, "") == (
+        "Not converging: F1 is still unfixed after two attempts."
+    )
     assert find_stall(two, "critic", 0, "") == (
         "Not converging: F1, F4 are still unfixed after two attempts."
     )

@@ -580,7 +580,7 @@ def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_to
     stage.view.events.clear()
     text = 'provider = "claude_code"\nflow = "solo"\n'
     (stage.project / "cao.toml").write_text(text, encoding="utf-8")
-    with stage.conductor(RESUME="1", PROOF="off") as conductor:
+    with stage.conductor(RESUME="1", PROOF="off", IDLE_GRACE_SECONDS="0.5") as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     said = [event.text for event in stage.view.events if isinstance(event, Warned)]
     late = "the task or the settings file says otherwise, but the run goes on as it began"

@@ -206,7 +206,7 @@ def _step_line(event: Step | Personal) -> Line:
         case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
             return Line(f"By a person: {event.words}", Tone.ALERT)
         case AskDeclined():
-            return Line(f"A person asked for {event.do}: {event.text}", Tone.ALERT)
+            return Line(f"`{event.do}` changes nothing: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():

@@ -75,7 +75,9 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _table(turns: Sequence[TurnRecord]) -> str:
-    rows = [(*row, turn.reply) for row, turn in zip(rows_of(turns), turns, strict=True)]
-    lines = [(*HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 1)]
+    """Return a table of turns, with the numbers by which `cao diff` and `cao restore` know them."""
+    cells = zip(rows_of(turns), turns, strict=True)
+    rows = [(str(turn.sequence), *row, turn.reply) for row, turn in cells]
+    lines = [("number", *HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 2)]
     lines += [tuple(map(cell, row)) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)

@@ -65,13 +65,18 @@ def facts_of(found: Report, home: Path) -> Iterator[Fact]:
 def _times(turns: Sequence[TurnRecord]) -> str:
     """Say when a run was at work, and how long its agents and gates were."""
     began, ended = turns[0].began, max(turn.ended for turn in turns)
-    by_agents = [turn for turn in turns if turn.provider != COMMAND]
-    checks = [turn for turn in turns if turn.provider == COMMAND]
+    by_agents, checks = _by_kind(turns)
     return (
         f"{duration(ended - began)}, {local_time(began)} to {local_time(ended)}; "
         f"{_counted(len(by_agents), 'turn')}, agents worked {_worked(by_agents)}"
         + (f"; {_counted(len(checks), 'check')}, {_worked(checks)}" if checks else "")
     )
+
+
+def _by_kind(turns: Sequence[TurnRecord]) -> tuple[list[TurnRecord], list[TurnRecord]]:
+    """Return the turns of agents, and those of gates."""
+    checks = [turn for turn in turns if turn.provider == COMMAND]
+    return [turn for turn in turns if turn.provider != COMMAND], checks
 
 
 def evidence_title(gate: str) -> str:
@@ -82,7 +87,10 @@ def evidence_title(gate: str) -> str:
 
 
 def turns_title(turns: Sequence[TurnRecord]) -> str:
-    """Name the table of the turns."""
+    """Name the table of the turns, counted as in the facts."""
+    by_agents, checks = _by_kind(turns)
+    if checks:
+        return f"{_counted(len(by_agents), 'turn')} and {_counted(len(checks), 'check')}"
     return "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
 
 
