@@ -151,7 +151,10 @@ class TestSignals:
         assert agents_left(machine) == set()
         run = state_of(machine)["progress"]["archive"]
         assert stopped.stderr == "cao: analyst: the terminal is in the error state\n"
-        assert f"its agents are ended. `cao resume {run}` resumes it with new" in stopped.stdout
+        assert (
+            f"its agents are ended. `cao resume {short_name(run)}` resumes it with new"
+            in stopped.stdout
+        )
         prepare(machine, script())
         done = machine.cao("resume", run)
         assert done.returncode == 0, done.stdout + done.stderr
