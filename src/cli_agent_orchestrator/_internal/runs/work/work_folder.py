@@ -317,8 +317,8 @@ class WorkFolder:
         if repository is None:
             return None
         became = "removed" if repository.is_gone else ""
-        if not became and snapshots is not None:
-            # Git that cannot be asked says why at the next snapshot.
+        if not became and snapshots is not None and not repository.top.is_symlink():
+            # Git that cannot be asked says why at the next snapshot, and so does what is a link.
             with suppress(GitError):
                 is_another = repository.is_another(snapshots.environ)
                 became = "replaced by another one" if is_another else ""
