@@ -1,100 +1,12 @@
-"""How the end of a run becomes an exit code, and what is told of it, whatever ended it."""
+"""What the command line says of the end of a run, besides what the run tells itself."""
 
-import errno
-import signal
 from typing import Any
 
 import pytest
 
 from cli_agent_orchestrator._internal.cli.conduct import take_to_its_end
-from cli_agent_orchestrator._internal.cli.interrupts import STOPPED
-from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED, EXIT_ERROR, EXIT_USAGE
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
-
-GONE = OSError(errno.EIO, "the terminal is gone")
-HUNG_UP = 128 + signal.SIGHUP
-
-
-class Conducted:
-    """A run that ends in a certain way."""
-
-    def __init__(self, how: Exception | FinalStatus, *, is_saved: bool = True) -> None:
-        self._how = how
-        self.is_saved = is_saved
-        self.told: list[tuple[int, str]] = []
-        self.error: OrchestratorError | None = None
-
-    def run(self) -> RunState:
-        if isinstance(self._how, Exception):
-            raise self._how
-        return RunState("", "codex", "/p", "do it", final_status=self._how)
-
-    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
-        self.told.append((exit_code, reason))
-        self.error = error
-
-
-class Interrupted:
-    """Signals that have come, or none."""
-
-    def __init__(self, noted: signal.Signals | None = None) -> None:
-        self.reason = STOPPED if noted else ""
-        self.exit_code = HUNG_UP
-
-
-def end(run: Conducted, noted: signal.Signals | None = None) -> int:
-    # Any: what is asked of a conductor and of the signals is here
-    conductor: Any = run
-    interrupts: Any = Interrupted(noted)
-    return take_to_its_end(conductor, interrupts)
-
-
-@pytest.mark.parametrize(("verdict", "code"), [(FinalStatus.PASS, 0), (FinalStatus.FAIL, 1)])
-def test_a_verdict_is_the_exit_code(verdict: FinalStatus, code: int) -> None:
-    run = Conducted(verdict)
-    assert end(run) == code
-    assert run.told == [(code, "")]
-
-
-@pytest.mark.parametrize(
-    ("error", "code"), [(UsageError("not so"), EXIT_USAGE), (RunError("it broke"), EXIT_ERROR)]
-)
-def test_an_error_is_told_as_the_end_and_goes_on_to_the_user(error: Exception, code: int) -> None:
-    run = Conducted(error)
-    with pytest.raises(type(error)) as caught:
-        end(run)
-    assert caught.value is error
-    assert run.told == [(code, str(error))]
-    assert run.error is error
-
-
-@pytest.mark.parametrize(
-    ("noted", "reason"), [(signal.SIGHUP, STOPPED), (None, "stopped by a person")]
-)
-def test_who_stopped_it_is_told(noted: signal.Signals | None, reason: str) -> None:
-    run = Conducted(Stopped("stopped by a person"))
-    assert end(run, noted) == HUNG_UP
-    assert run.told == [(HUNG_UP, reason)]
-
-
-def test_a_terminal_that_was_closed_is_a_signal_and_no_error() -> None:
-    run = Conducted(GONE)
-    assert end(run, signal.SIGHUP) == HUNG_UP
-    assert run.told == [(HUNG_UP, STOPPED)]
-
-
-@pytest.mark.parametrize(
-    ("is_saved", "words"),
-    [(True, "the run is saved and can be resumed"), (False, "no run was begun")],
-)
-def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
-    is_saved: bool, words: str
-) -> None:
-    run = Conducted(GONE, is_saved=is_saved)
-    with pytest.raises(RunError, match=f"the terminal is gone; {words}"):
-        end(run)
-    assert run.told == [(EXIT_ERROR, "the terminal is gone")]
+from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED
+from tests.runs.test_carrying_out import Conducted, Interrupted
 
 
 @pytest.mark.parametrize(
@@ -105,14 +17,10 @@ def test_that_nobody_reads_any_more_is_told_on_the_other_channel(
     capsys: pytest.CaptureFixture[str], is_saved: bool, words: str
 ) -> None:
     run = Conducted(BrokenPipeError(), is_saved=is_saved)
+    # Any: what is asked of a conductor and of the signals is here
+    conductor: Any = run
+    interrupts: Any = Interrupted()
     with pytest.raises(BrokenPipeError):
-        end(run)
+        take_to_its_end(conductor, interrupts)
     assert [code for code, _ in run.told] == [EXIT_CLOSED]
     assert capsys.readouterr().err == f"cao: nobody reads the output any more; {words}\n"
-
-
-def test_a_fault_of_the_program_is_told_without_its_words() -> None:
-    run = Conducted(KeyError("a secret"))
-    with pytest.raises(KeyError):
-        end(run)
-    assert run.told == [(EXIT_ERROR, "a fault of cao: KeyError")]

@@ -1,77 +1,111 @@
-"""How a run ends for whoever started it: what is told, and the exit code."""
+"""How the end of a run becomes an exit code, and what is told of it, whatever ended it."""
 
+import errno
+import signal
 from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
+from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_USAGE
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
-from cli_agent_orchestrator.errors import RunError, Stopped
+from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
+
+GONE = OSError(errno.EIO, "the terminal is gone")
+HUNG_UP = 128 + signal.SIGHUP
+STOPPED = "stopped by a signal"
 
 
-class Interrupts:
-    """Of a run that is to stop, if there is a reason."""
+class Conducted:
+    """A run that ends in a certain way."""
 
-    exit_code = EXIT_INTERRUPTED
-
-    def __init__(self, reason: str = "") -> None:
-        self.reason = reason
-
-    def check(self) -> None:
-        """Nobody asks here."""
-
-    def when_noted(self, stop: object) -> None:
-        """Nor is anybody told."""
-
-
-class Failing:
-    """A conductor whose run fails, and which may have no place left to tell that."""
-
-    def __init__(self, error: Exception, *, is_saved: bool = True, is_deaf: bool = False) -> None:
-        self._error = error
-        self.is_saved = is_saved
+    def __init__(
+        self, how: Exception | FinalStatus, *, is_saved: bool = True, is_deaf: bool = False
+    ) -> None:
+        """Take how; one that is deaf has no place left to tell it."""
+        self._how = how
         self._is_deaf = is_deaf
-        self.ended: tuple[int, str] | None = None
+        self.is_saved = is_saved
+        self.told: list[tuple[int, str]] = []
+        self.error: OrchestratorError | None = None
 
-    def run(self) -> None:
-        raise self._error
+    def run(self) -> RunState:
+        if isinstance(self._how, Exception):
+            raise self._how
+        return RunState("", "codex", "/p", "do it", final_status=self._how)
 
-    def end(self, exit_code: int, reason: str, error: Exception | None) -> None:
-        self.ended = exit_code, reason
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
+        self.told.append((exit_code, reason))
+        self.error = error
         if self._is_deaf:
-            raise OSError(5, "Input/output error")
+            raise GONE
 
 
-# Any: it has what is asked of a conductor here
-def failing(error: Exception, **how: bool) -> Any:
-    return Failing(error, **how)
+class Interrupted:
+    """Signals that have come, or none."""
+
+    def __init__(self, noted: signal.Signals | None = None) -> None:
+        self.reason = STOPPED if noted else ""
+        self.exit_code = HUNG_UP
 
 
-@pytest.mark.parametrize(("reason", "told"), [("Ctrl-C", "Ctrl-C"), ("", "enough")])
-def test_a_run_that_was_stopped_says_why(reason: str, told: str) -> None:
-    conductor = failing(Stopped("enough"))
-    assert carry_out(conductor, Interrupts(reason)) == EXIT_INTERRUPTED
-    assert conductor.ended == (EXIT_INTERRUPTED, told)
+def end(run: Conducted, noted: signal.Signals | None = None) -> int:
+    # Any: what is asked of a conductor and of the signals is here
+    conductor: Any = run
+    interrupts: Any = Interrupted(noted)
+    return carry_out(conductor, interrupts)
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(FinalStatus.PASS, 0), (FinalStatus.FAIL, 1)])
+def test_a_verdict_is_the_exit_code(verdict: FinalStatus, code: int) -> None:
+    run = Conducted(verdict)
+    assert end(run) == code
+    assert run.told == [(code, "")]
 
 
 @pytest.mark.parametrize(
-    ("is_saved", "said"), [(True, "saved and can be resumed"), (False, "no run was begun")]
+    ("error", "code"), [(UsageError("not so"), EXIT_USAGE), (RunError("it broke"), EXIT_ERROR)]
 )
-def test_whom_the_system_fails_hears_whether_the_run_can_go_on(is_saved: bool, said: str) -> None:
-    conductor = failing(OSError(28, "No space left on device"), is_saved=is_saved)
-    with pytest.raises(RunError, match=f"^No space left on device; .*{said}"):
-        carry_out(conductor, Interrupts())
-    assert conductor.ended == (EXIT_ERROR, "No space left on device")
+def test_an_error_is_told_as_the_end_and_goes_on_to_the_user(error: Exception, code: int) -> None:
+    run = Conducted(error)
+    with pytest.raises(type(error)) as caught:
+        end(run)
+    assert caught.value is error
+    assert run.told == [(code, str(error))]
+    assert run.error is error
 
 
-def test_a_run_whose_terminal_was_closed_is_interrupted_and_not_at_fault() -> None:
-    conductor = failing(OSError(5, "Input/output error"), is_deaf=True)
-    assert carry_out(conductor, Interrupts("the terminal was closed")) == EXIT_INTERRUPTED
-    assert conductor.ended == (EXIT_INTERRUPTED, "the terminal was closed")
+@pytest.mark.parametrize(
+    ("noted", "reason"), [(signal.SIGHUP, STOPPED), (None, "stopped by a person")]
+)
+def test_who_stopped_it_is_told(noted: signal.Signals | None, reason: str) -> None:
+    run = Conducted(Stopped("stopped by a person"))
+    assert end(run, noted) == HUNG_UP
+    assert run.told == [(HUNG_UP, reason)]
 
 
-def test_a_fault_of_ours_is_noted_as_one_and_stays_what_it_is() -> None:
-    conductor = failing(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        carry_out(conductor, Interrupts())
-    assert conductor.ended == (EXIT_ERROR, "a fault of cao: ZeroDivisionError")
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_a_terminal_that_was_closed_is_a_signal_and_no_error(is_deaf: bool) -> None:
+    run = Conducted(GONE, is_deaf=is_deaf)
+    assert end(run, signal.SIGHUP) == HUNG_UP
+    assert run.told == [(HUNG_UP, STOPPED)]
+
+
+@pytest.mark.parametrize(
+    ("is_saved", "words"),
+    [(True, "the run is saved and can be resumed"), (False, "no run was begun")],
+)
+def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
+    is_saved: bool, words: str
+) -> None:
+    run = Conducted(GONE, is_saved=is_saved)
+    with pytest.raises(RunError, match=f"the terminal is gone; {words}"):
+        end(run)
+    assert run.told == [(EXIT_ERROR, "the terminal is gone")]
+
+
+def test_a_fault_of_the_program_is_told_without_its_words() -> None:
+    run = Conducted(KeyError("a secret"))
+    with pytest.raises(KeyError):
+        end(run)
+    assert run.told == [(EXIT_ERROR, "a fault of cao: KeyError")]

@@ -536,6 +536,18 @@ def test_discarding_with_submodules_needs_no_force(project: Project, tmp_path: P
     assert project.git("submodule", "status").split()[1] == "sub"
 
 
+def kill_delivery(project: Project, tmp_path: Path) -> None:
+    """Let a delivery be killed when all files are there and HEAD is not moved yet."""
+    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
+    killed = subprocess.run(
+        [sys.executable, "-c", DELIVER, str(project.folder)],
+        env=killing,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
 def test_what_a_killed_delivery_began_is_brought_to_an_end(
     project: Project, tmp_path: Path, has_moved: bool
@@ -545,14 +557,7 @@ def test_what_a_killed_delivery_began_is_brought_to_an_end(
         moved_on(project)
     stage(project, {"mine.txt": "staged\n"})
     project.write({"folder/inner.txt": "changed\n"})
-    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
-    killed = subprocess.run(
-        [sys.executable, "-c", DELIVER, str(project.folder)],
-        env=killing,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    kill_delivery(project, tmp_path)
     before = project.git("rev-parse", "HEAD")
     done = delivered(project)
     assert done.kind is (MergeKind.MERGED if has_moved else MergeKind.FAST_FORWARDED)
@@ -564,14 +569,7 @@ def test_what_a_killed_delivery_began_is_brought_to_an_end(
 
 def test_however_much_it_is(project: Project, tmp_path: Path) -> None:
     worked(project, {f"new/{number}": "1\n" for number in range(MOST_COMPARED + 1)})
-    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
-    killed = subprocess.run(
-        [sys.executable, "-c", DELIVER, str(project.folder)],
-        env=killing,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    kill_delivery(project, tmp_path)
     assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert project.git("status", "--porcelain") == ""
 
