@@ -1,0 +1,1 @@
+"""HTML from values of ours, for the page in the browser and for reports."""
