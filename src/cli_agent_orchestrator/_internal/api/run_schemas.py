@@ -43,6 +43,9 @@ class RunBody(Body):
     asking: Annotated[
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
     ]
+    circling: Annotated[
+        str, Meta(description="Why it does not converge in this round; empty if it may.")
+    ]
     unsaved: Annotated[
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
     ]
