@@ -129,6 +129,7 @@ TESTS = {
     "providers/stream_state.py": "providers/test_stream_state.py",
     "providers/versions.py": "providers/test_versions.py",
     "html/markup.py": "html/test_markup.py",
+    "html/screen.py": "html/test_screen.py",
     "usage/claude_code.py": "usage/test_claude_code.py",
     "usage/codex.py": "usage/test_codex.py",
     "usage/lines.py": "usage/test_lines.py",
