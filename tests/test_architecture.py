@@ -17,6 +17,8 @@ SOURCE = FACE / "_internal"
 MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
+    "ansi",
+    "asciicast",
     "caches",
     "models",
     "characters",
@@ -71,6 +73,8 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "ansi": set(),
+    "asciicast": set(),
     "caches": set(),
     "characters": set(),
     "errors": set(),
@@ -94,6 +98,8 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 PURE = [
+    "ansi.py",
+    "asciicast.py",
     "caches.py",
     "models.py",
     "characters.py",
@@ -115,6 +121,7 @@ PURE = [
     "terminals/tmux/pacing.py",
     "terminals/tracker.py",
     "terminals/sending.py",
+    "terminals/screens/cast.py",
     "handoff/wait.py",
     "handoff/prompt.py",
     "handoff/file_state.py",
