@@ -1,7 +1,4 @@
-"""The page of all runs: those that need a person first, then those at work, then those that ended.
-
-A run that goes from one group to another has another id there, so that it moves on the page.
-"""
+"""The page of all runs: first those that need a person, then those at work, then the ended."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +13,22 @@ from cli_agent_orchestrator._internal.dashboard.views.standing import (
 from cli_agent_orchestrator._internal.dashboard.views.words import (
     HOME,
     NEW_RUN,
+    RunTokens,
+    about,
     agent_path,
     ago,
     ask_button,
     badge,
-    facts,
     moment,
     name,
     plural,
     run_path,
+    run_tokens,
     span,
-    tokens_words,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator.events import short_line
 
 MOST_DONE = 50
@@ -61,7 +58,7 @@ class RunRow:
     """0 if it is not known."""
     question: str = ""
     """What its agent asks, if it is known."""
-    tokens: Tokens | None = None
+    tokens: RunTokens | None = None
     """What it took, if it is known."""
 
 
@@ -80,6 +77,16 @@ def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
     if older:
         parts.append(Part("older", _older(older)))
     return Page(_title(groups), tuple(parts))
+
+
+def _older(count: int) -> Markup:
+    return tag(
+        "details",
+        tag("summary", f"Show {plural(count, 'older run')}"),
+        tag("div", tag("p", "Loading …", class_="muted"), data_into=True),
+        id="older",
+        data_fragment=OLDER,
+    )
 
 
 def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
@@ -144,13 +151,11 @@ def _group(
     count = tag("span", str(len(rows)), id=f"{group}-count", class_="count")
     yield Part(f"{group}-count", count, f"{group}-title")
     if not rows and group in EMPTY:
-        yield Part(f"{group}-none", tag("p", EMPTY[group], id=f"{group}-none", class_="none"), group)
+        yield Part(
+            f"{group}-none", tag("p", EMPTY[group], id=f"{group}-none", class_="none"), group
+        )
     for row, stand in rows:
-        yield Part(_id(row.run, stand), _row(row, stand, now), holder)
-
-
-def _id(run: RunSummary, stand: RunStanding) -> str:
-    return f"{stand.group}-{run.id}"
+        yield Part(f"run-{row.run.id}", _row(row, stand, now), holder)
 
 
 def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
@@ -162,8 +167,8 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
         tag("h3", tag("a", task, href=run_path(run.id))),
         _why(row, stand),
         _waits(run),
-        facts([*_facts(row, stand, now)]),
-        id=_id(run, stand),
+        about([*_facts(row, stand, now)]),
+        id=f"run-{run.id}",
         class_=f"run run-{stand.tone}",
     )
 
@@ -181,7 +186,7 @@ def _facts(row: RunRow, stand: RunStanding, now: float) -> Iterator[Child]:
     if run.started:
         yield _time(run, stand, now)
     if row.tokens is not None:
-        yield tokens_words(row.tokens)
+        yield run_tokens(row.tokens)
     yield tag("code", short_name(run.id), title=run.id)
 
 
@@ -228,5 +233,5 @@ def _waits(run: RunSummary) -> Markup | None:
         tag("code", name(run.waiting)),
         ": ",
         tag("code", f"cao apply {short_name(run.id)}"),
-        class_="note",
+        class_="muted",
     )

@@ -1,7 +1,7 @@
 """What a person can do about a run or its agent: answer, let it go on, steer it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.dashboard.views.words import ask_button, name
@@ -34,6 +34,14 @@ SKIP_WORDS = "Count the review that is under way or due as approved, without its
 
 
 @dataclass(frozen=True, slots=True)
+class AskedBy:
+    """A question, and the terminal of the agent that asks it."""
+
+    terminal_id: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
 class RunControls:
     """What can be asked of a run now."""
 
@@ -55,42 +63,36 @@ def controls_of(run: RunSummary, reviewers: Sequence[str], *, pausing: bool) -> 
     )
 
 
-def question_html(question: Question, terminal_id: str) -> Markup:
+def question_html(asked: AskedBy) -> Markup:
     """Return what an agent asks, with its choices; without any, the keys that answer most."""
-    asked = tag("p", question.text[:LONGEST_QUESTION] or "It asks something.", class_="question")
-    if not question.choices:
-        return joined((asked, key_buttons(question, terminal_id)))
-    return joined((asked, tag("div", joined(_choices(question, terminal_id)), class_="buttons")))
-
-
-def _choices(question: Question, terminal_id: str) -> Iterator[Markup]:
-    for choice in question.choices:
-        words = f"{choice.key}  {choice.label[:LONGEST_LABEL]}".strip()
-        yield _answer(words, choice.key, question, terminal_id)
-
-
-def key_buttons(question: Question, terminal_id: str) -> Markup:
-    """Return small buttons that press a key each."""
-    buttons = (
-        _answer(words, key, question, terminal_id, kind="button-key", label=NAMES.get(key, ""))
-        for key, words in KEYS
+    text = asked.question.text[:LONGEST_QUESTION] or "It asks something."
+    words = tag("p", text, class_="question")
+    if not asked.question.choices:
+        return joined((words, key_buttons(asked)))
+    choices = (
+        _answer(f"{choice.key}  {choice.label[:LONGEST_LABEL]}".strip(), choice.key, asked)
+        for choice in asked.question.choices
     )
+    return joined((words, tag("div", joined(choices), class_="buttons")))
+
+
+def key_buttons(asked: AskedBy) -> Markup:
+    """Return small buttons that press a key each."""
+    buttons = joined(_answer(words, key, asked, NAMES.get(key)) for key, words in KEYS)
     label = "Keys that answer it"
-    return tag("div", joined(buttons), class_="keys", role="group", aria_label=label)
+    return tag("div", buttons, class_="buttons keys", role="group", aria_label=label)
 
 
-def _answer(
-    words: str, key: str, question: Question, terminal_id: str, *, kind: str = "", label: str = ""
-) -> Markup:
+def _answer(words: str, key: str, asked: AskedBy, label: str | None = None) -> Markup:
     # Bound to this very question: if it has gone, nothing is pressed.
     return tag(
         "button",
         words,
         type="button",
-        class_=f"button {kind}".strip(),
-        data_post=f"/terminals/{terminal_id}/answer",
-        data_body=json.dumps({"key": key, "question": question.fingerprint}),
-        aria_label=label or None,
+        class_="button",
+        data_post=f"/terminals/{asked.terminal_id}/answer",
+        data_body=json.dumps({"key": key, "question": asked.question.fingerprint}),
+        aria_label=label,
     )
 
 
@@ -125,9 +127,7 @@ def hint_form(run: str, roles: Sequence[str]) -> Markup:
             maxlength=LARGEST_HINT,
             aria_describedby="hint-note",
         ),
-        tag(
-            "p", "The agent gets it with its next prompt.", id="hint-note", class_="note"
-        ),
+        tag("p", "The agent gets it with its next prompt.", id="hint-note", class_="muted"),
         tag("label", "For", for_="hint-role"),
         tag(
             "select",

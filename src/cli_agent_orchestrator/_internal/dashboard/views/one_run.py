@@ -3,12 +3,13 @@
 The frame never changes, so that what is open, typed or looked at in it stays; its parts do.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part
 from cli_agent_orchestrator._internal.dashboard.views.asking import (
+    AskedBy,
     RunControls,
     control_buttons,
     controls_of,
@@ -19,29 +20,29 @@ from cli_agent_orchestrator._internal.dashboard.views.asking import (
 from cli_agent_orchestrator._internal.dashboard.views.standing import RunStanding, standing_of
 from cli_agent_orchestrator._internal.dashboard.views.turn_rows import turn_part
 from cli_agent_orchestrator._internal.dashboard.views.words import (
-    AGENT_TONES,
-    AGENT_WORDS,
     HOME,
+    RunTokens,
+    about,
+    agent_badge,
     agent_path,
     ago,
     badge,
-    facts,
     moment,
     name,
+    run_tokens,
     span,
-    tokens_words,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.timeline import timeline
-from cli_agent_orchestrator._internal.models import Question, Terminal
-from cli_agent_orchestrator._internal.pipeline.findings import Tracked
+from cli_agent_orchestrator._internal.html.turn import findings_html
+from cli_agent_orchestrator._internal.models import Terminal
+from cli_agent_orchestrator._internal.pipeline.findings import Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Stage, StageKind
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator.events import PauseAsked, Unpaused, short_line
 
 LONGEST_TASK = 20_000
@@ -64,9 +65,9 @@ class RunView:
     story: RunStory
     terminals: Mapping[str, Terminal] = field(default_factory=dict)
     """The agents that this server has, by role."""
-    question: Question | None = None
-    """What the agent that asks wants to know, with its choices."""
-    tokens: Tokens | None = None
+    asked: AskedBy | None = None
+    """What an agent asks, with its choices."""
+    tokens: RunTokens | None = None
 
 
 def one_run(view: RunView, now: float) -> Page:
@@ -128,7 +129,7 @@ def _head(view: RunView, stand: RunStanding, now: float) -> Markup:
         "header",
         tag("h1", short_line(run.task, LONGEST_LINE) or "(no task)"),
         tag("p", joined(badges, " "), class_="badges"),
-        facts([*_facts(view, now)]),
+        about([*_facts(view, now)]),
         tag("details", tag("summary", "The whole task"), whole, id="task") if whole else None,
         id="head",
         class_="run-head",
@@ -140,7 +141,7 @@ def _more_badges(story: RunStory) -> Iterator[Markup]:
         is_proven = story.proof.startswith("proven")
         yield badge("good" if is_proven else "warn", "proven" if is_proven else "not proven")
     if "scripted" in story.summary.providers.values() and story.summary.status.is_verdict:
-        yield badge("quiet", "DRY RUN")
+        yield badge("plain", "DRY RUN")
     if is_pausing(story):
         yield badge("warn", "pauses after this turn")
 
@@ -155,7 +156,7 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
     if run.is_live and run.role:
         yield tag("span", name(run.role), " works", class_="who")
     yield _time(story, now)
-    yield tokens_words(view.tokens) if view.tokens is not None else None
+    yield run_tokens(view.tokens) if view.tokens is not None else None
     yield tag("code", run.id)
 
 
@@ -184,7 +185,7 @@ def _needs(view: RunView, stand: RunStanding) -> Iterator[Markup]:
         yield tag("h2", "It needs you")
         yield tag("p", stand.why)
         if stand.words == "not converging":
-            yield tag("p", "A hint may help it, or stop it.", class_="note")
+            yield tag("p", "A hint may help it, or stop it.", class_="muted")
     if record.reason and not run.is_live:
         yield tag("p", record.reason[:LONGEST_REASON], class_="reason")
     if run.status is RunStatus.FAIL:
@@ -198,9 +199,8 @@ def _asked(view: RunView) -> Iterator[Markup]:
     run = view.story.summary
     link = tag("a", "See its screen", href=agent_path(run.id, run.asking))
     yield tag("h2", f"The {name(run.asking)} asks you")
-    terminal = view.terminals.get(run.asking)
-    if view.question is not None and terminal is not None:
-        yield question_html(view.question, terminal.id)
+    if view.asked is not None:
+        yield question_html(view.asked)
     elif view.story.question:
         yield tag("p", view.story.question[:LONGEST_REASON], class_="question")
     yield tag("p", link)
@@ -214,7 +214,7 @@ def _waits(branch: str, run: str) -> Markup:
         tag("code", name(branch)),
         ": ",
         joined((tag("code", command) for command in commands), ", "),
-        class_="note",
+        class_="muted",
     )
 
 
@@ -257,27 +257,20 @@ def _agent(view: RunView, role: str, provider: str, number: str) -> Markup:
     if terminal is not None:
         status = agent_badge(terminal)
     elif run.is_live and role in run.terminals:
-        status = badge("quiet", "on another server")
+        status = badge("plain", "on another server")
     else:
-        status = badge("quiet", "ended")
+        status = badge("plain", "ended")
     action = terminal.action if terminal is not None and terminal.alive else ""
     return tag(
         "li",
         tag("a", name(role), href=agent_path(run.id, role)),
         " ",
-        tag("span", name(provider), class_="note"),
+        tag("span", name(provider), class_="muted"),
         status,
         tag("span", short_line(action, LONGEST_LINE), class_="action") if action else None,
         id=number,
         class_="agent agent-now" if run.is_live and role == run.role else "agent",
     )
-
-
-def agent_badge(terminal: Terminal) -> Markup:
-    """Return the status of an agent."""
-    if not terminal.alive:
-        return badge("bad", "its program has ended")
-    return badge(AGENT_TONES[terminal.status], AGENT_WORDS[terminal.status])
 
 
 def _plan(story: RunStory) -> Markup:
@@ -291,7 +284,7 @@ def _plan(story: RunStory) -> Markup:
         "section",
         tag("h2", "Plan", id="plan-title"),
         tag("ol", joined(stages), last, class_="plan"),
-        tag("p", note, class_="note"),
+        tag("p", note, class_="muted"),
         id="plan",
         class_="card",
         aria_labelledby="plan-title",
@@ -305,9 +298,7 @@ def _present(story: RunStory) -> str:
         return ""
     last = story.turns[-1]
     for stage in story.stages:
-        if last.role in stage.roles or (
-            stage.kind is StageKind.GATE and last.provider == COMMAND
-        ):
+        if last.role in stage.roles or (stage.kind is StageKind.GATE and last.provider == COMMAND):
             return stage.name
     return ""
 
@@ -323,7 +314,7 @@ def _stage(stage: Stage, *, is_present: bool) -> Markup:
     return tag(
         "li",
         tag("span", name(stage.name), class_="stage"),
-        tag("span", who, class_="note"),
+        tag("span", who, class_="muted"),
         tag("span", "now", class_="now") if is_present else None,
         aria_current="step" if is_present else None,
     )
@@ -351,18 +342,14 @@ def _steady(story: RunStory, now: float) -> float:
 
 
 def _findings(story: RunStory) -> Iterator[Part]:
-    found = [
-        (reviewer, entry) for reviewer, ledger in story.findings.items() for entry in ledger.tracked
-    ]
+    found = [(reviewer, ledger) for reviewer, ledger in story.findings.items() if ledger.tracked]
     if not found:
         return
-    opened = [one for one in found if one[1].is_open]
-    closed = [one for one in found if not one[1].is_open]
+    count = sum(len(ledger.open) for _, ledger in found)
     frame = tag(
         "section",
-        tag("h2", "Findings ", tag("span", f"{len(opened)} open", class_="count")),
-        tag("ul", joined(_finding(*one) for one in opened), class_="findings") if opened else None,
-        _closed(closed) if closed else None,
+        tag("h2", "Findings ", tag("span", f"{count} open", class_="count")),
+        joined(_found(reviewer, ledger, number) for number, (reviewer, ledger) in enumerate(found)),
         id="findings",
         class_="card",
         aria_label="Findings",
@@ -370,30 +357,21 @@ def _findings(story: RunStory) -> Iterator[Part]:
     yield Part("findings", frame, "story")
 
 
-def _closed(found: Sequence[tuple[str, Tracked]]) -> Markup:
-    return tag(
+def _found(reviewer: str, ledger: Findings, number: int) -> Markup:
+    """Return the findings of a reviewer: those that are open, and folded those that are not."""
+    closed = [entry for entry in ledger.tracked if not entry.is_open]
+    folded = tag(
         "details",
-        tag("summary", f"{len(found)} answered"),
-        tag("ul", joined(_finding(*one) for one in found), class_="findings"),
-        id="findings-closed",
+        tag("summary", f"{len(closed)} answered"),
+        findings_html(closed),
+        id=f"answered-{number}",
     )
-
-
-def _finding(reviewer: str, entry: Tracked) -> Markup:
-    finding = entry.finding
-    fate = str(entry.answers[-1]) if entry.answers else "open"
-    tone = "good" if not entry.is_open else ("bad" if finding.blocking else "quiet")
-    return tag(
-        "li",
-        tag("b", finding.id),
-        " ",
-        badge(tone, fate),
-        tag("span", "blocking" if finding.blocking else "advisory", class_="note"),
-        " ",
-        tag("code", finding.where) if finding.where else None,
-        " ",
-        tag("span", finding.text),
-        tag("span", f" {name(reviewer)}, round {entry.round}", class_="note"),
+    return joined(
+        (
+            tag("h3", name(reviewer)),
+            findings_html(ledger.open) if ledger.open else None,
+            folded if closed else None,
+        )
     )
 
 
@@ -421,7 +399,7 @@ def _told(story: RunStory) -> Iterator[Part]:
 def _turns_frame(story: RunStory) -> Iterator[Part]:
     frame = tag(
         "section",
-        tag("h2", "Turns ", tag("span", "newest first", class_="note"), id="turns-title"),
+        tag("h2", "Turns ", tag("span", "newest first", class_="muted"), id="turns-title"),
         tag("ol", id="turns", class_="turns"),
         id="turns-frame",
         aria_labelledby="turns-title",

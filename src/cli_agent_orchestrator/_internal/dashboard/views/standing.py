@@ -26,7 +26,7 @@ class RunStanding:
     words: str
     """Its status."""
     tone: str
-    """What its color says: needs, working, good, bad or quiet."""
+    """What its color says: needs, now, good, bad or plain."""
     why: str = ""
     """What the person is needed for."""
     rank: int = 0
@@ -48,14 +48,16 @@ def standing_of(run: RunSummary, now: float) -> RunStanding:
         since = now - (run.ended or run.started)
         if since < FORGOTTEN_SECONDS:
             return RunStanding(RunGroup.NEEDS, run.words, "bad", BROKEN[run.status], 3)
-    return RunStanding(RunGroup.DONE, run.words, VERDICTS.get(run.status, "quiet"))
+    return RunStanding(RunGroup.DONE, run.words, VERDICTS.get(run.status, "plain"))
 
 
 def _live(run: RunSummary) -> RunStanding:
     if run.asking:
-        return RunStanding(RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something.")
+        return RunStanding(
+            RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."
+        )
     if run.circling:
         return RunStanding(RunGroup.NEEDS, "not converging", "needs", run.circling, 1)
     if run.status is RunStatus.PAUSED:
         return RunStanding(RunGroup.NEEDS, run.words, "needs", "It is paused and waits for you.", 2)
-    return RunStanding(RunGroup.WORKING, run.words, "working")
+    return RunStanding(RunGroup.WORKING, run.words, "now")

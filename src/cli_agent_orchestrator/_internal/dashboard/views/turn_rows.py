@@ -1,38 +1,26 @@
 """The turns of a run as rows: what came of each at a glance, all of it when it is opened."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from cli_agent_orchestrator._internal.dashboard.page import Part
 from cli_agent_orchestrator._internal.dashboard.views.words import (
     DOT,
-    badge,
-    duration,
     moment,
     name,
     run_path,
 )
+from cli_agent_orchestrator._internal.html.diff import counts_html
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
-from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
+from cli_agent_orchestrator._internal.html.outcome import Look, badge, look_of
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.reports.durations import duration
 from cli_agent_orchestrator.events import FilesChanged, short_line
 
-IN_FAVOR = ("approved", "skipped", "passed", "cleared")
-OUTCOMES = {
-    "delivered": "delivered",
-    "approved": "approved",
-    "skipped": "skipped",
-    "sent_back": "sent back",
-    "cycles_used_up": "cycles used up",
-    "passed": "passed",
-    "cleared": "passed",
-    "failed": "failed",
-    "rounds_used_up": "failed",
-}
-"""The words of events, for people; a word that is not here is shown as it is."""
 LONGEST_WHY = 240
-LONGEST_WORD = 30
+LONGEST_WORD = 40
 
 
 @lru_cache(maxsize=4096)
@@ -44,20 +32,17 @@ def turn_part(run: str, turn: RunTurn, changed: FilesChanged | None, *, is_live:
     shown = tag(
         "details",
         tag("summary", _line(turn, changed, is_live=is_live), class_="turn-line"),
-        tag("div", tag("p", "Loading …", class_="note"), data_into=True, class_="turn-body"),
+        tag("div", tag("p", "Loading …", class_="muted"), data_into=True, class_="turn-body"),
         data_fragment=f"{run_path(run)}/turns/{turn.sequence}{step}",
     )
-    return Part(number, tag("li", shown, id=number, class_="turn"), "turns")
+    return Part(number, tag("li", shown, id=number, class_="turn-row"), "turns")
 
 
-def outcome_badge(turn: RunTurn, *, is_live: bool) -> Markup:
-    """Return what a turn came to."""
-    if not turn.outcome:
-        return badge("working", "working") if is_live else badge("quiet", "not finished")
-    words = OUTCOMES.get(turn.outcome) or short_line(turn.outcome, LONGEST_WORD)
-    if turn.outcome in IN_FAVOR:
-        return badge("good", words)
-    return badge("bad" if turn.outcome in AGAINST else "quiet", words)
+def _came_to(turn: RunTurn, *, is_live: bool) -> Markup:
+    if not turn.outcome and not is_live:
+        return badge(Look("–", "plain", "not finished"))
+    look = look_of(turn)
+    return badge(replace(look, words=short_line(look.words, LONGEST_WORD)))
 
 
 def _line(turn: RunTurn, changed: FilesChanged | None, *, is_live: bool) -> Markup:
@@ -65,10 +50,10 @@ def _line(turn: RunTurn, changed: FilesChanged | None, *, is_live: bool) -> Mark
     return tag(
         "span",
         tag("span", str(turn.sequence), class_="turn-number"),
-        tag("span", name(turn.role), class_="turn-role"),
-        outcome_badge(turn, is_live=is_live),
+        tag("h3", name(turn.role)),
+        _came_to(turn, is_live=is_live),
         tag("span", short_line(why, LONGEST_WHY), class_="turn-why") if why else None,
-        tag("span", joined(_facts(turn, changed), DOT), class_="facts"),
+        tag("span", joined(_facts(turn, changed), DOT), class_="about"),
         class_="turn-words",
     )
 
@@ -86,10 +71,4 @@ def _changed(changed: FilesChanged) -> Markup:
     files = f"{changed.count} file{'' if changed.count == 1 else 's'}"
     if not changed.allowed:
         return tag("span", f"changed {files}, not its task", class_="warn")
-    return tag(
-        "span",
-        f"{files} ",
-        tag("span", f"+{changed.added}", class_="added"),
-        " ",
-        tag("span", f"−{changed.removed}", class_="removed"),
-    )
+    return joined((f"{files} ", counts_html(changed.added, changed.removed)))

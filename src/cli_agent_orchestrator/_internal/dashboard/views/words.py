@@ -1,11 +1,15 @@
 """What all pages say in the same way: times, tokens, statuses, links."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from cli_agent_orchestrator._internal.html import outcome
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.html.outcome import Look
+from cli_agent_orchestrator._internal.html.turn import tokens_words
+from cli_agent_orchestrator._internal.models import Terminal, TerminalStatus
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator.events import short_line
 
@@ -26,14 +30,25 @@ AGENT_WORDS = {
     TerminalStatus.ERROR: "error",
 }
 AGENT_TONES = {
-    TerminalStatus.UNKNOWN: "quiet",
-    TerminalStatus.IDLE: "quiet",
-    TerminalStatus.PROCESSING: "working",
-    TerminalStatus.COMPLETED: "quiet",
+    TerminalStatus.UNKNOWN: "plain",
+    TerminalStatus.IDLE: "plain",
+    TerminalStatus.PROCESSING: "now",
+    TerminalStatus.COMPLETED: "plain",
     TerminalStatus.WAITING_USER_ANSWER: "needs",
     TerminalStatus.ERROR: "bad",
 }
 """How a status of an agent is called and colored."""
+MARKS = {"needs": "!", "now": "…", "good": "✓", "bad": "✗", "warn": "!", "plain": "●"}
+"""By what is said: one character before the words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTokens:
+    """What the agents of a run took, as far as it is known."""
+
+    used: Tokens
+    is_whole: bool
+    """Is it known of all of them?"""
 
 
 def run_path(run: str) -> str:
@@ -67,19 +82,6 @@ def span(seconds: float) -> str:
     return f"{minutes} min" if minutes else "under a minute"
 
 
-def duration(seconds: float) -> str:
-    """Return how long something took.
-
-    >>> duration(4.2), duration(125)
-    ('4 s', '2 min 05 s')
-    """
-    whole = round(max(seconds, 0))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else span(seconds)
-
-
 def ago(seconds: float) -> str:
     """Return how long ago something was, roughly.
 
@@ -109,11 +111,11 @@ def amount(count: int) -> str:
     return f"{count // THOUSAND}k" if count >= 10 * THOUSAND else str(count)
 
 
-def tokens_words(used: Tokens) -> Markup:
-    """Say how many tokens something took."""
-    exact = f"{used.input:,} tokens read ({used.cached_input:,} of them cached), {used.output:,}"
-    words = f"{amount(used.input)} in, {amount(used.output)} out"
-    return tag("span", words, title=f"{exact} written")
+def run_tokens(tokens: RunTokens) -> Markup:
+    """Say how many tokens a run took."""
+    least = "" if tokens.is_whole else "at least "
+    words = f"{least}{amount(tokens.used.input)} in, {amount(tokens.used.output)} out"
+    return tag("span", words, title=f"Tokens: {tokens_words(tokens.used)}")
 
 
 def plural(count: int, word: str) -> str:
@@ -126,13 +128,20 @@ def plural(count: int, word: str) -> str:
 
 
 def badge(tone: str, words: str) -> Markup:
-    """Return a status: its words say it, its color only helps."""
-    return tag("span", words, class_=f"badge badge-{tone}")
+    """Return a status: its mark and its words say it, its color only helps."""
+    return outcome.badge(Look(MARKS[tone], tone, words))
 
 
-def facts(parts: Sequence[Child]) -> Markup:
+def agent_badge(terminal: Terminal) -> Markup:
+    """Return the status of an agent."""
+    if not terminal.alive:
+        return badge("bad", "its program has ended")
+    return badge(AGENT_TONES[terminal.status], AGENT_WORDS[terminal.status])
+
+
+def about(parts: Sequence[Child]) -> Markup:
     """Return short facts in a row."""
-    return tag("p", joined(parts, DOT), class_="facts")
+    return tag("p", joined(parts, DOT), class_="about")
 
 
 def ask_button(words: str, path: str, *, kind: str = "", body: str = "", sure: str = "") -> Markup:
