@@ -13,6 +13,10 @@ from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator._internal.dashboard import following
+from cli_agent_orchestrator._internal.dashboard.news import News
+from cli_agent_orchestrator._internal.dashboard.page import House
+from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, run_command
@@ -44,7 +48,8 @@ async def serve_terminals(
 
     One that is not `lasting` ends with a short command, and says so.
     """
-    service = TerminalService(config, SystemClock())
+    clock = SystemClock()
+    service = TerminalService(config, clock)
     await service.start()
     folder = Folder(config.state_dir)
 
@@ -63,7 +68,11 @@ async def serve_terminals(
             allowed_hosts={config.host},
         )
         launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
-        serve_runs(app, RunService(config.state_dir, launcher))
+        runs = RunService(config.state_dir, launcher)
+        serve_runs(app, runs)
+        news = News(config.state_dir)
+        house = House(service, runs, config.state_dir, news, clock, config.environ)
+        mount(app, house, keys.token, Views(following.watched, following.fragment))
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
         folder.remove(ADDRESS_FILE)
