@@ -18,7 +18,12 @@ from cli_agent_orchestrator._internal.dashboard.views.one_agent import (
     replay_html,
     scrollback_html,
 )
-from cli_agent_orchestrator._internal.dashboard.views.words import HOME, agent_path, run_path
+from cli_agent_orchestrator._internal.dashboard.views.words import (
+    HOME,
+    agent_path,
+    quoted,
+    run_path,
+)
 from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
 from cli_agent_orchestrator._internal.html.screen import screen_lines
 from cli_agent_orchestrator._internal.html.turn import turn_html
@@ -108,6 +113,6 @@ def _replay(house: House, agent: tuple[str, str], number: int) -> Markup:
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())
     number = min(number, len(cast.frames) - 1)
-    path = f"{run_path(run)}/replay/{agent_path(run, role).rpartition('/')[2]}"
+    path = f"{run_path(run)}/replay/{quoted(role)}"
     lines = screen_lines(screen_at(cast, number))
     return replay_html(lines, (number, len(cast.frames)), path, cast.frames[number].at)

@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     ago,
     badge,
     name,
+    quoted,
     run_path,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
@@ -228,7 +229,7 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
     if seen.terminal is not None:
         yield _fetched("scrollback", "What it has shown before", f"{path}/scrollback")
     if seen.is_recorded:
-        recording = f"{run_path(seen.run.id)}/replay/{path.rpartition('/')[2]}"
+        recording = f"{run_path(seen.run.id)}/replay/{quoted(seen.role)}"
         yield _fetched("replay", "Replay its screen from the start", f"{recording}/0")
     if seen.last_turn:
         turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}"

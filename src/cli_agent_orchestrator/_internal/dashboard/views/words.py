@@ -51,14 +51,19 @@ class RunTokens:
     """Is it known of all of them?"""
 
 
+def quoted(word: str) -> str:
+    """Return a name as one word of an address, whatever is in it."""
+    return quote(word, safe="", errors="replace")
+
+
 def run_path(run: str) -> str:
     """Return the address of a run's page."""
-    return f"{HOME}/runs/{quote(run, safe='')}"
+    return f"{HOME}/runs/{quoted(run)}"
 
 
 def agent_path(run: str, role: str) -> str:
     """Return the address of an agent's page."""
-    return f"{run_path(run)}/agents/{quote(role, safe='')}"
+    return f"{run_path(run)}/agents/{quoted(role)}"
 
 
 def name(text: str) -> str:
