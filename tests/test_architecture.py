@@ -134,6 +134,7 @@ PURE = [
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",
+    "runs/reports/durations.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
