@@ -80,7 +80,9 @@ def test_a_row_says_what_there_is_to_say() -> None:
 def test_tokens_that_are_not_all_known_are_at_least_so_many() -> None:
     tokens = RunTokens(Tokens(950, 0, 12_000, None), is_whole=False)
 
-    assert "at least 950 in, 12k out" in written(all_runs([RunRow(a_run(), 0, "", tokens)], 0, NOON))
+    assert "at least 950 in, 12k out" in written(
+        all_runs([RunRow(a_run(), 0, "", tokens)], 0, NOON)
+    )
 
 
 def test_who_is_asked_sees_the_question_and_the_way_to_the_agent() -> None:

@@ -143,7 +143,9 @@ def check_page(page: Page) -> None:
             if name in ("input", "select", "textarea") and attributes.get("type") != "hidden":
                 assert attributes["id"] in labeled
             for key in ("href", "data-post", "data-fragment"):
-                assert (attributes.get(key) or "/").startswith(("/dashboard", "/runs", "/term", "/"))
+                assert (attributes.get(key) or "/").startswith(
+                    ("/dashboard", "/runs", "/term", "/")
+                )
             if name == "h1":
                 level = 1
     assert level == 1

@@ -115,14 +115,14 @@ def control_buttons(run: str, can: RunControls) -> Markup | None:
 def hint_form(run: str, roles: Sequence[str]) -> Markup:
     """Return the form by which an agent is told something with its next prompt."""
     options = (tag("option", name(role), value=role) for role in roles)
-    return tag(
+    form = tag(
         "form",
         tag("label", "Hint", for_="hint-text"),
         tag(
             "textarea",
             id="hint-text",
             name="text",
-            rows=3,
+            rows=4,
             required=True,
             maxlength=LARGEST_HINT,
             aria_describedby="hint-note",
@@ -137,15 +137,15 @@ def hint_form(run: str, roles: Sequence[str]) -> Markup:
             name="role",
         ),
         tag("button", "Send the hint", class_="button", type="submit"),
-        id="hint",
         class_="form",
         data_post=f"/runs/{run}/hint",
     )
+    return tag("details", tag("summary", "Give a hint"), form, id="hint", class_="fold")
 
 
 def rounds_form(run: str, present: int, most: int) -> Markup:
     """Return the form by which a run is given more rounds, or fewer."""
-    return tag(
+    form = tag(
         "form",
         tag("label", "Rounds at most", for_="rounds-value"),
         tag(
@@ -159,7 +159,7 @@ def rounds_form(run: str, present: int, most: int) -> Markup:
         ),
         tag("input", type="hidden", name="name", value="max_rounds"),
         tag("button", "Set", class_="button", type="submit"),
-        id="rounds",
         class_="form form-row",
         data_post=f"/runs/{run}/set",
     )
+    return tag("details", tag("summary", "Change its rounds"), form, id="rounds", class_="fold")

@@ -9,6 +9,8 @@ from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, 
 from cli_agent_orchestrator._internal.settings.table import AGENTS, BY_NAME, PROVIDER_SUFFIX
 
 MOST_FOLDERS = 20
+TASK = "# Task\n\n"
+"""What every task begins with."""
 SETTING = "settings.{}"
 """Names a field that becomes a setting of the run; one that is left empty is not sent."""
 LONGEST_PATH = 4096
@@ -60,13 +62,16 @@ def _form(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Markup:
 
 
 def _field(label: str, field: Markup, number: str, note: str = "") -> Markup:
-    told = tag("p", note, id=f"{number}-note", class_="muted") if note else None
+    told = tag("p", note, class_="muted") if note else None
     return tag("div", tag("label", label, for_=number), field, told, class_="field")
 
 
 def _task() -> Markup:
-    field = tag("textarea", id="task-text", name="task", rows=10, required=True)
-    return _field("Task", field, "task-text", "What is to be done, and how to find out that it is.")
+    field = tag(
+        "textarea", TASK, id="task-text", name="task", rows=10, required=True, spellcheck="true"
+    )
+    note = "Below a line `# Test` you can say what the tester does; it may be left out."
+    return _field("Task", field, "task-text", note)
 
 
 def _folder(folders: Sequence[str]) -> Markup:

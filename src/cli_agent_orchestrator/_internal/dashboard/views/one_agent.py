@@ -198,13 +198,7 @@ def _screen(seen: AgentSeen) -> Iterator[Part]:
     title = "Screen" if seen.terminal is not None else "Its last screen"
     yield Part(
         "screen-frame",
-        tag(
-            "section",
-            tag("h2", title, id="screen-title"),
-            _box("screen", title, None),
-            id="screen-frame",
-            aria_labelledby="screen-title",
-        ),
+        tag("div", tag("h2", title), _box("screen", title, None), id="screen-frame"),
         "agent-main",
     )
     for number, line in enumerate(screen_lines(seen.screen)):

@@ -87,9 +87,9 @@ def one_run(view: RunView, now: float) -> Page:
         *_steering(view, can),
         *_agents(view),
         Part("plan", _plan(story), "side"),
+        *_told(story),
         Part("picture", _picture(story, now), "story"),
         *_findings(story),
-        *_told(story),
         *_turns_frame(story),
         *turns,
     )
@@ -153,7 +153,7 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
     yield f"flow {name(run.flow)}" if run.flow else None
     if run.round:
         yield f"round {run.round}" + (f" of {story.max_rounds}" if story.max_rounds else "")
-    if run.is_live and run.role:
+    if run.is_live and run.role and not run.asking:
         yield tag("span", name(run.role), " works", class_="who")
     yield _time(story, now)
     yield run_tokens(view.tokens) if view.tokens is not None else None
@@ -228,7 +228,7 @@ def _steering(view: RunView, can: RunControls) -> Iterator[Part]:
     yield Part("steer", frame, "side")
     yield Part("buttons", tag("div", buttons, id="buttons"), "steer")
     if can.steer:
-        # Forms of their own: what is being typed in them stays when the buttons change.
+        # Parts of their own: what is being typed in them stays when the buttons change.
         yield Part("hint", hint_form(run.id, sorted(run.providers)), "steer")
         yield Part("rounds", rounds_form(run.id, run.round, view.story.max_rounds), "steer")
 
@@ -325,7 +325,7 @@ def _picture(story: RunStory, now: float) -> Markup:
     return tag(
         "section",
         tag("h2", "Timeline", id="picture-title"),
-        tag("div", drawn, class_="timeline-box") if drawn else tag("p", "No turn yet."),
+        drawn or tag("p", "No turn yet.", class_="none"),
         id="picture",
         class_="card",
         aria_labelledby="picture-title",
@@ -378,22 +378,22 @@ def _found(reviewer: str, ledger: Findings, number: int) -> Markup:
 def _told(story: RunStory) -> Iterator[Part]:
     """Yield the proof, what the run warned of, and what people did to it."""
     lists = (
-        ("proof", "Proof", [story.proof] if story.proof else []),
-        ("warnings", "Warnings", story.warnings[-MOST_TOLD:]),
-        ("acts", "What people did", [act.words for act in story.acts[-MOST_TOLD:]]),
+        ("proof", "story", "Proof", [story.proof] if story.proof else []),
+        ("acts", "side", "What people did", [act.words for act in story.acts[-MOST_TOLD:]]),
+        ("warnings", "side", "Warnings", story.warnings[-MOST_TOLD:]),
     )
-    for number, title, lines in lists:
+    for number, holder, title, lines in lists:
         if lines:
             items = joined(tag("li", line[:LONGEST_REASON]) for line in lines)
             html = tag(
                 "section",
-                tag("h2", title),
+                tag("h2", title, id=f"{number}-title"),
                 tag("ul", items, class_="told"),
                 id=number,
                 class_="card",
-                aria_label=title,
+                aria_labelledby=f"{number}-title",
             )
-            yield Part(number, html, "story")
+            yield Part(number, html, holder)
 
 
 def _turns_frame(story: RunStory) -> Iterator[Part]:

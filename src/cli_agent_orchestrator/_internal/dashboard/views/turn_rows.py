@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
 )
 from cli_agent_orchestrator._internal.html.diff import counts_html
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
-from cli_agent_orchestrator._internal.html.outcome import Look, badge, look_of
+from cli_agent_orchestrator._internal.html.outcome import OutcomeLook, badge, look_of
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.durations import duration
@@ -40,20 +40,19 @@ def turn_part(run: str, turn: RunTurn, changed: FilesChanged | None, *, is_live:
 
 def _came_to(turn: RunTurn, *, is_live: bool) -> Markup:
     if not turn.outcome and not is_live:
-        return badge(Look("–", "plain", "not finished"))
+        return badge(OutcomeLook("–", "plain", "not finished"))
     look = look_of(turn)
     return badge(replace(look, words=short_line(look.words, LONGEST_WORD)))
 
 
 def _line(turn: RunTurn, changed: FilesChanged | None, *, is_live: bool) -> Markup:
-    why = turn.why or turn.verdict
     return tag(
         "span",
         tag("span", str(turn.sequence), class_="turn-number"),
         tag("h3", name(turn.role)),
         _came_to(turn, is_live=is_live),
-        tag("span", short_line(why, LONGEST_WHY), class_="turn-why") if why else None,
         tag("span", joined(_facts(turn, changed), DOT), class_="about"),
+        tag("span", short_line(turn.why, LONGEST_WHY), class_="turn-why") if turn.why else None,
         class_="turn-words",
     )
 

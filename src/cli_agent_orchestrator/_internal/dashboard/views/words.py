@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from cli_agent_orchestrator._internal.html import outcome
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
-from cli_agent_orchestrator._internal.html.outcome import Look
+from cli_agent_orchestrator._internal.html.outcome import OutcomeLook
 from cli_agent_orchestrator._internal.html.turn import tokens_words
 from cli_agent_orchestrator._internal.models import Terminal, TerminalStatus
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
@@ -134,7 +134,7 @@ def plural(count: int, word: str) -> str:
 
 def badge(tone: str, words: str) -> Markup:
     """Return a status: its mark and its words say it, its color only helps."""
-    return outcome.badge(Look(MARKS[tone], tone, words))
+    return outcome.badge(OutcomeLook(MARKS[tone], tone, words))
 
 
 def agent_badge(terminal: Terminal) -> Markup:
