@@ -56,7 +56,7 @@ ALLOWED = {
     "runs": {"pipeline", "handoff", "client", "discovery", "workspace", "usage"},
     "html": {"runs", "pipeline", "workspace", "usage"},
     "dashboard": {"html", "api", "runs", "pipeline", "usage"},
-    "notices": set(),
+    "notices": {"transport"},
     "hosting": {
         "api",
         "dashboard",
@@ -131,6 +131,9 @@ PURE = [
     "workspace/traces.py",
     "usage/*.py",
     "html/*.py",
+    "notices/deciding.py",
+    "notices/settings.py",
+    "notices/in_terminal.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",

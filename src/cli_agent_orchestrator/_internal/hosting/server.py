@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cli_agent_orchestrator._internal.address import ADDRESS_FILE, PASSING, Found, server_url
 from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
@@ -20,6 +21,7 @@ from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, run_command
+from cli_agent_orchestrator._internal.runs.records.replay import recording_folder
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.service import TerminalService
@@ -49,7 +51,7 @@ async def serve_terminals(
     One that is not `lasting` ends with a short command, and says so.
     """
     clock = SystemClock()
-    service = TerminalService(config, clock)
+    service = TerminalService(config, clock, partial(recording_folder, config.state_dir.absolute()))
     await service.start()
     folder = Folder(config.state_dir)
 

@@ -3,13 +3,30 @@
 import re
 from bisect import bisect_left
 from itertools import accumulate
+from pathlib import Path
 
 from cli_agent_orchestrator._internal.asciicast import Cast, Frame, parse_cast
-from cli_agent_orchestrator._internal.layout import CAST_SUFFIX, cast_name, replay_folder
+from cli_agent_orchestrator._internal.layout import (
+    CAST_SUFFIX,
+    RECORD_FILE,
+    cast_name,
+    replay_folder,
+    run_folder,
+)
+from cli_agent_orchestrator._internal.models import TerminalFacts
 from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.records.run_id import run_of_session
 from cli_agent_orchestrator._internal.runs.records.turns import ROLE_PATTERN
 
-__all__ = ["Cast", "Frame", "read_cast", "roles_with_cast", "screen_at", "steps_of"]
+__all__ = [
+    "Cast",
+    "Frame",
+    "read_cast",
+    "recording_folder",
+    "roles_with_cast",
+    "screen_at",
+    "steps_of",
+]
 
 MOST_READ = 8 * 1024 * 1024
 """Bytes of a recording; ours are half as large at most."""
@@ -35,6 +52,15 @@ def read_cast(run: Folder, role: str) -> Cast | None:
             return parse_cast(file.read(MOST_READ))
     except OSError:
         return None
+
+
+def recording_folder(state_folder: Path, terminal: TerminalFacts) -> Folder | None:
+    """Return where a terminal is recorded: in the folder of its run, if there is such a run."""
+    run = run_of_session(terminal.session_name)
+    if not run or not re.fullmatch(ROLE_PATTERN, terminal.role or ""):
+        return None
+    folder = run_folder(state_folder, run)
+    return replay_folder(folder) if folder.status(RECORD_FILE) else None
 
 
 def screen_at(cast: Cast, number: int) -> str:
