@@ -153,6 +153,7 @@ PURE = [
     "cli/picture.py",
     "cli/drawing.py",
     "cli/keys.py",
+    "cli/playback.py",
     "cli/proposals.py",
     "cli/variables.py",
 ]

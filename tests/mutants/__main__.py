@@ -155,6 +155,7 @@ TESTS = {
     "toml_text.py": "test_toml_text.py",
     "cli/drawing.py": "cli/test_drawing.py",
     "cli/keys.py": "cli/test_keys.py",
+    "cli/playback.py": "cli/test_playback.py",
     "cli/picture.py": "cli/test_picture.py",
     "runs/work/moments.py": "runs/test_moments.py",
     "runs/reports/durations.py": "runs/test_durations.py",
