@@ -112,6 +112,7 @@ PURE = [
     "git_variables.py",
     "version.py",
     "settings/table.py",
+    "settings/agent_names.py",
     "settings/levels.py",
     "settings/values.py",
     "providers/*.py",

@@ -71,6 +71,7 @@ TESTS = {
     "gates.py": "test_gates.py",
     "git_variables.py": "test_git_variables.py",
     "caches.py": "test_caches.py",
+    "settings/agent_names.py": "test_agent_names.py",
     "settings/levels.py": "test_settings.py cli/test_options.py",
     "settings/values.py": "test_settings.py test_config.py pipeline/test_resuming.py",
     "pipeline/canary.py": "pipeline/test_canary.py",
