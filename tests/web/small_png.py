@@ -10,7 +10,7 @@ RGB, PALETTE = 2, 3
 MOST_COLOURS = 256
 PIXEL = 3
 """How many bytes a pixel takes that has no table."""
-SHADES = (0xFF, 0xFC, 0xF8, 0xF0, 0xE0)
+SHADES = (0xFF, 0xFC, 0xF8, 0xF0, 0xE0, 0xC0)
 """What of a colour counts when there are too many; each takes in what is near."""
 
 
