@@ -17,6 +17,8 @@ SOURCE = FACE / "_internal"
 MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
+    "ansi",
+    "asciicast",
     "caches",
     "models",
     "characters",
@@ -54,7 +56,7 @@ ALLOWED = {
     "runs": {"pipeline", "handoff", "client", "discovery", "workspace", "usage"},
     "html": {"runs", "pipeline", "workspace", "usage"},
     "dashboard": {"html", "api", "runs", "pipeline", "usage"},
-    "notices": set(),
+    "notices": {"transport"},
     "hosting": {
         "api",
         "dashboard",
@@ -71,6 +73,8 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "ansi": set(),
+    "asciicast": set(),
     "caches": set(),
     "characters": set(),
     "errors": set(),
@@ -94,6 +98,8 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 PURE = [
+    "ansi.py",
+    "asciicast.py",
     "caches.py",
     "models.py",
     "characters.py",
@@ -115,6 +121,7 @@ PURE = [
     "terminals/tmux/pacing.py",
     "terminals/tracker.py",
     "terminals/sending.py",
+    "terminals/screens/cast.py",
     "handoff/wait.py",
     "handoff/prompt.py",
     "handoff/file_state.py",
@@ -124,9 +131,13 @@ PURE = [
     "workspace/traces.py",
     "usage/*.py",
     "html/*.py",
+    "notices/deciding.py",
+    "notices/settings.py",
+    "notices/in_terminal.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",
+    "runs/reports/durations.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",

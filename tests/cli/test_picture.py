@@ -15,7 +15,6 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Picture,
     Question,
     fold,
-    rings,
 )
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
@@ -220,15 +219,11 @@ def test_a_missing_file_is_counted_down_until_the_agent_works_or_the_file_comes(
     assert fold(WORKING, replace(awaited, until=None)).countdown is None
 
 
-def test_a_question_rings_once() -> None:
+def test_a_question_counts_from_when_it_came_up() -> None:
     asked = fold(WORKING, ASKS)
     again = fold(asked, replace(ASKS, at=NOON + 50))
-    assert rings(WORKING, asked)
-    assert not rings(asked, again)
     assert again.question == asked.question
-    answered = fold(again, status(TerminalStatus.PROCESSING))
-    assert not rings(again, answered)
-    assert rings(answered, fold(answered, ASKS))
+    assert fold(again, status(TerminalStatus.PROCESSING)).question is None
 
 
 def test_a_pause_is_there_until_it_is_lifted_or_a_turn_begins() -> None:

@@ -81,6 +81,8 @@ class ApiClient:
         """What new terminals may do without asking; empty: what the server says."""
         self.run_index: int | None = None
         """The number of the run that new terminals belong to, if they belong to one."""
+        self.record = False
+        """Are the screens of new terminals recorded in the folder of their run?"""
         self._features: frozenset[str] | None = None
         self._server = Connection(base_url, token, transport)
 
@@ -350,6 +352,8 @@ class ApiClient:
             params["run_index"] = str(self.run_index)
         if role and Feature.ROLES in self.features():
             params["role"] = role
+            if self.record:
+                params["record"] = "true"
         return params
 
     def _message_content(self, message: str) -> dict[str, dict[str, str]]:

@@ -93,6 +93,8 @@ class NewTerminal:
     """What the agent is for in a run; None: its profile says enough."""
     run_index: int | None = None
     """The number of that run; None: it belongs to none."""
+    record: bool = False
+    """Are its screens to be recorded, if it is of a run that the server knows?"""
 
 
 @dataclass(frozen=True, slots=True)

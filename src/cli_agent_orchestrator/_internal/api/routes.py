@@ -296,6 +296,7 @@ def new_terminal(query: NewTerminalQuery) -> NewTerminal:
         query.permissions,
         role=query.role,
         run_index=query.run_index,
+        record=query.record,
     )
 
 

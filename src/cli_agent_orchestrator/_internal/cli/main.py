@@ -52,6 +52,7 @@ COMMANDS = {
     "discard": ("deliver:discard", "Remove a run's work tree and branch."),
     "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
     "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
+    "notify": ("notify:notify", "Say who is told of runs, and try whether it arrives."),
     "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
     "server": ("serve:server", "Run the server that owns the terminals."),
     "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),

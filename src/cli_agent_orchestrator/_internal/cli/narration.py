@@ -5,9 +5,9 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.cli.ending import UNFINISHED, Ending
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
-from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.reports.durations import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,

@@ -228,11 +228,6 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
     return picture
 
 
-def rings(before: Picture, after: Picture) -> bool:
-    """Has a question come up that was not there before?"""
-    return before.question is None and after.question is not None
-
-
 def _opened(before: Picture, event: RunOpened) -> Picture:
     """Begin anew; what is known of the stretches before a resume is kept."""
     if not event.resumed:

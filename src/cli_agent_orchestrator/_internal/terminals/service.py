@@ -38,6 +38,11 @@ from cli_agent_orchestrator._internal.terminals.courier import Courier, typeable
 from cli_agent_orchestrator._internal.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
+from cli_agent_orchestrator._internal.terminals.screens.recorder import (
+    FolderOf,
+    ScreenRecorder,
+    nowhere,
+)
 from cli_agent_orchestrator._internal.terminals.signals import (
     SignalFiles,
     remove_signal_file,
@@ -88,7 +93,10 @@ KEYS = (
 class TerminalService:
     """Owns all terminals of one state folder."""
 
-    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = nowhere
+    ) -> None:
+        """`recording_folder` says where the screens of a terminal are recorded."""
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
@@ -97,6 +105,7 @@ class TerminalService:
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = RecordFinder(self._board, self._signals)
+        self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
         self._events = config.state_dir / "events"
         self._passing: set[asyncio.Task[None]] = set()
         """Dialogs that are being passed."""
@@ -128,6 +137,7 @@ class TerminalService:
     async def close(self) -> None:
         """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
         self._recorder.close()
+        await self._screens.close()
         for passing in self._passing:
             passing.cancel()
         await self._end_begun()
@@ -289,6 +299,8 @@ class TerminalService:
     async def exit(self, terminal_id: str) -> None:
         """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
         live = self._board.get(terminal_id)
+        # Agents that quit clear their screen.
+        await self._screens.finish(live)
         with contextlib.suppress(TmuxError, TimeoutError):
             # Never into the middle of a message.
             async with asyncio.timeout(QUIT_SECONDS), live.typing:
@@ -350,6 +362,7 @@ class TerminalService:
             permissions=new.permissions or self._config.permissions,
             step=new.for_step,
             role=new.role,
+            record=new.record,
         )
         events = self._event_file(row.id)
         async with AsyncExitStack() as undo:
@@ -363,6 +376,7 @@ class TerminalService:
                 session_name, row.name, launch.command, row.id, launch.raw_output
             )
             self._board.opened(live, pane)
+            self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
             await asyncio.to_thread(store.save, self._board.mark_ready(live))
             undo.pop_all()
@@ -390,6 +404,7 @@ class TerminalService:
             await asyncio.to_thread(store.remove, terminal_id)
         for live in self._board:
             self._recorder.look(live)
+            self._screens.follow(live)
         await self._sweep()
 
     async def _sweep(self) -> None:
@@ -431,6 +446,7 @@ class TerminalService:
 
     async def _end(self, live: LiveTerminal) -> None:
         """End a terminal; others may be doing the same."""
+        await self._screens.finish(live)
         pane = live.pane
         if pane is not None:
             with contextlib.suppress(TmuxError):

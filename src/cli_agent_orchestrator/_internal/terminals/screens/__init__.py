@@ -1,0 +1,1 @@
+"""Screens over time: kept as a recording of a run."""
