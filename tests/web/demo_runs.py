@@ -12,6 +12,7 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from tests.e2e.conftest import Machine
+from tests.e2e.runs import rule
 
 GATE = {
     "name": "tests",
@@ -32,6 +33,11 @@ def prepare_demo(machine: Machine, *first: str, seconds: Sequence[float] = (0.2,
         "GATES": json.dumps(GATE),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), machine.env["PATH"]]),
     }
+
+
+def asks(role: str, **fields: str) -> str:
+    """Return a rule by which an agent asks a person first; fields are TOML already."""
+    return rule(role, misbehave='{ ask = "Run: make clean" }', **fields)
 
 
 def new_project(folder: Path, name: str, task: str = "") -> Path:

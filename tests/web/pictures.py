@@ -16,11 +16,12 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.html.markup import joined, tag
 from cli_agent_orchestrator._internal.html.screen import color_rules, screen_lines
-from tests.e2e.conftest import CAO, Machine, Server, inherited
+from tests.e2e.conftest import CAO, Machine, inherited
 from tests.e2e.runs import rule
 from tests.e2e.warm import WarmCao
 from tests.web.browser import DESK, LOOKS, Look, Page, Windows, look_at, started_browser
 from tests.web.demo_runs import new_project, prepare_demo, start_run
+from tests.web.small_png import smaller
 from tests.web.visits import sign_in
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ FIRST = (
 )
 STYLE = """
 body { margin: 0; background: #1b1b1b }
-.screen { margin: 0; padding: 12px 16px; font: 14px/1.25 "DejaVu Sans Mono", monospace }
+.screen { display: inline-block; padding: 12px 16px; font: 14px/1.25 "DejaVu Sans Mono", monospace }
 .screen div { min-height: 1.25em; white-space: pre }
 """
 
@@ -100,22 +101,25 @@ def own_machine() -> Iterator[Machine]:
             warm.close()
 
 
-def take_live_view(page: Page, machine: Machine, project: Path) -> None:
-    """Run the demo in a terminal, take a picture in its second round, and wait for its end."""
+def take_live_view(page: Page, machine: Machine, project: Path) -> str:
+    """Run the demo in a terminal, take a picture in its second round, and return its run's id."""
     pane = Pane(machine, project, *CAO, "run", "task.md")
     try:
         screen = pane.until(r"(?s)Round 2 of .*▶ programmer .*working +0:0[1-9].*hint")
-        save_screen(page, screen, PICTURES / "live-view.png")
+        save(drawn(page, screen), "live-view")
         pane.until("PASS, proven")
     finally:
         pane.close()
+    (archive,) = project.glob(".tmp/20*")
+    return archive.name
 
 
-def save_screen(page: Page, screen: str, path: Path) -> None:
-    """Draw a terminal's screen, and save the picture."""
+def drawn(page: Page, screen: str) -> bytes:
+    """Return a picture of a terminal's screen."""
     lines = joined(tag("div", line) for line in screen_lines(screen.rstrip("\n")))
     page.set_content(f"<style>{STYLE}{color_rules()}</style>{tag('div', lines, class_='screen')}")
-    page.locator(".screen").first.screenshot(path=path)
+    png: bytes = page.locator(".screen").first.screenshot()
+    return png
 
 
 def take_views(page: Page, views: dict[str, str]) -> None:
@@ -125,30 +129,50 @@ def take_views(page: Page, views: dict[str, str]) -> None:
         page.locator("h1").wait_for()
         for look in LOOKS:
             look_at(page, look)
-            page.screenshot(path=PICTURES / f"{name}-{suffix(look)}.png")
+            save(page.screenshot(), f"{name}-{suffix(look)}")
         look_at(page, DESK)
+
+
+def save(png: bytes, name: str) -> None:
+    (PICTURES / f"{name}.png").write_bytes(smaller(png))
+    print(f"docs/pictures/{name}.png")
 
 
 def suffix(look: Look) -> str:
     return f"{look.width}{'-dark' if look.scheme == 'dark' else ''}"
 
 
-def take_all(windows: Windows, machine: Machine, server: Server, folder: Path) -> None:
-    basket = new_project(folder, "shopping-basket")
-    asking = start_run(machine, new_project(folder, "web-shop", ASKED))
-    start_run(machine, new_project(folder, "checkout", SLOW))
-    page = windows.open()
-    take_live_view(page, machine, basket)
-    sign_in(page, machine, server)
+def take_all(page: Page, machine: Machine, folder: Path) -> None:
+    """Begin three runs, and take pictures of them."""
+    with machine.server() as server:
+        asking = start_run(machine, new_project(folder, "web-shop", ASKED))
+        start_run(machine, new_project(folder, "checkout", SLOW))
+        demo = take_live_view(page, machine, new_project(folder, "shopping-basket"))
+        sign_in(page, machine, server)
+        runs = f"{server.url}/dashboard/runs"
+        take_views(
+            page,
+            {
+                "all-runs": f"{server.url}/dashboard",
+                "one-run": f"{runs}/{demo}",
+                "question": f"{runs}/{asking}",
+                "one-agent": f"{runs}/{asking}/agents/programmer",
+                "new-run": f"{server.url}/dashboard/new",
+            },
+        )
 
 
 def main() -> int:
     PICTURES.mkdir(exist_ok=True)
-    with started_browser() as browser, own_machine() as machine:
+    CACHE.mkdir(exist_ok=True)
+    with (
+        started_browser() as browser,
+        own_machine() as machine,
+        tempfile.TemporaryDirectory(prefix="cao-") as folder,
+    ):
         prepare_demo(machine, *FIRST, seconds=LENGTHS)
         windows = Windows(browser)
-        with machine.server() as server:
-            take_all(windows, machine, server)
+        take_all(windows.open(), machine, Path(folder))
         windows.close()
     return 0
 
