@@ -125,6 +125,7 @@ TESTS = {
     "providers/marks.py": "providers/test_marks.py",
     "providers/opencode.py": f"providers/test_opencode.py {ALL} -kopencode",
     "providers/q_cli.py": LINE_MODE,
+    "providers/questions.py": "providers/test_questions.py",
     "providers/screen.py": "providers/test_screen.py providers/test_claude_code.py",
     "providers/scripted.py": (
         f"providers/test_scripted.py providers/test_actions.py {ALL} -kscripted"

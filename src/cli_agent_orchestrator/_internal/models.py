@@ -207,6 +207,26 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers that an agent offers."""
+
+    key: str
+    """The key that picks it."""
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an agent asks and waits for."""
+
+    text: str
+    choices: tuple[Choice, ...]
+    """Empty if its screen does not tell; its text is then the end of the screen."""
+    fingerprint: str
+    """Stands for this very asking: who answers with it answers nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
 class TerminalEvent:
     """Something that happened to a terminal, as the event stream tells it."""
 

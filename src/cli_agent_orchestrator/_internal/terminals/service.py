@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Callable, Container, Iterable
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.models import (
     Explanation,
     NewTerminal,
     OutputMode,
+    Question,
     Session,
     Step,
     StepAnswer,
@@ -38,11 +39,13 @@ from cli_agent_orchestrator._internal.terminals.courier import Courier, typeable
 from cli_agent_orchestrator._internal.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
+from cli_agent_orchestrator._internal.terminals.screens.asking import keys_for, question_of
 from cli_agent_orchestrator._internal.terminals.screens.recorder import (
     FolderOf,
     ScreenRecorder,
     nowhere,
 )
+from cli_agent_orchestrator._internal.terminals.screens.watching import watch_screen
 from cli_agent_orchestrator._internal.terminals.signals import (
     SignalFiles,
     remove_signal_file,
@@ -54,6 +57,7 @@ from cli_agent_orchestrator.errors import (
     InputRefused,
     NotFound,
     ProgramEnded,
+    QuestionGone,
     StartError,
     StepFailed,
     StepTimeout,
@@ -100,7 +104,8 @@ class TerminalService:
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
-        self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
+        self._start_id = secrets.token_hex(4)
+        self._board = Board(clock, self._start_id, told=self._told)
         self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
@@ -250,23 +255,32 @@ class TerminalService:
 
     async def press(self, terminal_id: str, key: str) -> None:
         """Press one key."""
-        if key not in KEYS:
-            raise UnknownName("key", key, KEYS)
-        live = self._board.get(terminal_id)
-        try:
-            await self._tmux.press(self._pane(live), [key])
-        except TmuxCommandError as error:
-            # It ended in this very moment.
-            raise InputRefused(terminal_id, error.stderr) from error
+        _check_key(key)
+        await self._press(self._board.get(terminal_id), [key])
 
-    async def answer(self, terminal_id: str, key: str, within: float = ANSWER_SECONDS) -> bool:
-        """Press a key that answers what an agent asks; say whether it ceases to ask in time."""
+    def question(self, terminal_id: str) -> Question | None:
+        """Return what an agent asks, None if it does not wait for an answer."""
+        return question_of(self._board.get(terminal_id), self._start_id)
+
+    async def answer(
+        self,
+        terminal_id: str,
+        key: str,
+        *,
+        fingerprint: str | None = None,
+        within: float = ANSWER_SECONDS,
+    ) -> bool:
+        """Press a key that answers what an agent asks; say whether it ceases to ask in time.
+
+        With the fingerprint of a question it answers this one and no other.
+        """
+        _check_key(key)
         live = self._board.get(terminal_id)
-        # Never into the middle of a message.
+        # Never into the middle of a message, and one after another.
         async with live.typing:
-            if live.status is not TerminalStatus.WAITING_USER_ANSWER:
-                raise InputRefused(terminal_id, "it asks nothing now")
-            await self.press(terminal_id, key)
+            question = await self._asked(live, fingerprint)
+            await self._press(live, keys_for(live, key))
+            self._board.answered(live, question.fingerprint)
             deadline = self._clock.monotonic() + within
             while live.status is TerminalStatus.WAITING_USER_ANSWER:
                 left = deadline - self._clock.monotonic()
@@ -274,6 +288,19 @@ class TerminalService:
                     return False
                 await wait_for_change(live.changed, left)
             return True
+
+    def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
+        """Yield what a terminal shows, in color, at once and when it has changed.
+
+        Ends when the terminal is removed.
+        """
+        live = self._board.get(terminal_id)
+        return watch_screen(live, self._tmux, self._clock, lambda: self._board.has(live))
+
+    async def scrollback(self, terminal_id: str, lines: int) -> str:
+        """Return the screen in color, and as many lines of what has left it."""
+        live = self._board.get(terminal_id)
+        return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         """Return the whole scrollback, the last answer or the visible screen."""
@@ -497,6 +524,30 @@ class TerminalService:
             self._passing.add(passing)
             passing.add_done_callback(self._passing.discard)
 
+    async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
+        """Return what an agent asks now; raise that it is not what is to be answered."""
+        if fingerprint is None:
+            if (question := question_of(live, self._start_id)) is None:
+                raise InputRefused(live.row.id, "it asks nothing now")
+            return question
+        if fingerprint == live.answered:
+            raise QuestionGone(live.row.id, "was answered already")
+        # What was told of the screen may be a moment old.
+        pane = self._pane(live)
+        seen = (await self._tmux.read([pane])).get(pane)
+        question = question_of(live, self._start_id, seen.text) if seen else None
+        if question is None or question.fingerprint != fingerprint:
+            raise QuestionGone(live.row.id, "is not asked any more")
+        return question
+
+    async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
+        try:
+            await self._tmux.press(self._pane(live), keys)
+        except TmuxCommandError as error:
+            # It ended in this very moment.
+            raise InputRefused(live.row.id, error.stderr) from error
+        self._board.pressed(live)
+
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
 
@@ -519,6 +570,11 @@ def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.tok
     while (drawn := draw()) in taken:
         pass
     return drawn
+
+
+def _check_key(key: str) -> None:
+    if key not in KEYS:
+        raise UnknownName("key", key, KEYS)
 
 
 async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:

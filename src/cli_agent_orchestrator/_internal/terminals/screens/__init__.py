@@ -1,1 +1,1 @@
-"""Screens over time: kept as a recording of a run."""
+"""What terminals show, for people who look on: screens over time, and what is asked on them."""
