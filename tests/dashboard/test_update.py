@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part
 from cli_agent_orchestrator._internal.dashboard.update import Shown, Update, update_of
-from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
+from cli_agent_orchestrator._internal.html.markup import Markup, tag
 
 PLACES = ("main", "box", "list")
 
@@ -118,6 +118,12 @@ def test_the_first_update_has_all_and_later_ones_what_has_changed() -> None:
     assert third == {"title": "Runs", "parts": [], "gone": ["one"]}
 
 
+def test_an_empty_page_is_sent_once() -> None:
+    shown, update = update_of(Shown(), Page("", ()))
+    assert update == {"title": "", "parts": [], "gone": []}
+    assert update_of(shown, Page("", ())) == (shown, None)
+
+
 def test_another_title_is_told() -> None:
     shown, _ = update_of(Shown(), Page("One", ()))
     _, update = update_of(shown, Page("Two", ()))
@@ -144,11 +150,8 @@ def test_what_stands_in_a_part_that_is_replaced_comes_again() -> None:
 
 def test_a_text_that_looks_like_an_id_holds_nothing() -> None:
     inner = part("row", "x", "list")
-    words = joined([' id="list"'])
-    shown, _ = update_of(
-        Shown(), Page("", (part("box", words, holds="list"), inner, part("z", "")))
-    )
-    changed = part("z", ' id="list"')
-    _, update = update_of(shown, Page("", (part("box", words, holds="list"), inner, changed)))
+    box = part("box", ' id="list"', holds="list")
+    shown, _ = update_of(Shown(), Page("", (box, inner, part("z", ""))))
+    _, update = update_of(shown, Page("", (box, inner, part("z", ' id="list"'))))
     assert update is not None
     assert [one["id"] for one in update["parts"]] == ["z"]

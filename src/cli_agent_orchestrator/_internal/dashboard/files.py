@@ -7,9 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.html import markup
+from cli_agent_orchestrator._internal.html.screen import color_rules
 from cli_agent_orchestrator.errors import NotFound
 
 SHELL = "shell.html"
+SCREEN_COLORS = "screen.css"
+"""The colors of terminals: so many rules that they are computed, and in no file."""
 # app.js   page.css
 NAME_PATTERN = r"[a-z]{1,30}\.(?:js|css|svg)"
 TYPES = {
@@ -41,6 +44,8 @@ def shell() -> PageFile:
 @cache
 def page_file(name: str) -> PageFile:
     """Return what the shell refers to."""
+    if name == SCREEN_COLORS:
+        return _sent(color_rules().encode(), "css")
     wanted = re.fullmatch(NAME_PATTERN, name, re.ASCII)
     for folder in FOLDERS if wanted else ():
         if (folder / name).is_file():
@@ -49,5 +54,8 @@ def page_file(name: str) -> PageFile:
 
 
 def _read(path: Path, kind: str) -> PageFile:
-    body = path.read_bytes()
+    return _sent(path.read_bytes(), kind)
+
+
+def _sent(body: bytes, kind: str) -> PageFile:
     return PageFile(body, TYPES[kind], f'"{sha256(body).hexdigest()[:32]}"')

@@ -65,7 +65,7 @@ class CommentBody(AskBody):
     turn: Annotated[int, Meta(ge=0)]
     path: Path
     line: Annotated[int, Meta(ge=0)]
-    text: str
+    text: Annotated[str, Meta(pattern=r"\S")]
     side: Literal["old", "new"] = "new"
     code: Annotated[str, Meta(max_length=10_000)] = ""
 

@@ -19,7 +19,8 @@ Update = dict[str, Any]
 class Shown:
     """What a tab has been sent."""
 
-    title: str = ""
+    title: str | None = None
+    """None: nothing yet."""
     parts: Mapping[str, Part] = field(default_factory=dict)
     """By id, in the order of the page."""
 
