@@ -102,7 +102,7 @@ def read_lines(ansi: str) -> list[list[Piece]]:
     pen = Pen()
     lines: list[list[Piece]] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        pieces, pen = _read_line(line, pen)
+        pieces, pen = read_line(line, pen)
         lines.append(pieces)
     return lines
 
@@ -128,14 +128,15 @@ def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
 
 
 def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
-    pieces, pen = _read_line(line, pen)
+    pieces, pen = read_line(line, pen)
     return write_line(pieces), pen
 
 
 _clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
 
 
-def _read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
     style, draws_lines = pen.style, pen.draws_lines
     pieces: list[Piece] = []
     for text, token in _tokens(line):
