@@ -342,7 +342,7 @@ def _steady(story: RunStory, now: float) -> float:
     since = now - run.started
     # Of steps twice as long when it lasts twice as long.
     step = LEAST_STEP * 2 ** max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
-    return max(now - since % step, story.turns[-1].began)
+    return max(now - since % float(step), story.turns[-1].began)
 
 
 def _findings(story: RunStory) -> Iterator[Part]:
