@@ -70,6 +70,7 @@ TESTS = {
     "pipeline/patches.py": "pipeline/test_patches.py",
     "gates.py": "test_gates.py",
     "git_variables.py": "test_git_variables.py",
+    "masking.py": "test_masking.py",
     "caches.py": "test_caches.py",
     "settings/levels.py": "test_settings.py cli/test_options.py",
     "settings/values.py": "test_settings.py test_config.py pipeline/test_resuming.py",
@@ -134,6 +135,7 @@ TESTS = {
     "html/outcome.py": "html/test_timeline.py",
     "html/long_text.py": "html/test_turn.py",
     "html/turn.py": "html/test_turn.py",
+    "html/report_page.py": "html/test_report_page.py",
     "html/screen.py": "html/test_screen.py",
     "usage/claude_code.py": "usage/test_claude_code.py",
     "usage/codex.py": "usage/test_codex.py",
@@ -162,6 +164,8 @@ TESTS = {
     "cli/for_others.py": "cli/test_for_others.py cli/test_report_markdown.py",
     "cli/report_words.py": "cli/test_report_words.py",
     "cli/report_markdown.py": "cli/test_report_markdown.py",
+    "cli/report_html.py": "cli/test_report_html.py",
+    "cli/request_page.py": "cli/test_request_page.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
@@ -176,6 +180,7 @@ NOT_TRIED = {
     "cli/line.py": "a class without behavior",
     "pipeline/runners/__init__.py": "a sentence and no code",
     "html/__init__.py": "a sentence and no code",
+    "html/stylesheets.py": "where the files of the package are",
     "usage/__init__.py": "a sentence and no code",
     "providers/base.py": "the contract: it has no behavior",
     "providers/__init__.py": "the table of providers and a look into it",
