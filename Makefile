@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WEB    := $(VENV)/.ready-web
+DOCS   := $(VENV)/.ready-docs
 SEED   ?= $(shell date +%s)
 SAMPLE ?= 12
 # More than there are cores: most of the time a test waits for the programs it has started.
@@ -63,6 +64,12 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS) ## Build the documentation as a site, without the network, and check its links
+	@sh scripts/build-docs.sh $(BIN)/python
+
+pictures: $(WEB) tmux chromium ## Make the pictures of the documentation, from real runs
+	$(BIN)/python -m tests.web.pictures
+
 picture: $(READY) ## Draw docs/house.svg from the imports of the source
 	$(BIN)/python scripts/draw_house.py
 
@@ -99,7 +106,11 @@ $(WEB): $(READY)
 	@sh scripts/make-venv.sh $(PYTHON) $(VENV) dev,web
 	@touch $@
 
-clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+$(DOCS): $(READY)
+	@sh scripts/make-venv.sh $(PYTHON) $(VENV) dev,docs
+	@touch $@
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check picture bench format agents tmux bubblewrap node chromium axe clean
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap node chromium axe clean

@@ -17,6 +17,8 @@ SOURCE = FACE / "_internal"
 MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
+    "ansi",
+    "asciicast",
     "caches",
     "models",
     "characters",
@@ -55,7 +57,7 @@ ALLOWED = {
     "runs": {"pipeline", "handoff", "client", "discovery", "workspace", "usage"},
     "html": {"runs", "pipeline", "workspace", "usage"},
     "dashboard": {"html", "api", "runs", "pipeline", "usage"},
-    "notices": set(),
+    "notices": {"transport"},
     "hosting": {
         "api",
         "dashboard",
@@ -72,6 +74,8 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "ansi": set(),
+    "asciicast": set(),
     "caches": set(),
     "characters": set(),
     "errors": set(),
@@ -96,6 +100,8 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 PURE = [
+    "ansi.py",
+    "asciicast.py",
     "caches.py",
     "models.py",
     "characters.py",
@@ -109,6 +115,7 @@ PURE = [
     "masking.py",
     "version.py",
     "settings/table.py",
+    "settings/agent_names.py",
     "settings/levels.py",
     "settings/values.py",
     "providers/*.py",
@@ -118,6 +125,7 @@ PURE = [
     "terminals/tmux/pacing.py",
     "terminals/tracker.py",
     "terminals/sending.py",
+    "terminals/screens/cast.py",
     "handoff/wait.py",
     "handoff/prompt.py",
     "handoff/file_state.py",
@@ -127,6 +135,12 @@ PURE = [
     "workspace/traces.py",
     "usage/*.py",
     "html/*.py",
+    "notices/deciding.py",
+    "notices/settings.py",
+    "notices/in_terminal.py",
+    "dashboard/sign_in.py",
+    "dashboard/update.py",
+    "dashboard/comment.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",
@@ -145,6 +159,7 @@ PURE = [
     "cli/picture.py",
     "cli/drawing.py",
     "cli/keys.py",
+    "cli/playback.py",
     "cli/proposals.py",
     "cli/variables.py",
 ]

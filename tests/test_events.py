@@ -46,7 +46,7 @@ from cli_agent_orchestrator.events import (
 
 NOON = 1_700_000_000.0
 ALL: tuple[RunEvent, ...] = (
-    RunOpened(NOON, "20261115-084037-k3f9", "/p", resumed=True, seq=1),
+    RunOpened(NOON, "20261115-084037-k3f9", "/p", resumed=True, project="/q", seq=1),
     ServerChosen(NOON, "http://localhost:1", "yours", seq=2),
     AgentsStarting(NOON, {"analyst": "codex"}, seq=3),
     AgentStarted(NOON, "analyst", "a1", seq=4),

@@ -54,6 +54,8 @@ class RunOpened(Event):
     wd: str
     """Where its agents work."""
     resumed: bool = False
+    project: str = ""
+    """The folder of the project if its agents work elsewhere, in a work tree; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

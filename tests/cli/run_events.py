@@ -100,7 +100,7 @@ counts = st.integers(0, 10**15 - 1)
 tables = st.dictionaries(roles, texts, max_size=6)
 outcomes = st.sampled_from(["delivered", "approved", "sent_back", "failed", "passed"]) | texts
 events: st.SearchStrategy[RunEvent] = st.one_of(
-    st.builds(RunOpened, times, texts, texts, st.booleans()),
+    st.builds(RunOpened, times, texts, texts, st.booleans(), texts),
     st.builds(ServerChosen, times, texts, texts, st.booleans()),
     st.builds(AgentsStarting, times, tables),
     st.builds(AgentStarted, times, roles, texts),

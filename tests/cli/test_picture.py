@@ -12,10 +12,9 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Countdown,
     Delay,
     Doing,
+    OpenQuestion,
     Picture,
-    Question,
     fold,
-    rings,
 )
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
@@ -191,7 +190,7 @@ def test_a_delay_that_does_not_say_since_when_began_when_it_was_told() -> None:
 
 def test_a_question_is_there_until_the_agent_does_something_else() -> None:
     asked = fold(WORKING, ASKS)
-    assert asked.question == Question(NOON + 20, "cao attach x")
+    assert asked.question == OpenQuestion(NOON + 20, "cao attach x")
     assert doing(asked) is Doing.ASKING
     still = fold(asked, status(TerminalStatus.WAITING_USER_ANSWER))
     assert still.question == asked.question
@@ -220,15 +219,11 @@ def test_a_missing_file_is_counted_down_until_the_agent_works_or_the_file_comes(
     assert fold(WORKING, replace(awaited, until=None)).countdown is None
 
 
-def test_a_question_rings_once() -> None:
+def test_a_question_counts_from_when_it_came_up() -> None:
     asked = fold(WORKING, ASKS)
     again = fold(asked, replace(ASKS, at=NOON + 50))
-    assert rings(WORKING, asked)
-    assert not rings(asked, again)
     assert again.question == asked.question
-    answered = fold(again, status(TerminalStatus.PROCESSING))
-    assert not rings(again, answered)
-    assert rings(answered, fold(answered, ASKS))
+    assert fold(again, status(TerminalStatus.PROCESSING)).question is None
 
 
 def test_a_pause_is_there_until_it_is_lifted_or_a_turn_begins() -> None:

@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.notices.settings import read_notice_settings
 from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Approved,
@@ -671,6 +672,33 @@ class TestViews:
             for event in (BEGAN, asks, BEGAN, now, now):
                 shown.view.tell(event)
         assert shown.text.count("\a") == 1
+
+    @pytest.mark.parametrize(
+        ("settings", "sequences"),
+        [
+            ({}, ["\a", "\a"]),
+            (
+                {"terminal": "osc9"},
+                [
+                    "\x1b]9;shop: needs you: analyst_review asks you\a",
+                    "\x1b]9;shop: PASS: It passed in round 1\a",
+                ],
+            ),
+            ({"terminal": "off"}, []),
+            ({"events": ["pass"]}, ["\a"]),
+        ],
+    )
+    def test_a_notice_is_told_as_the_user_wants_it(
+        self, settings: dict[str, object], sequences: list[str]
+    ) -> None:
+        asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
+        now = time.time() + 60
+        with Shown() as shown:
+            shown.view.notify_by(read_notice_settings(settings))
+            shown.view.tell(RunOpened(NOON, "k3f9", "/home/ada/shop"))
+            shown.view.tell(replace(asks, at=now))
+            shown.view.tell(RunEnded(now, FinalStatus.PASS, 1, 0))
+        assert re.findall(r"(?:\x1b\]9;[^\a]*)?\a", shown.text) == sequences
 
     def test_a_terminal_counts_the_seconds_of_a_delay_and_says_it_once(self) -> None:
         with Shown() as shown:

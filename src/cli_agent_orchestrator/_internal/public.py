@@ -1,5 +1,6 @@
 """What the package offers to Python programs: `run`, `Client`, `Flow`; see docs/python.md."""
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from cli_agent_orchestrator._internal.config import DEFAULT_API
 from cli_agent_orchestrator._internal.discovery import ARGUMENT, discover, name_server
 from cli_agent_orchestrator._internal.exit_codes import EXIT_INTERRUPTED
 from cli_agent_orchestrator._internal.hosting.flows import flows_of
+from cli_agent_orchestrator._internal.hosting.notifying import NotifyingView, notifying
 from cli_agent_orchestrator._internal.hosting.surroundings import surroundings_of
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
 from cli_agent_orchestrator._internal.pipeline import flow as pipeline
@@ -37,6 +39,8 @@ from cli_agent_orchestrator.events import (
     RunOpened,
     tell_nobody,
 )
+
+logger = logging.getLogger(__name__)
 
 STOPPED = "stopped by the program that had started it"
 NO_SERVER = "no server of yours is there; `cao server` starts one"
@@ -252,15 +256,18 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            with self._listener, Conductor(self._request, self._surroundings()) as conductor:
+            with (
+                notifying(self._listener, self._environ, logger.warning) as notified,
+                Conductor(self._request, self._surroundings(notified)) as conductor,
+            ):
                 carry_out(conductor, self._stop)
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self._error = error
         finally:
             self._listener.told.put(None)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self, view: NotifyingView) -> Surroundings:
         api_given = self._request.config.api_given
-        given = surroundings_of(self._listener, self._stop, self._environ, api_given=api_given)
+        given = surroundings_of(view, self._stop, self._environ, api_given=api_given)
         flow = self._flow
         return given if flow is None else replace(given, find_flow=lambda *_: flow)

@@ -8,6 +8,7 @@ import click
 
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
+from cli_agent_orchestrator._internal.hosting.notifying import notifying
 from cli_agent_orchestrator._internal.hosting.surroundings import surroundings_of
 from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
 from cli_agent_orchestrator._internal.runs.conductor import Conductor
@@ -26,12 +27,22 @@ def conduct(
     state_stays: bool = True,
 ) -> int:
     """Carry out a run and return its exit code; raise what keeps it from going on."""
-    with Interrupts() as interrupts, view:
+    # Notices last longest: they go on when the verdict is shown and saved, until a Ctrl-C.
+    with (
+        notifying(view, environ, _warn) as notified,
+        Interrupts() as interrupts,
+        view,
+    ):
         given = surroundings_of(
-            view, interrupts, environ, importing=importing, api_given=request.config.api_given
+            notified, interrupts, environ, importing=importing, api_given=request.config.api_given
         )
         with Conductor(request, replace(given, state_stays=state_stays)) as conductor:
             return take_to_its_end(conductor, interrupts)
+
+
+def _warn(text: str) -> None:
+    with suppress(OSError):
+        click.echo(f"cao: {text}", err=True)
 
 
 def take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:

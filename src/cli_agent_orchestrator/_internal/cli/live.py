@@ -25,8 +25,11 @@ from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.keys import Keys, press
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.narration import Narration
-from cli_agent_orchestrator._internal.cli.picture import Picture, fold, rings
+from cli_agent_orchestrator._internal.cli.picture import Picture, fold
 from cli_agent_orchestrator._internal.cli.printable import beside_time
+from cli_agent_orchestrator._internal.notices.deciding import Noticing
+from cli_agent_orchestrator._internal.notices.in_terminal import signal_of
+from cli_agent_orchestrator._internal.notices.settings import NoticeSettings
 from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import (
@@ -55,7 +58,6 @@ what is erased so among the lines to scroll back to."""
 HIDE_CURSOR = "\x1b[?25l"
 CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the picture never becomes two, even if the terminal has just become narrower."""
-BELL = "\a"
 
 Ask = Callable[[str, Wish], None]
 """Asks something of the run with an id; raises why it cannot be asked."""
@@ -96,6 +98,8 @@ class LiveView:
         self._recall = recall
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
+        self._way = NoticeSettings().terminal
+        self._noticing = Noticing()
         self._keys = Keys()
         self._keyboard: Keyboard | None = None
         self._opened = ExitStack()
@@ -123,14 +127,20 @@ class LiveView:
         with suppress(OSError):
             self._write(ERASE_BLOCK + SHOW_CURSOR)
 
+    def notify_by(self, settings: NoticeSettings) -> None:
+        """Let notices be told here as the user wants it."""
+        self._way = settings.terminal
+        self._noticing = Noticing(settings.events)
+
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
             self._remember(event)
         before, self._picture = self._picture, fold(self._picture, event)
+        notice = self._noticing.hear(event)
         # Of a run that is watched there may be old questions, which somebody has answered.
-        if rings(before, self._picture) and event.at >= self._since:
-            self._write(BELL)
+        if notice is not None and event.at >= self._since:
+            self._signal(signal_of(notice, self._way))
         if line is None or _is_drawn(event, before):
             self._wakes.put(Wake.NEWS)
             return
@@ -203,6 +213,11 @@ class LiveView:
         can_press = self._keyboard is not None and self._keyboard.is_on
         canvas = Canvas(width, height, time.time(), self.is_alone)
         return draw(self._picture, canvas, self._keys if can_press else None)
+
+    def _signal(self, text: str) -> None:
+        """Write what moves no cursor, and between no two parts of another sequence."""
+        with self._writing:
+            self._write(text)
 
     def _write(self, text: str) -> None:
         encoding = self._console.encoding

@@ -12,6 +12,7 @@ import click
 from cli_agent_orchestrator._internal.cli.ending import UNFINISHED
 from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
+from cli_agent_orchestrator._internal.hosting.environment import read_notices
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.asking import pass_on
 from cli_agent_orchestrator._internal.runs.records.event_log import read_events
@@ -91,5 +92,7 @@ def choose_view(
         recall = None if state_folder is None else partial(_kept_events, state_folder)
         view = LiveView(Narration(base, report, unfinished), ask=ask, recall=recall)
         view.is_alone = state_folder is None
+        if state_folder is not None:
+            view.notify_by(read_notices(os.environ))
         return view
     return PlainView(base, report, unfinished)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.for_others import (
     for_others,
     in_each_text,
@@ -47,7 +48,7 @@ FORMATS = ("md", "html", "json")
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
 @click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
 @click.option(

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.config import ServerConfig, check_state_folder, config_folder
+from cli_agent_orchestrator._internal.notices.settings import (
+    TABLE,
+    NoticeSettings,
+    read_notice_settings,
+)
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator.errors import ConfigError, UsageError, in_words
 
@@ -20,16 +25,24 @@ TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN
 
 def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
     """Return the server's settings: the environment, and the user's own configuration file."""
+    return ServerConfig.from_env(environ, read_user_file(environ))
+
+
+# Any: what a TOML file holds
+def read_user_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the user's own configuration file holds; nothing if there is none."""
     file = config_folder(environ) / "config.toml"
-    user_file: dict[str, Any] = {}
-    if file.exists():
-        try:
-            user_file = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(
-                str(file), "not readable", f"a TOML file ({in_words(error)})"
-            ) from None
-    return ServerConfig.from_env(environ, user_file)
+    if not file.exists():
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(str(file), "not readable", f"a TOML file ({in_words(error)})") from None
+
+
+def read_notices(environ: Mapping[str, str]) -> NoticeSettings:
+    """Return who is told what of runs: the user's own configuration file alone says it."""
+    return read_notice_settings(read_user_file(environ).get(TABLE, {}))
 
 
 def make_token(state_dir: Path) -> str:

@@ -8,15 +8,15 @@ from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.hosting.connect import Importing
 from cli_agent_orchestrator._internal.hosting.flows import flows_of
 from cli_agent_orchestrator._internal.hosting.link import server_for
+from cli_agent_orchestrator._internal.hosting.notifying import NotifyingView
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.providers import get_provider
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.surroundings import Interrupts, ServerLink, Surroundings
-from cli_agent_orchestrator._internal.runs.view import View
 
 
 def surroundings_of(
-    view: View,
+    view: NotifyingView,
     interrupts: Interrupts,
     environ: Mapping[str, str],
     *,
@@ -34,5 +34,12 @@ def surroundings_of(
         return flows_of(folder, environ, api_given=api_given).find(named)
 
     return Surroundings(
-        view, interrupts, connect, get_provider, state_folder(environ), environ, find_flow
+        view,
+        interrupts,
+        connect,
+        get_provider,
+        state_folder(environ),
+        environ,
+        find_flow,
+        pop_warnings=view.pop_warnings,
     )

@@ -88,7 +88,7 @@ class Conductor:
         self._clock = SystemClock()
         self._state_file = state_file_of(request.config, given.state_folder, self._clock)
         self._recorder = Recorder(given.state_folder, self._clock)
-        self._teller = Teller(self._recorder, given.view, self._clock)
+        self._teller = Teller(self._recorder, given.view, self._clock, given.pop_warnings)
         self._tell = self._teller.tell
         self._warn = self._teller.warn
         self._onlooker = Onlooker(self._teller.tell_started, given.interrupts.when_noted)

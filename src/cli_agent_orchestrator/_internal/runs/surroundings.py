@@ -1,6 +1,6 @@
 """What a run is given by whoever starts it: a command, a Python program, a test."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,5 +65,7 @@ class Surroundings:
     """The user's own: of git, of the commands of gates."""
     find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
     """Returns the flow that a setting names, for a run in a folder."""
+    pop_warnings: Callable[[], Sequence[str]] = tuple
+    """Returns what whoever looks on has to warn of, each thing once."""
     state_stays: bool = True
     """Is the state folder there for more than this run, so that it matters who can write there?"""

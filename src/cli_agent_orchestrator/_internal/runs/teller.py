@@ -1,6 +1,6 @@
 """Tells what a run does: recorded in its folder first, then shown."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.plain_files import Folder
@@ -15,10 +15,18 @@ from cli_agent_orchestrator.events import AgentsStarting, AgentStarted, RunEvent
 class Teller:
     """What is said before the run has an id waits until it has one."""
 
-    def __init__(self, recorder: Recorder, view: View, clock: Clock) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        view: View,
+        clock: Clock,
+        pop_warnings: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`pop_warnings` returns what else is to be warned of, each thing once."""
         self._recorder = recorder
         self._view = view
         self._clock = clock
+        self._pop_warnings = pop_warnings
         self._is_open = False
         self._early: list[str] = []
 
@@ -35,7 +43,7 @@ class Teller:
     def begin(self, record: RunRecord, *, resumed: bool) -> None:
         """Give the run its folder, and tell its id before anything else."""
         run_id = self._recorder.start(record, resumed=resumed)
-        self.tell(RunOpened(self.now, run_id, record.wd, resumed))
+        self.tell(RunOpened(self.now, run_id, record.wd, resumed, record.project))
         self.speak_up()
 
     def speak_up(self) -> None:
@@ -53,9 +61,9 @@ class Teller:
             self._early.append(text)
 
     def tell(self, event: RunEvent) -> None:
-        """Record an event, show it, and say if it could not be recorded."""
+        """Record an event, show it, and say if it could not be recorded or sent."""
         self._recorder.tell(event, self._view.tell)
-        for trouble in self._recorder.pop_troubles():
+        for trouble in (*self._recorder.pop_troubles(), *self._pop_warnings()):
             self.warn(trouble)
 
     def tell_starting(self, providers: Mapping[str, str]) -> None:

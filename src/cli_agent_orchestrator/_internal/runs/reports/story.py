@@ -102,9 +102,12 @@ class RunStory:
     """What the agent that asks wants to know; empty if none asks, or nobody knows."""
 
 
-def story_of(folder: Folder) -> RunStory:
-    """Return the run in a folder; raise `StateError` if its record cannot be read."""
-    record, events = _record_in(folder), read_events(folder)
+def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory:
+    """Return the run in a folder; raise `StateError` if its record cannot be read.
+
+    `read` are its events, if they have been read already.
+    """
+    record, events = _record_in(folder), read_events(folder) if read is None else read
     summary, saved, turns = summary_of(folder), read_state_of(record), turns_of(events)
     flow = flow_of(record, saved)
     reviewers = _reviewers(flow, events)

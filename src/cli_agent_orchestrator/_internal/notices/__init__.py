@@ -1,0 +1,1 @@
+"""Notices: tell a person who looks elsewhere what a run has come to."""

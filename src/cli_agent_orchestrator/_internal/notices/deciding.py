@@ -1,0 +1,218 @@
+"""Which events of a run are worth a notice, and what it says.
+
+    noted, notice = decide(noted, event)
+
+Pure. One thing gives one notice: a question that flickers on an agent's screen is told once, and
+so is each cause for which a run does not converge. A run that is refused before it has an id gives
+none: whoever started it is told there and then.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import PurePath
+
+from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.events import (
+    CheckEnded,
+    EventKind,
+    HandoffEvent,
+    NotConverging,
+    Paused,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    short_line,
+)
+
+MOST_CHARACTERS = 200
+"""Of the text of a notice."""
+LONGEST_NAME = 60
+"""Characters of a project's name in a title."""
+FLICKER_SECONDS = 3.0
+"""A question that comes back within this time had only left the screen."""
+PATH = r"(?<![\w.:/~-])~?(?:/[^\s/'\"`:;,)]+){2,}/?"
+"""A path from the root or from home, of two names at least."""
+PASS, FAIL = "PASS", "FAIL"
+
+
+class NoticeKind(StrEnum):
+    """What a notice is about, by the word that the user's configuration has for it."""
+
+    NEEDS_YOU = "needs_you"
+    """An agent asks something."""
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    PASS = "pass"
+    FAIL = "fail"
+    STOPPED = "stopped"
+    """It ended without a verdict."""
+    NOT_CONVERGING = "not_converging"
+
+
+URGENT = frozenset({NoticeKind.NEEDS_YOU, NoticeKind.STOPPED, NoticeKind.NOT_CONVERGING})
+"""Kinds after which nothing good happens until somebody looks."""
+TITLES = {
+    NoticeKind.NEEDS_YOU: "needs you",
+    NoticeKind.PAUSED: "paused",
+    NoticeKind.RESUMED: "resumed",
+    NoticeKind.PASS: PASS,
+    NoticeKind.FAIL: FAIL,
+    NoticeKind.STOPPED: "stopped",
+    NoticeKind.NOT_CONVERGING: "does not converge",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotice:
+    """What a person is told."""
+
+    kind: NoticeKind
+    title: str
+    """The project and what there is to tell, in a few words."""
+    text: str
+    """More of it, on one line."""
+    run: str
+    """The id; empty if the run has none."""
+    folder: str
+    """The name of the project; where it lies is nobody's business."""
+    at: float
+    """Unix time."""
+
+    @property
+    def urgent(self) -> bool:
+        """Should somebody look now?"""
+        return self.kind in URGENT
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is remembered of a run."""
+
+    run: str = ""
+    places: tuple[str, ...] = ()
+    """The folders of the project, the first by its own name."""
+    asked: tuple[str, str] | None = None
+    """The terminal and the words of the question that was told last in this turn."""
+    left: float | None = None
+    """Since when it is not on the screen any more; None if it is."""
+    circling: str = ""
+    """Why the run does not converge, as it was told last."""
+    against: str = ""
+    """What was said last against the work, on a line."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the project."""
+        return _line(PurePath(self.places[0]).name, LONGEST_NAME) if self.places else ""
+
+
+def decide(noted: Noted, event: RunEvent) -> tuple[Noted, RunNotice | None]:
+    """Return what is remembered after an event, and the notice that it is worth."""
+    match event:
+        case RunOpened():
+            places = tuple(place for place in (event.project, event.wd) if place)
+            return Noted(event.run, places), None
+        case TurnBegan():
+            return replace(noted, asked=None, left=None), None
+        case HandoffEvent():
+            return _hear(noted, event)
+        case TurnEnded() | CheckEnded():
+            return _judge(noted, event), None
+        case NotConverging():
+            news = event.text != noted.circling
+            after = replace(noted, circling=event.text)
+            return after, _notice(after, NoticeKind.NOT_CONVERGING, event, event.text, news=news)
+        case Paused():
+            text = "It waits until you let it go on: cao resume"
+            return noted, _notice(noted, NoticeKind.PAUSED, event, text)
+        case Unpaused():
+            return noted, _notice(noted, NoticeKind.RESUMED, event, "It goes on.")
+        case RunEnded():
+            return noted, _end(noted, event)
+    return noted, None
+
+
+class Noticing:
+    """Hears the events of a run, and says which of them are worth a notice."""
+
+    def __init__(self, kinds: Collection[NoticeKind] = frozenset(NoticeKind)) -> None:
+        """`kinds` are those that the user wants."""
+        self._kinds = kinds
+        self._noted = Noted()
+
+    def hear(self, event: RunEvent) -> RunNotice | None:
+        """Return the notice that an event is worth, if the user wants such."""
+        self._noted, notice = decide(self._noted, event)
+        return notice if notice is not None and notice.kind in self._kinds else None
+
+
+def example(kind: NoticeKind, at: float) -> RunNotice:
+    """Return a notice with which channels can be tried."""
+    text = f"This is a test: so {TITLES[kind]!r} would be told."
+    return RunNotice(kind, f"cao: {TITLES[kind]}", text, "", "cao", at)
+
+
+def _hear(noted: Noted, event: HandoffEvent) -> tuple[Noted, RunNotice | None]:
+    """Remember whether a question is on the screen, and tell one that is new."""
+    if event.kind is EventKind.STATUS and event.status is not TerminalStatus.WAITING_USER_ANSWER:
+        return replace(noted, left=event.at if noted.left is None else noted.left), None
+    if event.kind is not EventKind.WAITING_FOR_PERSON:
+        return noted, None
+    asked = (event.terminal_id, event.question)
+    is_gone = noted.left is not None and event.at - noted.left >= FLICKER_SECONDS
+    after = replace(noted, asked=asked, left=None)
+    asks = f"{event.role} asks: {event.question}" if event.question else f"{event.role} asks you"
+    news = is_gone or asked != noted.asked
+    return after, _notice(after, NoticeKind.NEEDS_YOU, event, asks, news=news)
+
+
+def _judge(noted: Noted, event: TurnEnded | CheckEnded) -> Noted:
+    """Remember what was said against the work; what passes has nothing against it."""
+    who, why = (
+        (event.role, event.reason) if isinstance(event, TurnEnded) else (event.gate, event.why)
+    )
+    return replace(noted, asked=None, left=None, against=f"{who}: {why}" if why else "")
+
+
+def _end(noted: Noted, event: RunEnded) -> RunNotice | None:
+    rounds = f"round {event.round}"
+    if not noted.run:
+        return None
+    if event.final_status == PASS:
+        words = [f"It passed in {rounds}", event.proof]
+        kind = NoticeKind.PASS
+    elif event.final_status == FAIL:
+        words = [f"It failed in {rounds}", noted.against]
+        kind = NoticeKind.FAIL
+    else:
+        words = [f"It stopped in {rounds}" if event.round else "It stopped", event.reason]
+        kind = NoticeKind.STOPPED
+    return _notice(noted, kind, event, "; ".join(filter(None, words)))
+
+
+def _notice(
+    noted: Noted, kind: NoticeKind, event: RunEvent, text: str, *, news: bool = True
+) -> RunNotice | None:
+    if not news:
+        return None
+    name = noted.folder
+    title = f"{name or 'cao'}: {TITLES[kind]}"
+    return RunNotice(kind, title, _line(_without_paths(text, noted)), noted.run, name, event.at)
+
+
+def _without_paths(text: str, noted: Noted) -> str:
+    """Return a text in which the project goes by its name, and of other paths only the end is."""
+    for place in sorted(noted.places, key=len, reverse=True):
+        if len(place) > 1:
+            text = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)", noted.folder, text)
+    return re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
+
+
+def _line(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text from anybody on one line, with nothing in it that a terminal would obey."""
+    return short_line("".join(char if char.isprintable() else " " for char in text), most)

@@ -1,0 +1,112 @@
+"""Notices of a run of this process, as the user's own configuration wants them."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from cli_agent_orchestrator._internal.hosting.environment import read_notices
+from cli_agent_orchestrator._internal.hosting.notifying import notifying
+from cli_agent_orchestrator._internal.notices.sending import Sender
+from cli_agent_orchestrator._internal.notices.settings import NoticeSettings
+from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.events import RunEnded, RunEvent, RunOpened
+from tests.cli.run_events import NOON
+from tests.notices.test_channels import Hook
+
+OPENED = RunOpened(NOON, "k3f9", "/home/ada/shop")
+PASSED = RunEnded(NOON, "PASS", 1, 0)
+
+
+class Seen:
+    """A view that keeps what it is told, and may be broken."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.events: list[RunEvent] = []
+        self._error = error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Keep it."""
+
+    def tell(self, event: RunEvent) -> None:
+        if self._error is not None:
+            raise self._error
+        self.events.append(event)
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with closing(Hook()) as found:
+        yield found
+
+
+def configured(folder: Path, text: str) -> dict[str, str]:
+    (folder / "config.toml").write_text(text, encoding="utf-8")
+    return {"CAO_CONFIG_DIR": str(folder)}
+
+
+def test_without_a_configuration_nothing_is_sent(tmp_path: Path) -> None:
+    environ = {"CAO_CONFIG_DIR": str(tmp_path)}
+    assert read_notices(environ) == NoticeSettings()
+    view, warned = Seen(), list[str]()
+    with notifying(view, environ, warned.append) as notified:
+        notified.tell(OPENED)
+        notified.tell(PASSED)
+    assert (view.events, warned) == ([OPENED, PASSED], [])
+
+
+def test_a_bad_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"notify\.desktop is 1"):
+        read_notices(configured(tmp_path, "[notify]\ndesktop = 1\n"))
+
+
+def test_a_view_that_cannot_write_any_more_keeps_no_notice_back(tmp_path: Path, hook: Hook) -> None:
+    environ = configured(tmp_path, f'notify.webhook = "{hook.url}"\n')
+    view, warned = Seen(BrokenPipeError()), list[str]()
+    with notifying(view, environ, warned.append) as notified:
+        for event in (OPENED, PASSED):
+            with pytest.raises(BrokenPipeError):
+                notified.tell(event)
+    assert [message["kind"] for _, message in hook.got] == ["pass"]
+    assert warned == []
+
+
+def is_waiting() -> bool:
+    """Does the main thread wait for what is under way?"""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    while frame is not None:
+        if frame.f_code is Sender.close.__code__:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def test_a_ctrl_c_ends_the_wait_at_the_end_and_nothing_else(tmp_path: Path, hook: Hook) -> None:
+    hook.slow = True
+    environ = configured(tmp_path, f'notify.webhook = "{hook.url}"\n')
+    over = threading.Event()
+
+    def interrupt() -> None:
+        while not is_waiting():
+            over.wait(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    view, warned = Seen(), list[str]()
+    with notifying(view, environ, warned.append) as notified:
+        notified.tell(OPENED)
+        notified.tell(PASSED)
+        assert hook.arrived.wait(60)
+        thread.start()
+    thread.join()
+    # Nothing is said of what was given up on purpose.
+    assert (view.events, warned) == ([OPENED, PASSED], [])

@@ -1,0 +1,341 @@
+"""Notices arrive, or it is said why not: by real servers and programs of this machine."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_agent_orchestrator._internal.notices.channels import (
+    Desktop,
+    NotSent,
+    Ntfy,
+    UserCommand,
+    WebHook,
+    channels_of,
+)
+from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
+from cli_agent_orchestrator._internal.notices.settings import read_notice_settings
+
+NOTICE = RunNotice(
+    NoticeKind.NEEDS_YOU, "shop: needs you", "-- & <b>programmer</b> asks", "k3f9", "shop", 7.5
+)
+AS_JSON = {
+    "type": "cao_notice",
+    "kind": "needs_you",
+    "title": "shop: needs you",
+    "text": "-- & <b>programmer</b> asks",
+    "run": "k3f9",
+    "folder": "shop",
+    "at": 7.5,
+    "urgent": True,
+}
+
+
+class Hook:
+    """A server on this machine that keeps what it is sent, and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.answer = 200
+        self.headers: dict[str, str] = {}
+        self.body = b"{}"
+        self.got: list[tuple[str, Any]] = []
+        self.authorization: list[str | None] = []
+        self.arrived = threading.Event()
+        self.release = threading.Event()
+        """Until it is set a server that is `slow` does not answer."""
+        self.slow = False
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                hook.got.append((self.path, json.loads(data)))
+                hook.authorization.append(self.headers["Authorization"])
+                hook.arrived.set()
+                if hook.slow:
+                    hook.release.wait(60)
+                try:
+                    self.send_response(hook.answer)
+                    for name, value in hook.headers.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(hook.body)
+                except OSError:
+                    pass  # nobody waits any more
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with closing(Hook()) as found:
+        yield found
+
+
+def test_a_hook_gets_json(hook: Hook) -> None:
+    WebHook(f"{hook.url}/a?b=c").send(NOTICE)
+    assert hook.got == [("/a?b=c", AS_JSON)]
+    assert hook.authorization == [None]
+
+
+def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
+    Ntfy(f"{hook.url}/my-topic", "tk_x").send(NOTICE)
+    message = {
+        "topic": "my-topic",
+        "title": "shop: needs you",
+        "message": "-- & <b>programmer</b> asks\nrun k3f9",
+        "priority": 4,
+        "tags": ["question"],
+    }
+    assert hook.got == [("/", message)]
+    assert hook.authorization == ["Bearer tk_x"]
+    paused = RunNotice(NoticeKind.PAUSED, "t", "x", "", "shop", 1.0)
+    Ntfy(f"{hook.url}/my-topic").send(paused)
+    assert hook.got[1][1] == {
+        **message,
+        **{"title": "t", "message": "x", "priority": 3, "tags": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "again"),
+    [(400, False), (404, False), (302, False), (429, True), (500, True), (503, True)],
+)
+def test_a_refusal_is_told_and_some_are_worth_another_try(
+    hook: Hook, answer: int, again: bool
+) -> None:
+    hook.answer = answer
+    with pytest.raises(NotSent, match=f"the server answered {answer}") as caught:
+        WebHook(f"{hook.url}/s3cr3t").send(NOTICE)
+    assert caught.value.again is again
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_redirect_is_not_followed(hook: Hook) -> None:
+    with closing(Hook()) as other:
+        hook.answer, hook.headers = 307, {"Location": f"{other.url}/elsewhere"}
+        with pytest.raises(NotSent, match="307: another address, which is not followed"):
+            Ntfy(f"{hook.url}/topic", "tk_x").send(NOTICE)
+        assert other.got == []
+
+
+def test_a_huge_answer_is_not_read(hook: Hook) -> None:
+    hook.headers = {"Content-Length": str(10**15)}
+    hook.body = b"x" * 10**6
+    WebHook(hook.url).send(NOTICE)
+    assert len(hook.got) == 1
+
+
+def test_a_server_that_is_not_there_is_worth_another_try() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}/s3cr3t"
+    with pytest.raises(NotSent) as caught:
+        WebHook(url).send(NOTICE)
+    assert str(caught.value) == "no connection (ConnectError)"
+    assert caught.value.again
+
+
+def test_a_server_that_does_not_answer_is_given_up(hook: Hook) -> None:
+    hook.slow = True
+    with pytest.raises(NotSent, match=r"no answer within 0\.2 s") as caught:
+        WebHook(hook.url, 0.2).send(NOTICE)
+    assert caught.value.again
+
+
+def test_a_server_that_answers_byte_by_byte_is_given_up() -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            client, _ = server.accept()
+            with client:
+                client.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not over.wait(0.05):
+                    try:
+                        client.sendall(b"X")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            with pytest.raises(NotSent, match="no answer within"):
+                WebHook(f"http://127.0.0.1:{server.getsockname()[1]}/", 0.5).send(NOTICE)
+        finally:
+            over.set()
+            thread.join()
+
+
+class Programs:
+    """A folder of programs that write down what they are given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "bin"
+        self.folder.mkdir()
+        self.given = folder / "given"
+        self.environ = {
+            "PATH": f"{self.folder}:{os.defpath}",
+            "GIVEN": str(self.given),
+            "GIT_DIR": "/of/a/hook",
+        }
+
+    def install(self, name: str, *lines: str) -> Path:
+        path = self.folder / name
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    @property
+    def lines(self) -> list[str]:
+        return self.given.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
+
+
+WRITE_ARGUMENTS = 'printf "%s\\n" "$@" > "$GIVEN"'
+
+
+def test_a_desktop_is_told_and_takes_nothing_for_an_option_or_markup(programs: Programs) -> None:
+    programs.install("notify-send", WRITE_ARGUMENTS)
+    Desktop(programs.environ).send(NOTICE)
+    text = "-- &amp; &lt;b>programmer&lt;/b> asks"
+    assert programs.lines == [
+        *("--app-name=cao", "--urgency=critical", "--", "shop: needs you", text),
+    ]
+
+
+def test_a_mac_is_told_by_its_own_program(programs: Programs) -> None:
+    programs.environ["PATH"] = str(programs.folder)
+    programs.install("osascript", 'for word in "$@"; do echo "$word" >> "$GIVEN"; done')
+    Desktop(programs.environ).send(NOTICE)
+    assert programs.lines[-3:] == ["--", "shop: needs you", NOTICE.text]
+    assert programs.lines[1] == "on run argv"
+
+
+def test_where_there_is_no_desktop_it_is_said(programs: Programs) -> None:
+    programs.environ["PATH"] = str(programs.folder)
+    with pytest.raises(NotSent, match="no notify-send"):
+        Desktop(programs.environ).send(NOTICE)
+
+
+def test_no_program_is_taken_from_the_folder_we_are_in(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.install("notify-send", WRITE_ARGUMENTS)
+    monkeypatch.chdir(programs.folder)
+    for path in (".", ""):
+        with pytest.raises(NotSent, match="no notify-send"):
+            Desktop({**programs.environ, "PATH": path}).send(NOTICE)
+
+
+def test_a_command_gets_json_in_no_project_and_without_a_shell(programs: Programs) -> None:
+    programs.install("tell", WRITE_ARGUMENTS, 'pwd >> "$GIVEN"; echo "$GIT_DIR" >> "$GIVEN"',
+                     'cat >> "$GIVEN"')  # fmt: skip
+    UserCommand(["tell", "$HOME; exit 1", "*"], programs.environ).send(NOTICE)
+    *words, data = programs.lines
+    assert words == ["$HOME; exit 1", "*", "/", ""]
+    assert json.loads(data) == AS_JSON
+
+
+def test_a_command_need_not_read(programs: Programs) -> None:
+    programs.install("tell", "exec <&-; exit 0")
+    UserCommand(["tell"], programs.environ).send(NOTICE)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "why"),
+    [
+        ("tell", ["exit 7"], "it ended with exit code 7"),
+        ("other", [], "no such program"),
+        ("tell", ["exec sleep 60"], r"not done after 0\.3 s, and was ended"),
+    ],
+)
+def test_a_command_that_fails_is_told_and_not_repeated(
+    programs: Programs, name: str, lines: list[str], why: str
+) -> None:
+    programs.install(name, *lines)
+    with pytest.raises(NotSent, match=why) as caught:
+        UserCommand(["tell"], programs.environ, 0.3).send(NOTICE)
+    assert not caught.value.again
+
+
+def test_a_command_that_is_no_program_is_told(programs: Programs) -> None:
+    path = programs.install("tell")
+    path.write_bytes(b"\x7fELF nothing")
+    with pytest.raises(NotSent, match="it cannot be run: Exec format error"):
+        UserCommand([str(path)], programs.environ).send(NOTICE)
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
+    programs: Programs,
+) -> None:
+    fifo = programs.folder / "fifo"
+    os.mkfifo(fifo)
+    programs.install("tell", f'sleep 600 > "{fifo}" &', "wait")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(NotSent, match="was ended"):
+            UserCommand(["tell"], programs.environ, 1).send(NOTICE)
+        os.set_blocking(reader, True)
+        # The end of it comes when nobody holds the other side any more.
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+
+
+def test_an_abort_ends_a_command_and_lets_no_other_begin(programs: Programs) -> None:
+    fifo = programs.folder / "fifo"
+    os.mkfifo(fifo)
+    programs.install("tell", f'echo begun > "{fifo}"', "exec sleep 600")
+    command = UserCommand(["tell"], programs.environ)
+    failed: list[str] = []
+
+    def send() -> None:
+        try:
+            command.send(NOTICE)
+        except NotSent as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert fifo.read_text(encoding="utf-8") == "begun\n"
+    command.abort()
+    thread.join()
+    assert failed == ["it ended with exit code -9"]
+    with pytest.raises(NotSent, match="the run is over"):
+        command.send(NOTICE)
+
+
+def test_the_channels_are_those_that_are_configured() -> None:
+    assert channels_of(read_notice_settings({}), {}) == []
+    table = {
+        "desktop": True,
+        "ntfy": "https://ntfy.sh/a",
+        "webhook": "https://x/y",
+        "command": ["tell"],
+    }
+    found = channels_of(read_notice_settings(table), {})
+    assert [channel.name for channel in found] == ["desktop", "ntfy", "webhook", "command"]

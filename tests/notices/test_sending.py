@@ -1,0 +1,144 @@
+"""Notices are sent beside a run, which never waits for them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from cli_agent_orchestrator._internal.notices.channels import NotSent, WebHook
+from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
+from cli_agent_orchestrator._internal.notices.sending import MOST_WAITING, Sender
+from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
+from tests.cli.run_events import NOON
+from tests.notices.test_channels import Hook
+
+OPENED = RunOpened(NOON, "k3f9", "/home/ada/shop")
+PASSED = RunEnded(NOON, "PASS", 1, 0)
+SECONDS = 20.0
+"""Nothing here takes so long unless it hangs."""
+
+
+class Wire:
+    """A channel that does as it is told, and keeps what was sent."""
+
+    name = "wire"
+
+    def __init__(self, *failures: NotSent) -> None:
+        self.failures = list(failures)
+        self.tries = 0
+        self.sent: list[RunNotice] = []
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def send(self, notice: RunNotice) -> None:
+        self.tries += 1
+        self.begun.set()
+        self.go_on.wait(60)
+        if self.failures:
+            raise self.failures.pop(0)
+        self.sent.append(notice)
+
+    def abort(self) -> None:
+        self.go_on.set()
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with closing(Hook()) as found:
+        yield found
+
+
+def test_what_is_worth_it_is_sent_on_every_channel_in_order() -> None:
+    one, two = Wire(), Wire()
+    sender = Sender([one, two])
+    for event in (OPENED, Paused(NOON), Unpaused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert [notice.kind for notice in one.sent] == ["paused", "resumed", "pass"]
+    assert two.sent == one.sent
+    assert sender.pop_warnings() == []
+
+
+def test_only_the_kinds_that_are_wanted_are_sent() -> None:
+    wire = Wire()
+    sender = Sender([wire], {NoticeKind.PASS})
+    for event in (OPENED, Paused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert [notice.kind for notice in wire.sent] == ["pass"]
+
+
+def test_a_notice_that_may_arrive_later_is_tried_again() -> None:
+    wire = Wire(NotSent("down", again=True), NotSent("down", again=True))
+    sender = Sender([wire])
+    sender.tell(OPENED)
+    sender.tell(PASSED)
+    sender.close(SECONDS)
+    assert (wire.tries, len(wire.sent)) == (3, 1)
+    assert sender.pop_warnings() == []
+
+
+def test_one_that_cannot_arrive_is_told_once_and_not_tried_again() -> None:
+    wire = Wire(NotSent("no such topic"), NotSent("no such topic"))
+    sender = Sender([wire])
+    for event in (OPENED, Paused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert wire.tries == 2
+    assert sender.pop_warnings() == [
+        "no notice by wire: no such topic; `cao notify test` tries all channels"
+    ]
+    assert sender.pop_warnings() == []
+
+
+def test_a_server_that_stays_away_is_given_up_after_some_tries(hook: Hook) -> None:
+    hook.answer = 503
+    sender = Sender([WebHook(f"{hook.url}/s3cr3t")], retry_seconds=0.5)
+    sender.tell(OPENED)
+    sender.tell(PASSED)
+    sender.close(SECONDS)
+    assert len(hook.got) >= 2
+    (warning,) = sender.pop_warnings()
+    assert warning.startswith("no notice by webhook: the server answered 503; ")
+    assert "s3cr3t" not in warning
+
+
+def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> None:
+    slow, quick = Wire(), Wire()
+    slow.go_on.clear()
+    sender = Sender([slow, quick])
+    sender.tell(OPENED)
+    sender.tell(Paused(NOON))
+    sender.tell(PASSED)
+    assert slow.begun.wait(SECONDS)
+    sender.close(0.2)
+    assert len(quick.sent) == 2
+    (warning,) = sender.pop_warnings()
+    assert "no notice by wire: it took too long at the end of the run" in warning
+
+
+def test_what_waits_for_a_channel_is_bounded() -> None:
+    wire = Wire()
+    wire.go_on.clear()
+    sender = Sender([wire])
+    sender.tell(OPENED)
+    sender.tell(Paused(NOON))
+    assert wire.begun.wait(SECONDS)
+    for _ in range(MOST_WAITING + 3):
+        sender.tell(Paused(NOON))
+    assert [warning.partition(";")[0] for warning in sender.pop_warnings()] == [
+        "no notice by wire: too many wait already"
+    ]
+    wire.go_on.set()
+    sender.close(SECONDS)
+    assert len(wire.sent) == MOST_WAITING + 1
+
+
+def test_a_run_that_tells_nothing_starts_no_thread() -> None:
+    before = threading.active_count()
+    sender = Sender([Wire()])
+    sender.tell(OPENED)
+    assert threading.active_count() == before
+    sender.close(SECONDS)
