@@ -67,6 +67,9 @@ check: $(READY) ## Lint, format and types
 docs: $(DOCS) ## Build the documentation as a site, without the network, and check its links
 	@sh scripts/build-docs.sh $(BIN)/python
 
+pictures: $(WEB) tmux chromium ## Make the pictures of the documentation, from real runs
+	$(BIN)/python -m tests.web.pictures
+
 picture: $(READY) ## Draw docs/house.svg from the imports of the source
 	$(BIN)/python scripts/draw_house.py
 
@@ -110,4 +113,4 @@ $(DOCS): $(READY)
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs picture bench format agents tmux bubblewrap node chromium axe clean
+.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap node chromium axe clean

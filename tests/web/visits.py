@@ -22,3 +22,32 @@ def sign_in(page: Page, machine: Machine, server: Server) -> None:
     """Come by a link, and wait until all runs are shown."""
     page.goto(new_link(machine, server))
     page.wait_for_url(f"{server.url}/dashboard")
+
+
+def open_run(page: Page, server: Server, run: str) -> None:
+    """Go to the page of a run, and wait until it is shown."""
+    page.goto(f"{server.url}/dashboard/runs/{run}")
+    page.locator("#head").wait_for()
+
+
+def answer(page: Page) -> None:
+    """Press the first choice of the question that is shown."""
+    page.locator("#need").get_by_role("button").first.click()
+
+
+def hide(page: Page) -> None:
+    """Let a page believe that its tab is hidden; headless browsers show all of them."""
+    _set_hidden(page, "true")
+
+
+def unhide(page: Page) -> None:
+    _set_hidden(page, "false")
+
+
+def _set_hidden(page: Page, hidden: str) -> None:
+    page.evaluate(
+        f"""() => {{
+            Object.defineProperty(document, "hidden", {{ value: {hidden}, configurable: true }});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }}"""
+    )
