@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+WEB    := $(VENV)/.ready-web
+DOCS   := $(VENV)/.ready-docs
 SEED   ?= $(shell date +%s)
 SAMPLE ?= 12
 # More than there are cores: most of the time a test waits for the programs it has started.
@@ -21,7 +23,7 @@ demo: $(READY) tmux ## Run the whole loop once with the built-in agent, without 
 
 test: $(READY) tmux bubblewrap ## Run the tests, in less than five minutes
 	@$(BIN)/python -m tests.prepare
-	$(BIN)/python -m pytest -m "not agents and not slow" $(WORKERS)
+	$(BIN)/python -m pytest -m "not agents and not slow and not web" $(WORKERS)
 
 test-slow: $(READY) tmux bubblewrap ## Run the tests that take longest: cheats, kills, work trees, checkouts
 	@$(BIN)/python -m tests.prepare
@@ -37,10 +39,13 @@ endif
 
 test-tmux: $(READY) tmux ## Run the tests that use tmux with TMUX=/path/to/tmux, or a second version
 	@sh scripts/with-tmux.sh "$(OTHER_TMUX)" \
-		$(BIN)/python -m pytest -m "tmux and not agents" $(WORKERS)
+		$(BIN)/python -m pytest -m "tmux and not agents and not web" $(WORKERS)
 
 test-python: ## Run the tests that need no tmux with PYTHON=python3.14, or the newest that is there
-	@sh scripts/with-python.sh "$(OTHER_PYTHON)" -m pytest -m "not tmux and not agents" $(WORKERS)
+	@sh scripts/with-python.sh "$(OTHER_PYTHON)" -m pytest -m "not tmux and not agents and not web" $(WORKERS)
+
+test-web: $(WEB) tmux chromium axe ## Look at the page in a real browser, while real runs are under way
+	$(BIN)/python -m pytest -m web -n 2 --dist worksteal tests/web
 
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
@@ -58,6 +63,12 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(DOCS) ## Build the documentation as a site, without the network, and check its links
+	@sh scripts/build-docs.sh $(BIN)/python
+
+pictures: $(WEB) tmux chromium ## Make the pictures of the documentation, from real runs
+	$(BIN)/python -m tests.web.pictures
 
 picture: $(READY) ## Draw docs/house.svg from the imports of the source
 	$(BIN)/python scripts/draw_house.py
@@ -81,11 +92,25 @@ bubblewrap: ## Install bubblewrap, for gates in a sandbox, if it is missing and 
 node: ## Install Node.js and npm if they are missing
 	@sh scripts/need-node.sh
 
+chromium: ## Install Chromium if no browser of its kind is there
+	@sh scripts/need-chromium.sh
+
+axe: node
+	@sh scripts/need-axe.sh .cache/web
+
 $(READY): pyproject.toml constraints.txt scripts/make-venv.sh
 	@sh scripts/make-venv.sh $(PYTHON) $(VENV)
 	@touch $@
 
-clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+$(WEB): $(READY)
+	@sh scripts/make-venv.sh $(PYTHON) $(VENV) dev,web
+	@touch $@
 
-.PHONY: help demo test test-slow test-tmux test-python search mutants test-agents accuracy check picture bench format agents tmux bubblewrap node clean
+$(DOCS): $(READY)
+	@sh scripts/make-venv.sh $(PYTHON) $(VENV) dev,docs
+	@touch $@
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap node chromium axe clean

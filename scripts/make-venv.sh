@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes the virtual environment with the pinned packages. Usage: make-venv.sh PYTHON FOLDER
+# Makes the virtual environment with the pinned packages. Usage: make-venv.sh PYTHON FOLDER [EXTRAS]
 set -eu
 python=$1
 venv=$2
+extras=${3:-dev}
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     echo "Python 3.11 or newer is needed, but '$python' is $("$python" -V 2>&1 || echo missing)." >&2
@@ -24,7 +25,7 @@ trap 'rm -f "$said"' EXIT
 trap 'exit 130' INT TERM
 code=0
 "$venv/bin/python" -m pip install --disable-pip-version-check \
-    --constraint constraints.txt --editable '.[dev]' >"$said" 2>&1 || code=$?
+    --constraint constraints.txt --editable ".[$extras]" >"$said" 2>&1 || code=$?
 if [ "$code" -ne 0 ]; then
     cat "$said" >&2
     echo "What is above is all that pip said; it ended with $code." >&2

@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.models import (
     Explanation,
     NewTerminal,
     OutputMode,
+    Question,
     Session,
     Step,
     StepAnswer,
@@ -18,7 +19,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator._internal.terminals.event_log import EventFeed
-from cli_agent_orchestrator.errors import NotFound, UnknownName
+from cli_agent_orchestrator.errors import NotFound, QuestionGone, UnknownName
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 
@@ -51,6 +52,10 @@ class FakeService:
     ended: list[str] = field(default_factory=list)
     is_answered: bool = True
     """Does an agent cease to ask when a key is pressed?"""
+    asked: Question | None = None
+    """What every agent asks."""
+    screens: list[str] = field(default_factory=list)
+    """What is shown to those who watch a screen, one after the other."""
     listeners: int = 0
 
     def __post_init__(self) -> None:
@@ -123,9 +128,26 @@ class FakeService:
             raise UnknownName("key", key, ("Enter", "Escape"))
         self.pressed.append((terminal_id, key))
 
-    async def answer(self, terminal_id: str, key: str) -> bool:
+    def question(self, terminal_id: str) -> Question | None:
+        self.terminal(terminal_id)
+        return self.asked
+
+    async def answer(self, terminal_id: str, key: str, *, fingerprint: str | None = None) -> bool:
+        if fingerprint is not None and (
+            self.asked is None or self.asked.fingerprint != fingerprint
+        ):
+            raise QuestionGone(terminal_id, "is not asked any more")
         await self.press(terminal_id, key)
         return self.is_answered
+
+    async def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
+        self.terminal(terminal_id)
+        for screen in self.screens:
+            yield screen
+
+    async def scrollback(self, terminal_id: str, lines: int) -> str:
+        self.terminal(terminal_id)
+        return "\n".join(self.outputs.get(OutputMode.FULL, "").split("\n")[-lines:])
 
     def records(self, terminal_id: str) -> list[str]:
         self.terminal(terminal_id)

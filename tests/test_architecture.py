@@ -17,6 +17,8 @@ SOURCE = FACE / "_internal"
 MODULES = sorted(FACE.rglob("*.py"))
 
 SHARED = {
+    "ansi",
+    "asciicast",
     "caches",
     "models",
     "characters",
@@ -71,6 +73,8 @@ ALLOWED = {
     "scripted_agent": set(),
     "profiles": set(),
     "models": set(),
+    "ansi": set(),
+    "asciicast": set(),
     "caches": set(),
     "characters": set(),
     "errors": set(),
@@ -94,6 +98,8 @@ ALLOWED = {
     "__main__": {"cli"},
 }
 PURE = [
+    "ansi.py",
+    "asciicast.py",
     "caches.py",
     "models.py",
     "characters.py",
@@ -116,6 +122,7 @@ PURE = [
     "terminals/tmux/pacing.py",
     "terminals/tracker.py",
     "terminals/sending.py",
+    "terminals/screens/cast.py",
     "handoff/wait.py",
     "handoff/prompt.py",
     "handoff/file_state.py",
@@ -128,9 +135,13 @@ PURE = [
     "notices/deciding.py",
     "notices/settings.py",
     "notices/in_terminal.py",
+    "dashboard/sign_in.py",
+    "dashboard/update.py",
+    "dashboard/comment.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",
+    "runs/reports/durations.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
     "cli/dry_run.py",
@@ -143,6 +154,7 @@ PURE = [
     "cli/picture.py",
     "cli/drawing.py",
     "cli/keys.py",
+    "cli/playback.py",
     "cli/proposals.py",
     "cli/variables.py",
 ]

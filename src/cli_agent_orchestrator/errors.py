@@ -14,6 +14,7 @@
     │   ├── BadMessage                  a message that cannot be typed
     │   └── MessageTooLarge             a message over the limit
     ├── InputRefused                    the terminal cannot take input now
+    ├── QuestionGone                    what was to be answered is not asked any more
     ├── StartError                      an agent could not be started
     │   └── ProgramEnded                its program ended before it could be given work
     ├── StepFailed                      the agent of a step gave no answer
@@ -218,6 +219,16 @@ class InputRefused(OrchestratorError):
         super().__init__(f"terminal {terminal_id} cannot take input: {reason}")
         self.terminal_id = terminal_id
         self.reason = reason
+
+
+class QuestionGone(OrchestratorError):
+    """What was to be answered is not asked any more; nothing was pressed."""
+
+    def __init__(self, terminal_id: str, what_became: str) -> None:
+        super().__init__(
+            f"this question of terminal {terminal_id} {what_became}; nothing was pressed"
+        )
+        self.terminal_id = terminal_id
 
 
 class StartError(OrchestratorError):

@@ -22,6 +22,8 @@ from cli_agent_orchestrator._internal.models import LATEST_TIME, TerminalStatus
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""
 CUT = " …"
+NOT_CONVERGING = "Not converging: "
+"""Begins what is said of a run that goes in circles."""
 
 
 def short_line(text: str, most: int) -> str:
@@ -304,6 +306,11 @@ class NotConverging(Event):
     """The run goes in circles; somebody should look."""
 
     text: str
+
+    @property
+    def why(self) -> str:
+        """The reason alone."""
+        return self.text.removeprefix(NOT_CONVERGING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ ROUTES = [
     "POST /terminals/run-step",
     "POST /terminals/{terminal_id}/input",
     "POST /terminals/{terminal_id}/key",
+    "GET /terminals/{terminal_id}/question",
+    "POST /terminals/{terminal_id}/answer",
     "GET /terminals/{terminal_id}/output",
     "GET /terminals/{terminal_id}/explain",
     "GET /terminals/{terminal_id}/working-directory",

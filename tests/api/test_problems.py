@@ -20,6 +20,7 @@ from tests.api.running import RunningApi
         (errors.ConfigError("X", "y", "z"), 400),
         (errors.NotFound("terminal", "x", []), 404),
         (errors.InputRefused("x", "a dialog is open"), 409),
+        (errors.QuestionGone("x", "was answered already"), 409),
         (errors.MessageTooLarge(2, 1), 413),
         (errors.StartError("codex", "not found"), 422),
         (errors.TmuxGone("gone"), 503),

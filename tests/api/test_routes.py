@@ -8,7 +8,14 @@ import pytest
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator._internal.api import schemas
-from cli_agent_orchestrator._internal.models import NewTerminal, OutputMode, Step, TerminalStatus
+from cli_agent_orchestrator._internal.models import (
+    Choice,
+    NewTerminal,
+    OutputMode,
+    Question,
+    Step,
+    TerminalStatus,
+)
 from cli_agent_orchestrator.errors import StepFailed, StepTimeout
 from tests.api.running import RunningApi
 
@@ -75,6 +82,18 @@ def test_the_number_of_a_run_travels_with_the_request(
     for odd in ("-1", "1000", "x", ""):
         assert http.post(path, params={**params, "run_index": odd}).status_code == 422
     assert [new.run_index for new in api.service.created] == [0, 999]
+
+
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
+def test_whether_a_terminal_is_recorded_travels_with_the_request(
+    api: RunningApi, http: httpx.Client, path: str
+) -> None:
+    api.service.add(session_name="cao-shop")
+    params = {"provider": "codex", "agent_profile": "tester"}
+    for word in ({}, {"record": "true"}, {"record": "false"}):
+        assert http.post(path, params={**params, **word}).status_code == 201
+    assert http.post(path, params={**params, "record": "often"}).status_code == 422
+    assert [new.record for new in api.service.created] == [False, True, False]
 
 
 @pytest.mark.parametrize("role", ["", "a b", "x:y", "a.b", "é", "x" * 65, "a\n"])
@@ -236,6 +255,61 @@ def test_an_unknown_key_is_refused_with_the_known_ones(api: RunningApi, http: ht
     answer = http.post("/terminals/a1b2c3d4/key", params={"key": "C-z"})
     assert answer.status_code == 400
     assert answer.json() == {"detail": "unknown key 'C-z'; there are: Enter, Escape"}
+
+
+def test_a_question_is_told_with_its_choices(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    assert http.get("/terminals/a1b2c3d4/question").json() == {"question": None}
+    api.service.asked = Question("May I?", (Choice("1", "Yes"), Choice("2", "No")), "f00d")
+    answer = http.get("/terminals/a1b2c3d4/question")
+    msgspec.convert(answer.json(), schemas.AskingBody)
+    choices = [{"key": "1", "label": "Yes"}, {"key": "2", "label": "No"}]
+    assert answer.json() == {
+        "question": {"text": "May I?", "choices": choices, "fingerprint": "f00d"}
+    }
+    assert http.get("/terminals/nobody/question").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pressed"),
+    [
+        ({"key": "Enter"}, 200, True),
+        ({"key": "Enter", "question": "f00d"}, 200, True),
+        ({"key": "Enter", "question": None}, 200, True),
+        ({"key": "Enter", "question": "0ld"}, 409, False),
+        ({"key": "Enter", "question": ""}, 409, False),
+        ({"key": "C-z"}, 400, False),
+        ({"question": "f00d"}, 422, False),
+        ({"key": "Enter", "question": 1}, 422, False),
+        ({"key": "Enter", "question": "f" * 101}, 422, False),
+        ({"key": "Enter", "more": "x" * 5000}, 413, False),
+    ],
+)
+def test_a_question_is_answered(
+    api: RunningApi, http: httpx.Client, body: object, code: int, pressed: bool
+) -> None:
+    api.service.add()
+    api.service.asked = Question("May I?", (), "f00d")
+    answer = http.post("/terminals/a1b2c3d4/answer", json=body)
+    assert answer.status_code == code, answer.text
+    assert bool(api.service.pressed) == pressed
+
+
+@pytest.mark.parametrize(
+    ("is_answered", "code", "text"),
+    [
+        (True, 200, "The question is answered."),
+        (False, 202, "The key was pressed; the agent asks still, or again."),
+    ],
+)
+def test_whether_it_is_answered_is_told(
+    api: RunningApi, http: httpx.Client, is_answered: bool, code: int, text: str
+) -> None:
+    api.service.add()
+    api.service.is_answered = is_answered
+    answer = http.post("/terminals/a1b2c3d4/answer", json={"key": "Enter"})
+    msgspec.convert(answer.json(), schemas.AnsweredBody)
+    assert (answer.status_code, answer.json()) == (code, {"answered": is_answered, "text": text})
 
 
 def test_the_working_directory_is_told(api: RunningApi, http: httpx.Client) -> None:

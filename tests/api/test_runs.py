@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.layout import (
     archive_folder,
     screens_folder,
 )
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, TerminalStatus
+from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Question, TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
     Hint,
@@ -418,6 +418,17 @@ class TestAnswer:
         assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
         assert live.terminals.pressed == [("b2", "Enter")]
         assert live.folder.status(CONTROL_FILE) is None
+
+    def test_what_is_not_asked_any_more_is_not_answered(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.change("b2", WAITING)
+        live.terminals.asked = Question("May I?", (), "f00d")
+        stale = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "question": "0ld"})
+        assert (stale.status_code, live.terminals.pressed) == (409, [])
+        assert "is not asked any more; nothing was pressed" in stale.json()["detail"]
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "question": "f00d"})
+        assert (told.status_code, live.terminals.pressed) == (200, [("b2", "Enter")])
 
     def test_who_asks_on_is_said_to(self, live: Rig, http: httpx.Client) -> None:
         live.terminals.change("b2", WAITING)

@@ -12,8 +12,8 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Countdown,
     Delay,
     Doing,
+    OpenQuestion,
     Picture,
-    Question,
     fold,
 )
 from cli_agent_orchestrator._internal.models import TerminalStatus
@@ -190,7 +190,7 @@ def test_a_delay_that_does_not_say_since_when_began_when_it_was_told() -> None:
 
 def test_a_question_is_there_until_the_agent_does_something_else() -> None:
     asked = fold(WORKING, ASKS)
-    assert asked.question == Question(NOON + 20, "cao attach x")
+    assert asked.question == OpenQuestion(NOON + 20, "cao attach x")
     assert doing(asked) is Doing.ASKING
     still = fold(asked, status(TerminalStatus.WAITING_USER_ANSWER))
     assert still.question == asked.question

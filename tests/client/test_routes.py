@@ -30,6 +30,8 @@ CALLS: dict[str, Callable[[ApiClient], object]] = {
     "POST /terminals/{id}/input": lambda client: client.send_input("{id}", "do it"),
     "POST /terminals/run-step": lambda client: client.run_step("tester", "do it"),
     "POST /terminals/{id}/key": lambda client: client.press_key("{id}", "Enter"),
+    "GET /terminals/{id}/question": lambda client: client.get_question("{id}"),
+    "POST /terminals/{id}/answer": lambda client: client.answer_agent("{id}", "1"),
     "GET /terminals/{id}/output": lambda client: client.get_output("{id}"),
     "GET /terminals/{id}/working-directory": lambda client: client.get_working_directory("{id}"),
     "POST /terminals/{id}/exit": lambda client: client.exit_terminal("{id}"),

@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
     is_review_approved,
     judge_review,
     judge_test,
+    met_evidence,
 )
 from tests.pipeline.samples import ANALYST_NOTES, LOOP, approval, review
 
@@ -499,3 +500,17 @@ def test_stricter_rules_never_approve_more(
     if is_review_approved(text, role, cycle, ReviewRules(2, True, needed)):
         assert is_review_approved(text, role, cycle, ANYTHING)
         assert "review_result: approved" in text.lower()
+
+
+@pytest.mark.parametrize("role", REVIEWERS)
+@given(st.sets(st.integers(0, 20)))
+def test_evidence_is_met_as_an_approval_is_judged(role: Role, chosen: set[int]) -> None:
+    names = [name for n, name in enumerate(role.evidence) if n in chosen]
+    notes = " and ".join(role.evidence[name][0] for name in names)
+    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES: {notes}"
+    met = met_evidence(text, role)
+    assert list(met) == list(role.evidence)
+    assert {name for name, is_met in met.items() if is_met} >= set(names)
+    rules = ReviewRules(min_cycles=0, evidence_min_match=len(met))
+    assert judge_review(text, role, 1, rules).approved == all(met.values())
+    assert not any(met_evidence(notes, role).values()), "there are no notes"

@@ -36,6 +36,7 @@ from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
+    NotConverging,
     Paused,
     RunBegan,
     RunEnded,
@@ -48,6 +49,7 @@ from cli_agent_orchestrator.events import (
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
+CIRCLE = NotConverging(NOON, "Not converging: F1 is open.")
 RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", RUN, "do it\n\nmore", "do it", NOON)
 
 
@@ -118,6 +120,7 @@ class TestRecord:
             ended=NOON + 1,
             exit_code=3,
             pid=7,
+            circling="F1 is open.",
         )
         assert read_record(save(tmp_path, record)) == record
 
@@ -139,6 +142,11 @@ class TestRecord:
             ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
             ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
+            ([CIRCLE], {"circling": "F1 is open."}),
+            ([CIRCLE, TurnBegan(NOON, "tester", 0, 2, 9, "t", "codex")], {"circling": CIRCLE.why}),
+            ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"circling": ""}),
+            ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"circling": ""}),
+            ([CIRCLE, RunEnded(NOON, "FAIL", 1, 1)], {"circling": ""}),
         ],
     )
     def test_it_follows_the_events(self, events: list[RunEvent], fields: dict[str, object]) -> None:

@@ -36,7 +36,7 @@ class FailingTmux(Tmux):
         if error is not None:
             raise error
 
-    async def read_ansi(self, pane: str) -> str:
+    async def read_ansi(self, pane: str, above: int = 0) -> str:
         self._fail("look")
         return f"\u25a2 ready\nscripted \u276f {self.draft}\n"
 

@@ -81,6 +81,8 @@ class ApiClient:
         """What new terminals may do without asking; empty: what the server says."""
         self.run_index: int | None = None
         """The number of the run that new terminals belong to, if they belong to one."""
+        self.record = False
+        """Are the screens of new terminals recorded in the folder of their run?"""
         self._features: frozenset[str] | None = None
         self._server = Connection(base_url, token, transport)
 
@@ -168,6 +170,21 @@ class ApiClient:
 
     def press_key(self, terminal_id: str, key: str) -> None:
         self._server.ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
+
+    def get_question(self, terminal_id: str) -> Answer | None:
+        """Return what the agent asks: `text`, `choices`, `fingerprint`; None if it asks nothing."""
+        path = f"/terminals/{segment(terminal_id)}/question"
+        told = self._server.ask_object("GET", path).get("question")
+        return told if isinstance(told, dict) else None
+
+    def answer_agent(self, terminal_id: str, key: str, question: str | None = None) -> Answer:
+        """Answer what the agent asks, with a key; the answer has `answered` and `text`.
+
+        With the fingerprint of a question, this one and no other.
+        """
+        path = f"/terminals/{segment(terminal_id)}/answer"
+        body = body_of({"key": key, "question": question})
+        return self._server.ask_object("POST", path, TYPING, **body)
 
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{segment(terminal_id)}/output"
@@ -318,9 +335,14 @@ class ApiClient:
         """Let a run go on by another value of a setting."""
         return self._steer(run, "set", name=name, value=str(value))
 
-    def answer_question(self, run: str, key: str, role: str | None = None) -> Answer:
-        """Answer what an agent of a run asks, with a key."""
-        return self._steer(run, "answer", text=key, role=role)
+    def answer_question(
+        self, run: str, key: str, role: str | None = None, question: str | None = None
+    ) -> Answer:
+        """Answer what an agent of a run asks, with a key.
+
+        With the fingerprint of a question, this one and no other.
+        """
+        return self._steer(run, "answer", text=key, role=role, question=question)
 
     def close(self) -> None:
         self._server.close()
@@ -350,6 +372,8 @@ class ApiClient:
             params["run_index"] = str(self.run_index)
         if role and Feature.ROLES in self.features():
             params["role"] = role
+            if self.record:
+                params["record"] = "true"
         return params
 
     def _message_content(self, message: str) -> dict[str, dict[str, str]]:

@@ -1,15 +1,15 @@
-"""Watches one file and reports what happens to it."""
+"""Watches one file, or some folders, and reports what happens there."""
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers.api import BaseObserver
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from cli_agent_orchestrator._internal.models import FileChange
 
@@ -77,10 +77,10 @@ class _Handler(FileSystemEventHandler):
         if event.is_directory:
             return
         # By name alone: some systems report the real path of a folder that was given by a link.
-        arrived = event.dest_path if event.event_type == "moved" else event.src_path
-        if Path(_text(arrived)).name != self._name:
+        arrived = _arrived(event)
+        if arrived.name != self._name:
             return
-        if event.event_type == "created" and REPORTS_CLOSE and _is_plain(Path(_text(arrived))):
+        if event.event_type == "created" and REPORTS_CLOSE and _is_plain(arrived):
             # It will be closed; a link or a pipe will not.
             return
         change = _CHANGES.get(event.event_type) if REPORTS_CLOSE else FileChange.TOUCHED
@@ -100,8 +100,10 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _text(path: str | bytes) -> str:
-    return path if isinstance(path, str) else path.decode(errors="surrogateescape")
+def _arrived(event: FileSystemEvent) -> Path:
+    """Return where there is something new now."""
+    path = event.dest_path if event.event_type == "moved" else event.src_path
+    return Path(path if isinstance(path, str) else path.decode(errors="surrogateescape"))
 
 
 @contextmanager
@@ -121,6 +123,51 @@ def watch_file(path: Path, on_change: OnChange) -> Iterator[None]:
         except OSError as error:
             logger.warning("%s cannot be watched and will be polled: %s", path.parent, error)
         yield
+
+
+class FolderWatch:
+    """Reports what changes in some folders, which come and go; for one thread at a time."""
+
+    def __init__(self, on_change: Callable[[Path], None]) -> None:
+        """`on_change` is called in a thread of its own, with what has changed."""
+        self._handler = _FolderHandler(on_change)
+        self._observer = _observer()
+        self._watches: dict[Path, ObservedWatch | None] = {}
+
+    def watch(self, folders: Iterable[Path]) -> None:
+        """Watch these folders and no others; where that cannot be, nothing is reported."""
+        wanted = set(folders)
+        if not self._observer.is_alive():
+            self._observer.start()
+        for folder in self._watches.keys() - wanted:
+            watch = self._watches.pop(folder)
+            # One whose folder was removed has ended by itself.
+            with suppress(KeyError):
+                if watch is not None:
+                    self._observer.unschedule(watch)
+        for folder in wanted - self._watches.keys():
+            self._watches[folder] = self._begin(folder)
+
+    def close(self) -> None:
+        if self._observer.is_alive():
+            _end(self._observer)
+
+    def _begin(self, folder: Path) -> ObservedWatch | None:
+        try:
+            return self._observer.schedule(self._handler, str(folder))
+        except OSError as error:
+            logger.warning("%s cannot be watched and will be polled: %s", folder, error)
+            return None
+
+
+class _FolderHandler(FileSystemEventHandler):
+    """Tells which files have changed, in whichever way."""
+
+    def __init__(self, on_change: Callable[[Path], None]) -> None:
+        self._on_change = on_change
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        self._on_change(_arrived(event))
 
 
 def _end(observer: BaseObserver) -> None:

@@ -23,6 +23,7 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
     <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
     <state folder>/runs/<run>/gates/NNN-<gate>.log  what a gate wrote
     <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
+    <state folder>/runs/<run>/replay/<role>.cast  the screens of a role's agent, over time
     <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
     <state folder>/runs/<run>/held_back        files that gates have and agents do not
@@ -63,6 +64,8 @@ REJECTED_FILE = "control.rejected"
 SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
 SCREENS_FOLDER = "screens"
+REPLAY_FOLDER = "replay"
+CAST_SUFFIX = ".cast"
 RECORDS_FOLDER = "records"
 CHECKOUTS_FOLDER = "checkouts"
 HELD_BACK_FOLDER = "held_back"
@@ -121,6 +124,16 @@ def screens_folder(run: Folder) -> Folder:
 def screen_name(sequence: int, role: str) -> str:
     """Return what the screen at the end of a turn is called."""
     return f"{sequence:03d}-{role}.txt"
+
+
+def replay_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which its agents' screens are kept over time."""
+    return Folder(run.root, (*run.parts, REPLAY_FOLDER), run.private)
+
+
+def cast_name(role: str) -> str:
+    """Return what the recording of a role is called."""
+    return f"{role}{CAST_SUFFIX}"
 
 
 def records_folder(run: Folder) -> Folder:

@@ -93,6 +93,8 @@ class NewTerminal:
     """What the agent is for in a run; None: its profile says enough."""
     run_index: int | None = None
     """The number of that run; None: it belongs to none."""
+    record: bool = False
+    """Are its screens to be recorded, if it is of a run that the server knows?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,26 @@ class Explanation:
     status: TerminalStatus
     reason: str
     evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers that an agent offers."""
+
+    key: str
+    """The key that picks it."""
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an agent asks and waits for."""
+
+    text: str
+    choices: tuple[Choice, ...]
+    """Empty if its screen does not tell; its text is then the end of the screen."""
+    fingerprint: str
+    """Stands for this very asking: who answers with it answers nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,14 @@ class Folder:
         except FileNotFoundError:
             return []
 
+    def changed(self) -> dict[str, int]:
+        """Return the names of all that is in the folder, and when each was changed last."""
+        try:
+            with self._opened() as folder, os.scandir(folder) as entries:
+                return {one.name: _changed_at(one) for one in entries}
+        except FileNotFoundError:
+            return {}
+
     def free_name(self, stem: str, suffix: str = "") -> str:
         """Return `stem` with `suffix`, or `stem-2` and so on: what nothing in the folder has."""
         taken = set(self.names())
@@ -403,6 +411,14 @@ def _remove_deep(name: str, parent: int) -> None:
     finally:
         os.close(top)
     os.rmdir(name, dir_fd=parent)
+
+
+def _changed_at(entry: os.DirEntry[str]) -> int:
+    """Return when something was changed last, in nanoseconds; 0 if it is just being removed."""
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _names(folder: int) -> list[str]:

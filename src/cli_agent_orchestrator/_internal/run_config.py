@@ -80,6 +80,8 @@ class RunConfig:
     """At resume: what is done about a reply that did not come; empty: wait for it (MISSING)."""
     cleanup_on_exit: bool = False
     """Are the agents ended with the run? (CLEANUP_ON_EXIT)"""
+    recording: bool = True
+    """Are the agents' screens recorded? (RECORDING)"""
     rules: LoopRules = field(default_factory=LoopRules)
     handoff: HandoffRules = field(default_factory=HandoffRules)
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -117,6 +119,7 @@ class RunConfig:
             resume=read_bool(texts, "RESUME", False) if "RESUME" in texts else None,
             missing=_read_choice(texts, "MISSING"),
             cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
+            recording=_read_flag(texts, "RECORDING"),
             rules=read_rules(texts),
             handoff=read_handoff(texts),
             settings={

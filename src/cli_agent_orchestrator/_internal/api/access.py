@@ -7,11 +7,12 @@ anything. A page is recognized by what browsers cannot be talked out of sending:
   (DNS rebinding), so only loopback names and names the user allowed are answered.
 - Origin and Sec-Fetch-Site tell that a page is asking, so both must say it is our own.
 
-The token keeps out everything else that runs on the machine. `check` decides; `Access` acts.
+The token keeps out everything else that runs on the machine. In its place the server's own page
+shows a cookie and a key, see `PageAccess`. `check` decides; `Access` acts.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hmac import compare_digest
 
@@ -21,12 +22,33 @@ from cli_agent_orchestrator._internal.api.problems import EarlyProblem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
-LOOKED_AT = (b"host", b"origin", b"sec-fetch-site", b"authorization")
+KEY_HEADER = "X-CAO-Key"
+LOOKED_AT = (
+    b"host",
+    b"origin",
+    b"sec-fetch-site",
+    b"sec-fetch-mode",
+    b"sec-fetch-dest",
+    b"authorization",
+    b"cookie",
+    KEY_HEADER.lower().encode(),
+)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
 """What needs no token: it tells that the server is there, and, to who knows the token, whose."""
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageAccess:
+    """What the server's own page in a browser may do."""
+
+    is_open: Callable[[str, str], bool]
+    """Is a request, by its method and path, answered for everybody? It holds nothing of the user's
+    then."""
+    is_signed_in: Callable[[str, str], bool]
+    """Do a Cookie header and a key belong together, and to this server?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,8 @@ class AccessRules:
     """None: no token is asked for. Host and Origin are checked all the same."""
     allowed_hosts: frozenset[str] = frozenset()
     """Names besides the loopback ones, as `host_name` returns them."""
+    page: PageAccess | None = None
+    """None: there is no page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +95,12 @@ def check(rules: AccessRules, method: str, path: str, headers: Headers) -> Refus
     for name, value in headers:
         if name in picked:
             picked[name].append(value.decode("latin-1"))
+    is_open = (method, path) in OPEN_REQUESTS
+    is_page = rules.page is not None and rules.page.is_open(method, path)
     return (
         _check_host(rules, picked[b"host"])
-        or _check_page(picked)
-        or _check_token(rules, (method, path), picked[b"authorization"])
+        or _check_page(picked, may_be_led_to=is_page and method == "GET")
+        or (None if is_open or is_page else _check_token(rules, picked))
     )
 
 
@@ -91,23 +117,33 @@ def _check_host(rules: AccessRules, hosts: list[str]) -> Refusal | None:
     )
 
 
-def _check_page(headers: dict[bytes, list[str]]) -> Refusal | None:
-    """Refuse what a web page asks for, unless the page is this server's own on a loopback name."""
+def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Refusal | None:
+    """Refuse what a web page asks for, unless the page is this server's own on a loopback name.
+
+    Another page, or a file, may lead the user to ours: it sees nothing of it.
+    """
     host = headers[b"host"][0].lower()
     origins = headers[b"origin"]
     own = host_name(host) in LOOPBACK and [o.lower() for o in origins] == [f"http://{host}"]
     if origins and not own:
         return Refusal(403, "requests from web pages of another origin are refused")
+    if may_be_led_to and _is_visit(headers):
+        return None
     if any(site not in ("none", "same-origin") for site in headers[b"sec-fetch-site"]):
         return Refusal(403, "requests from web pages of another site are refused")
     return None
 
 
-def _check_token(
-    rules: AccessRules, request: tuple[str, str], authorizations: list[str]
-) -> Refusal | None:
-    if rules.token is None or request in OPEN_REQUESTS:
+def _is_visit(headers: dict[bytes, list[str]]) -> bool:
+    """Does the user go to a page, in a tab of its own and not in a frame?"""
+    modes, places = headers[b"sec-fetch-mode"], headers[b"sec-fetch-dest"]
+    return modes == ["navigate"] and places == ["document"]
+
+
+def _check_token(rules: AccessRules, headers: dict[bytes, list[str]]) -> Refusal | None:
+    if rules.token is None or _is_signed_in(rules, headers):
         return None
+    authorizations = headers[b"authorization"]
     scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
     matches = compare_digest(given.strip().encode(), rules.token.encode())
     if scheme.lower() == "bearer" and matches:
@@ -118,6 +154,13 @@ def _check_token(
         f"{problem}: send 'Authorization: Bearer TOKEN'; "
         "the token is in the file 'token' of the server's state folder",
     )
+
+
+def _is_signed_in(rules: AccessRules, headers: dict[bytes, list[str]]) -> bool:
+    keys = headers[KEY_HEADER.lower().encode()]
+    if rules.page is None or len(keys) != 1 or headers[b"authorization"]:
+        return False
+    return rules.page.is_signed_in("; ".join(headers[b"cookie"]), keys[0])
 
 
 class Access:

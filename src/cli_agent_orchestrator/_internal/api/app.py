@@ -10,7 +10,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from cli_agent_orchestrator._internal.api import routes, runs
-from cli_agent_orchestrator._internal.api.access import Access, AccessRules, allowed_names
+from cli_agent_orchestrator._internal.api.access import (
+    Access,
+    AccessRules,
+    PageAccess,
+    allowed_names,
+)
 from cli_agent_orchestrator._internal.api.backend import Backend, Runs, Terminals
 from cli_agent_orchestrator._internal.api.events import HEARTBEAT_SECONDS
 from cli_agent_orchestrator._internal.api.hang_up import LastWords
@@ -44,6 +49,7 @@ def create_app(
         exception_handlers=PROBLEM_HANDLERS,
     )
     app.router.redirect_slashes = False
+    app.state.rules = rules
     app.state.backend = Backend(
         service, SystemClock(), heartbeat, identity or token, asyncio.Event()
     )
@@ -53,6 +59,14 @@ def create_app(
 def serve_runs(app: Starlette, runs: Runs) -> Starlette:
     """Let an application serve runs, too."""
     app.state.backend = replace(app.state.backend, runs=runs)
+    return app
+
+
+def serve_page(app: Starlette, access: PageAccess, routes: Iterable[Route]) -> Starlette:
+    """Let an application that answers nobody yet show a page in the browser, too."""
+    rules = replace(app.state.rules, page=access)
+    app.user_middleware = [Middleware(Access, rules=rules), Middleware(LastWords)]
+    app.router.routes.extend(routes)
     return app
 
 

@@ -88,6 +88,13 @@ class NewTerminalQuery(Struct):
         Annotated[int, Meta(ge=0, lt=MOST_RUNS)] | None,
         Meta(description=f"The number of its run; the agent finds it in `{RUN_INDEX}`."),
     ] = None
+    record: Annotated[
+        bool,
+        Meta(
+            description="Whether its screens are recorded: if it has a `role`, and its session is "
+            "that of a run in the server's state folder."
+        ),
+    ] = False
 
 
 class NewSessionQuery(NewTerminalQuery):

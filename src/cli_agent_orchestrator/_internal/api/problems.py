@@ -18,6 +18,7 @@ from cli_agent_orchestrator.errors import (
     NotFound,
     NotSteerable,
     OrchestratorError,
+    QuestionGone,
     RunError,
     ServerEnding,
     StartError,
@@ -34,6 +35,7 @@ STATUS_CODES: Mapping[type[Exception], int] = {
     NotSteerable: 409,
     NotFound: 404,
     InputRefused: 409,
+    QuestionGone: 409,
     RunError: 409,
     MessageTooLarge: 413,
     StartError: 422,
@@ -55,7 +57,8 @@ PROBLEMS: Mapping[int, tuple[str, str]] = {
     403: ("A web page of another origin asked.", "requests from web pages … are refused"),
     404: ("There is no such terminal, session or run.", "no terminal '9f3c'; there are: none"),
     409: (
-        "The terminal cannot take input now, or the run cannot start or do it.",
+        "The terminal cannot take input now, or does not ask this any more, or the run cannot "
+        "start or do it.",
         "terminal 9f3c cannot take input: …",
     ),
     413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),

@@ -23,6 +23,8 @@ from cli_agent_orchestrator._internal.api.problems import PROBLEMS, Problem
 from cli_agent_orchestrator._internal.api.schemas import (
     FEATURES,
     SERVICE_NAME,
+    AnsweredBody,
+    AskingBody,
     DeliveryBody,
     DoneBody,
     EventBody,
@@ -32,6 +34,7 @@ from cli_agent_orchestrator._internal.api.schemas import (
     IdentityBody,
     InputBody,
     Json,
+    KeyBody,
     OutputBody,
     SessionBody,
     StepAnswerBody,
@@ -39,6 +42,7 @@ from cli_agent_orchestrator._internal.api.schemas import (
     TerminalBody,
     delivery_fields,
     explanation_fields,
+    question_fields,
     session_fields,
     step_fields,
     terminal_fields,
@@ -49,6 +53,8 @@ from cli_agent_orchestrator._internal.models import NewTerminal, StepAnswer, Ter
 from cli_agent_orchestrator._internal.version import __version__
 
 DONE = {"success": True}
+ANSWERED = "The question is answered."
+STILL_ASKS = "The key was pressed; the agent asks still, or again."
 
 
 @operation(
@@ -224,6 +230,33 @@ async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -
 
 @operation(
     "GET",
+    "/terminals/{terminal_id}/question",
+    "Read what the agent asks",
+    Success(AskingBody),
+    errors=(404, 422),
+)
+async def get_question(terminals: Terminals, path: TerminalPath) -> Json:
+    return Json(question_fields(terminals.question(path.terminal_id)))
+
+
+@operation(
+    "POST",
+    "/terminals/{terminal_id}/answer",
+    "Answer what the agent asks",
+    Success(AnsweredBody),
+    Success(AnsweredBody, 202, "The key was pressed, and the agent asks still, or again."),
+    errors=(404, 409, 413, 415, 422, 503),
+    description="Presses a key. With the fingerprint of a question it is pressed only while this "
+    "question is asked, and only once, whoever else answers it.",
+)
+async def answer_agent(terminals: Terminals, path: TerminalPath, body: KeyBody) -> Json:
+    answered = await terminals.answer(path.terminal_id, body.key, fingerprint=body.question)
+    text = ANSWERED if answered else STILL_ASKS
+    return Json({"answered": answered, "text": text}, 200 if answered else 202)
+
+
+@operation(
+    "GET",
     "/terminals/{terminal_id}/output",
     "Read what the agent wrote",
     Success(OutputBody),
@@ -296,6 +329,7 @@ def new_terminal(query: NewTerminalQuery) -> NewTerminal:
         query.permissions,
         role=query.role,
         run_index=query.run_index,
+        record=query.record,
     )
 
 
@@ -314,6 +348,8 @@ OPERATIONS = (
     run_step,
     send_input,
     press_key,
+    get_question,
+    answer_agent,
     get_output,
     explain,
     get_working_directory,

@@ -4,7 +4,14 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from cli_agent_orchestrator._internal.api.schemas import Body, Path, RequestBody, Time
+from cli_agent_orchestrator._internal.api.schemas import (
+    Body,
+    Key,
+    Path,
+    QuestionMeant,
+    RequestBody,
+    Time,
+)
 
 ASK_LIMIT = 64 * 1024
 """Bytes of what is asked of a run."""
@@ -42,6 +49,9 @@ class RunBody(Body):
     ]
     asking: Annotated[
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
+    ]
+    circling: Annotated[
+        str, Meta(description="Why it does not converge in this round; empty if it may.")
     ]
     unsaved: Annotated[
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
@@ -183,16 +193,10 @@ class HintBody(AskBody):
 
 
 class AnswerBody(AskBody):
-    """What answers the question of an agent."""
+    """What answers the question of an agent of a run."""
 
-    text: Annotated[
-        str,
-        Meta(
-            max_length=50,
-            description="A key, of those that `POST /terminals/{id}/key` takes.",
-            examples=["1"],
-        ),
-    ]
+    text: Key
+    question: QuestionMeant = None
     role: Annotated[
         str | None, Meta(description="Who asks, if several do.", examples=["programmer"])
     ] = None

@@ -103,7 +103,7 @@ async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
 async def answer(terminals: Terminals, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
     agents = await asyncio.to_thread(runs.agents, path.run, body.role)
     role, terminal_id = find_asking(terminals, agents)
-    is_answered = await terminals.answer(terminal_id, body.text)
+    is_answered = await terminals.answer(terminal_id, body.text, fingerprint=body.question)
     text = ANSWERED if is_answered else STILL_ASKS
     return Json({"heard": is_answered, "text": text.format(role)}, 200 if is_answered else 202)
 

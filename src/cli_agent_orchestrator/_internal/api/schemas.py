@@ -6,7 +6,7 @@ a second time. The Structs document them; a test holds both together.
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.models import (
     Explanation,
     Feature,
     OutputMode,
+    Question,
     Session,
     StepAnswer,
     Terminal,
@@ -56,6 +57,24 @@ class Json(JSONResponse):
 Time = Annotated[float, Meta(description="Unix time.", examples=[1740821400.25])]
 Path = Annotated[str, Meta(max_length=4096)]
 Name = Annotated[str, Meta(max_length=200)]
+Key = Annotated[
+    str,
+    Meta(
+        max_length=50,
+        description="A key, of those that `POST /terminals/{id}/key` takes.",
+        examples=["1"],
+    ),
+]
+QuestionMeant = (
+    Annotated[
+        str,
+        Meta(
+            max_length=100,
+            description="The fingerprint of the question that is meant: no other one is answered.",
+        ),
+    ]
+    | None
+)
 
 
 class Body(Struct, forbid_unknown_fields=True):
@@ -206,6 +225,46 @@ class OutputBody(Body):
     ]
 
 
+class ChoiceBody(Body):
+    key: Annotated[str, Meta(description="The key that picks it.", examples=["1"])]
+    label: Annotated[str, Meta(examples=["Yes, proceed"])]
+
+
+class QuestionBody(Body):
+    text: Annotated[str, Meta(examples=["Do you want to run this command?"])]
+    choices: Annotated[
+        list[ChoiceBody],
+        Meta(description="Empty if the screen does not tell; its end is then the text."),
+    ]
+    fingerprint: Annotated[
+        str,
+        Meta(
+            description="Stands for this very asking; who answers with it answers nothing else.",
+            examples=["3f0c9a7d52b14e6688d1c0a9e4f7b235"],
+        ),
+    ]
+
+
+class AskingBody(Body):
+    question: Annotated[
+        QuestionBody | None, Meta(description="null while the agent waits for no answer.")
+    ]
+
+
+class KeyBody(RequestBody):
+    """A key that answers what an agent asks; fields that are not known are ignored."""
+
+    most_bytes: ClassVar[int] = 4096
+    most_text: ClassVar[int] = 4096
+    key: Key
+    question: QuestionMeant = None
+
+
+class AnsweredBody(Body):
+    answered: Annotated[bool, Meta(description="Does the agent not ask any more?")]
+    text: Annotated[str, Meta(examples=["The question is answered."])]
+
+
 class FolderBody(Body):
     working_directory: Annotated[str, Meta(examples=["/home/ada/shop"])]
 
@@ -293,6 +352,10 @@ def explanation_fields(terminal_id: str, explanation: Explanation, now: float) -
             for evidence in explanation.evidence
         ],
     }
+
+
+def question_fields(question: Question | None) -> dict[str, object]:
+    return {"question": None if question is None else asdict(question)}
 
 
 def event_fields(event: TerminalEvent) -> dict[str, object]:

@@ -30,8 +30,8 @@ from cli_agent_orchestrator._internal.cli.picture import (
     AgentRow,
     Delay,
     Doing,
+    OpenQuestion,
     Picture,
-    Question,
     Reason,
 )
 from cli_agent_orchestrator._internal.cli.printable import one_line
@@ -209,7 +209,7 @@ def _delay(delay: Delay, now: float) -> str:
     return f"  ! not delivered for {clock_face(now - delay.since)}: {_words(delay.why)}"
 
 
-def _question(picture: Picture, question: Question, canvas: Canvas) -> Iterator[Row]:
+def _question(picture: Picture, question: OpenQuestion, canvas: Canvas) -> Iterator[Row]:
     """Yield what is asked, and below it the commands that answer it, each of them whole."""
     asked = f": {_words(question.text)}" if question.text else ""
     since = clock_face(canvas.now - question.since)

@@ -109,6 +109,7 @@ def try_flow(found: Flow, of: Path) -> int:
             "FLOW": str(write_flow(found, folder)),
             "GATES": json.dumps({"name": "gate", "run": "true", "when": ["after_tester"]}),
             "CLEANUP_ON_EXIT": "1",
+            "RECORDING": "0",
             "PROOF": "off",
         }
         with private_environment(folder, os.environ) as environ:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from cli_agent_orchestrator._internal.cli.ending import UNFINISHED, Ending
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
-from cli_agent_orchestrator._internal.cli.timeline import duration
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.reports.durations import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -103,7 +103,9 @@ class Narration:
                 resumed = " is resumed" if event.resumed else ""
                 return Line(f"Run {event.run}{resumed}", Tone.QUIET)
             case ServerChosen():
-                return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
+                return Line(
+                    f"Server: {event.url} ({event.how}); in the browser: cao dashboard", Tone.QUIET
+                )
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
             case RunBegan():

@@ -130,7 +130,7 @@ class Countdown:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenQuestion:
     """An agent asks a person something."""
 
     since: float
@@ -168,7 +168,7 @@ class Picture:
     action: str = ""
     """What the present agent says that it does; of a gate its command, or what it wrote last."""
     delay: Delay | None = None
-    question: Question | None = None
+    question: OpenQuestion | None = None
     countdown: Countdown | None = None
     paused: float | None = None
     """Since when it is paused."""
@@ -351,7 +351,7 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
         picture = replace(picture, delay=None)
     match event.kind:
         case EventKind.WAITING_FOR_PERSON if picture.question is None:
-            return replace(picture, question=Question(event.at, event.text, event.question))
+            return replace(picture, question=OpenQuestion(event.at, event.text, event.question))
         case EventKind.STATUS if event.status is not TerminalStatus.WAITING_USER_ANSWER:
             resting = event.status is not None and event.status.at_rest
             countdown = picture.countdown if resting else None

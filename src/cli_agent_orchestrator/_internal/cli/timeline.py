@@ -4,19 +4,11 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator._internal.runs.reports.durations import duration
 
 LEAST_WIDTH = 20
 """Of the last column, however narrow the terminal."""
 HEADINGS = ("round", "cycle", "role", "agent", "time", "outcome")
-
-
-def duration(seconds: float) -> str:
-    """Return a span of time in words: `0.4 s`, `2 min 05 s`, `1 h 10 min`."""
-    if seconds < 60:
-        return f"{max(seconds, 0):.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def rows_of(turns: Sequence[TurnRecord]) -> list[tuple[str, ...]]:

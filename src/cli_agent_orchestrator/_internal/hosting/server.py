@@ -7,15 +7,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cli_agent_orchestrator._internal.address import ADDRESS_FILE, PASSING, Found, server_url
 from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator._internal.dashboard import following
+from cli_agent_orchestrator._internal.dashboard.news import News
+from cli_agent_orchestrator._internal.dashboard.page import House
+from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, run_command
+from cli_agent_orchestrator._internal.runs.records.replay import recording_folder
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.service import TerminalService
@@ -44,7 +50,8 @@ async def serve_terminals(
 
     One that is not `lasting` ends with a short command, and says so.
     """
-    service = TerminalService(config, SystemClock())
+    clock = SystemClock()
+    service = TerminalService(config, clock, partial(recording_folder, config.state_dir.absolute()))
     await service.start()
     folder = Folder(config.state_dir)
 
@@ -63,7 +70,11 @@ async def serve_terminals(
             allowed_hosts={config.host},
         )
         launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
-        serve_runs(app, RunService(config.state_dir, launcher))
+        runs = RunService(config.state_dir, launcher)
+        serve_runs(app, runs)
+        news = News(config.state_dir)
+        house = House(service, runs, config.state_dir, news, clock, config.environ)
+        mount(app, house, keys.token, Views(following.watched, following.fragment))
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
         folder.remove(ADDRESS_FILE)

@@ -179,6 +179,11 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
     return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles))
 
 
+def met_evidence(text: str, role: Role) -> dict[str, bool]:
+    """Say of each evidence group of a reviewer whether the notes of a review touch it."""
+    return _met(_notes_section(split_lines(text)) or "", role.evidence)
+
+
 def judge_test(text: str) -> TestVerdict:
     """Read a tester's verdict."""
     lines = split_lines(text)
@@ -194,9 +199,13 @@ def _missing_evidence(
     notes = _notes_section(lines)
     if notes is None:
         return [NotesMissing()]
-    missing = tuple(name for name, words in groups.items() if not _touches(notes, words))
+    missing = tuple(name for name, is_met in _met(notes, groups).items() if not is_met)
     found = len(groups) - len(missing)
     return [] if not groups or found >= needed else [EvidenceMissing(missing, found, needed)]
+
+
+def _met(notes: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
+    return {name: _touches(notes, words) for name, words in groups.items()}
 
 
 def _touches(notes: str, words: Sequence[str]) -> bool:

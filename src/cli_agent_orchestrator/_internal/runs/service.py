@@ -1,6 +1,6 @@
 """The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,26 +21,17 @@ from cli_agent_orchestrator._internal.runs.launch import RunLauncher, RunToLaunc
 from cli_agent_orchestrator._internal.runs.records.event_log import Follower, read_events
 from cli_agent_orchestrator._internal.runs.records.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
-from cli_agent_orchestrator._internal.runs.records.screens import read_screen
-from cli_agent_orchestrator._internal.runs.records.turns import read_turn, turns_of
-from cli_agent_orchestrator._internal.runs.records.usage import stretch_of, usage_of
-from cli_agent_orchestrator._internal.runs.work.bringing_back import changes_of_turn
+from cli_agent_orchestrator._internal.runs.records.turns import turns_of
+from cli_agent_orchestrator._internal.runs.reports.story import detail_of
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
-from cli_agent_orchestrator.errors import (
-    BadFolder,
-    GitError,
-    NotFound,
-    RunError,
-    StateError,
-    UnknownName,
-)
+from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator.errors import BadFolder, StateError, UnknownName
 
 # Any: JSON
 Answer = dict[str, Any]
 ROOT = Path("/")
-LARGEST_DIFF = 1024 * 1024
 MOST_FILES = 1000
-"""What is told of the changes of one turn."""
+"""That one turn changed and that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +64,16 @@ class RunService:
 
     def turn(self, name: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
-        folder, record = self._find(name)
-        turns = {turn.sequence: turn for turn in turns_of(read_events(folder))}
-        if sequence not in turns:
-            raise NotFound("turn", str(sequence), map(str, turns))
-        turn = turns[sequence]
-        screen = read_screen(folder, sequence, turn.role)
-        texts = asdict(read_turn(folder, record, turn))
-        used = usage_of(folder, turn, stretch_of(turn, turns.values(), record.ended))
+        folder, _ = self._find(name)
+        found = detail_of(folder, sequence, self.launcher.environ)
         return {
-            **asdict(turn),
-            **texts,
-            "screen": screen,
-            **_changes(folder, sequence, self.launcher.environ),
-            "usage": None if used is None else asdict(used),
+            **asdict(found.turn),
+            "prompt": found.prompt,
+            "reply": found.reply,
+            "screen": found.screen,
+            "diff": found.patch,
+            "files": None if found.files is None else _files(found.files),
+            "usage": None if found.usage is None else asdict(found.usage),
         }
 
     def follow(self, name: str, after: int) -> Follower:
@@ -144,14 +131,8 @@ class RunService:
         return folder, record
 
 
-def _changes(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Answer:
-    """Return what a turn changed; nulls if that is not known."""
-    try:
-        patch, changes = changes_of_turn(folder, sequence, LARGEST_DIFF, environ)
-    except (RunError, GitError):
-        return {"diff": None, "files": None}
-    files = [
+def _files(changes: Sequence[Change]) -> list[Answer]:
+    return [
         {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
         for one in changes[:MOST_FILES]
     ]
-    return {"diff": patch.decode(errors="replace"), "files": files}

@@ -22,6 +22,7 @@ def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[Api
         given.interrupts.check()
         client = link.client
         client.run_index = run.number
+        client.record = config.recording
         # Without API our own commands look in the state folder, and find the same server.
         teller.tell(ServerChosen(teller.now, link.url, link.how, config.api_given))
         if config.permissions and Feature.PERMISSIONS not in client.features():

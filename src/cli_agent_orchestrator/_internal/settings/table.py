@@ -226,6 +226,12 @@ SETTINGS = (
     ),
     Setting("CLEANUP_ON_EXIT", ValueKind.FLAG, "0", "End the agents when the run ends."),
     Setting(
+        "RECORDING",
+        ValueKind.FLAG,
+        "1",
+        "Record the agents' screens, so that cao replay can show them.",
+    ),
+    Setting(
         "API",
         ValueKind.URL,
         "",
@@ -306,7 +312,7 @@ KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SET
 
 UNCHANGEABLE = (
     *("GATES", "WORKSPACE", "WORKTREE_SETUP", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"),
-    *("CLEANUP_ON_EXIT", "HELD_BACK"),
+    *("CLEANUP_ON_EXIT", "RECORDING", "HELD_BACK"),
 )
 CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
 """What may change while a run goes on; the others have been told to agents, or may do harm."""

@@ -114,6 +114,14 @@ class Board:
         live.track = tracker.observe_signal(live.track, source, signal, at)
         live.heard = hear(live.heard, signal, at)
 
+    def pressed(self, live: LiveTerminal) -> None:
+        """Note that a key was pressed: what is asked from now on is another question."""
+        live.asked += 1
+
+    def answered(self, live: LiveTerminal, fingerprint: str) -> None:
+        """Note which question was answered."""
+        live.answered = fingerprint
+
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
         """Fold in that the agent took our message."""
         live.track = tracker.observe_submission(live.track, detail, at)
@@ -200,6 +208,7 @@ class Board:
         )
         state = (live.status, live.alive, asks_aloud)
         if live.upkeep.published != state:
+            live.asked += _begins_to_ask(live)
             live.upkeep.published = state
             live.last_active = now
             if live.row.ready:
@@ -239,6 +248,12 @@ class Board:
             exit_code=live.exit_code,
             action=live.heard.action,
         )
+
+
+def _begins_to_ask(live: LiveTerminal) -> bool:
+    """Does it ask since it was told last?"""
+    waiting = TerminalStatus.WAITING_USER_ANSWER
+    return live.status is waiting and live.upkeep.published[0] is not waiting
 
 
 def _ended(exit_code: int | None) -> str:

@@ -96,6 +96,11 @@ class LiveTerminal:
         default_factory=lambda: Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
     )
     heard: ToldByAgent = field(default_factory=ToldByAgent)
+    asked: int = 0
+    """How often it has begun to ask, or was pressed a key: what it asks since is another question.
+    """
+    answered: str = ""
+    """The fingerprint of the question that was answered last."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next report. Take it before you look, so that nothing is missed in between."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Callable, Container, Iterable
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.models import (
     Explanation,
     NewTerminal,
     OutputMode,
+    Question,
     Session,
     Step,
     StepAnswer,
@@ -38,6 +39,13 @@ from cli_agent_orchestrator._internal.terminals.courier import Courier, typeable
 from cli_agent_orchestrator._internal.terminals.launching import Launcher, check_folder
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
+from cli_agent_orchestrator._internal.terminals.screens.asking import keys_for, question_of
+from cli_agent_orchestrator._internal.terminals.screens.recorder import (
+    FolderOf,
+    ScreenRecorder,
+    nowhere,
+)
+from cli_agent_orchestrator._internal.terminals.screens.watching import watch_screen
 from cli_agent_orchestrator._internal.terminals.signals import (
     SignalFiles,
     remove_signal_file,
@@ -49,6 +57,7 @@ from cli_agent_orchestrator.errors import (
     InputRefused,
     NotFound,
     ProgramEnded,
+    QuestionGone,
     StartError,
     StepFailed,
     StepTimeout,
@@ -88,15 +97,20 @@ KEYS = (
 class TerminalService:
     """Owns all terminals of one state folder."""
 
-    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = nowhere
+    ) -> None:
+        """`recording_folder` says where the screens of a terminal are recorded."""
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
-        self._board = Board(clock, start_id=secrets.token_hex(4), told=self._told)
+        self._start_id = secrets.token_hex(4)
+        self._board = Board(clock, self._start_id, told=self._told)
         self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = RecordFinder(self._board, self._signals)
+        self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
         self._events = config.state_dir / "events"
         self._passing: set[asyncio.Task[None]] = set()
         """Dialogs that are being passed."""
@@ -128,6 +142,7 @@ class TerminalService:
     async def close(self) -> None:
         """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
         self._recorder.close()
+        await self._screens.close()
         for passing in self._passing:
             passing.cancel()
         await self._end_begun()
@@ -240,23 +255,32 @@ class TerminalService:
 
     async def press(self, terminal_id: str, key: str) -> None:
         """Press one key."""
-        if key not in KEYS:
-            raise UnknownName("key", key, KEYS)
-        live = self._board.get(terminal_id)
-        try:
-            await self._tmux.press(self._pane(live), [key])
-        except TmuxCommandError as error:
-            # It ended in this very moment.
-            raise InputRefused(terminal_id, error.stderr) from error
+        _check_key(key)
+        await self._press(self._board.get(terminal_id), [key])
 
-    async def answer(self, terminal_id: str, key: str, within: float = ANSWER_SECONDS) -> bool:
-        """Press a key that answers what an agent asks; say whether it ceases to ask in time."""
+    def question(self, terminal_id: str) -> Question | None:
+        """Return what an agent asks, None if it does not wait for an answer."""
+        return question_of(self._board.get(terminal_id), self._start_id)
+
+    async def answer(
+        self,
+        terminal_id: str,
+        key: str,
+        *,
+        fingerprint: str | None = None,
+        within: float = ANSWER_SECONDS,
+    ) -> bool:
+        """Press a key that answers what an agent asks; say whether it ceases to ask in time.
+
+        With the fingerprint of a question it answers this one and no other.
+        """
+        _check_key(key)
         live = self._board.get(terminal_id)
-        # Never into the middle of a message.
+        # Never into the middle of a message, and one after another.
         async with live.typing:
-            if live.status is not TerminalStatus.WAITING_USER_ANSWER:
-                raise InputRefused(terminal_id, "it asks nothing now")
-            await self.press(terminal_id, key)
+            question = await self._asked(live, fingerprint)
+            await self._press(live, keys_for(live, key))
+            self._board.answered(live, question.fingerprint)
             deadline = self._clock.monotonic() + within
             while live.status is TerminalStatus.WAITING_USER_ANSWER:
                 left = deadline - self._clock.monotonic()
@@ -264,6 +288,19 @@ class TerminalService:
                     return False
                 await wait_for_change(live.changed, left)
             return True
+
+    def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
+        """Yield what a terminal shows, in color, at once and when it has changed.
+
+        Ends when the terminal is removed.
+        """
+        live = self._board.get(terminal_id)
+        return watch_screen(live, self._tmux, self._clock, lambda: self._board.has(live))
+
+    async def scrollback(self, terminal_id: str, lines: int) -> str:
+        """Return the screen in color, and as many lines of what has left it."""
+        live = self._board.get(terminal_id)
+        return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
         """Return the whole scrollback, the last answer or the visible screen."""
@@ -289,6 +326,8 @@ class TerminalService:
     async def exit(self, terminal_id: str) -> None:
         """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
         live = self._board.get(terminal_id)
+        # Agents that quit clear their screen.
+        await self._screens.finish(live)
         with contextlib.suppress(TmuxError, TimeoutError):
             # Never into the middle of a message.
             async with asyncio.timeout(QUIT_SECONDS), live.typing:
@@ -350,6 +389,7 @@ class TerminalService:
             permissions=new.permissions or self._config.permissions,
             step=new.for_step,
             role=new.role,
+            record=new.record,
         )
         events = self._event_file(row.id)
         async with AsyncExitStack() as undo:
@@ -363,6 +403,7 @@ class TerminalService:
                 session_name, row.name, launch.command, row.id, launch.raw_output
             )
             self._board.opened(live, pane)
+            self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
             await asyncio.to_thread(store.save, self._board.mark_ready(live))
             undo.pop_all()
@@ -390,6 +431,7 @@ class TerminalService:
             await asyncio.to_thread(store.remove, terminal_id)
         for live in self._board:
             self._recorder.look(live)
+            self._screens.follow(live)
         await self._sweep()
 
     async def _sweep(self) -> None:
@@ -431,6 +473,7 @@ class TerminalService:
 
     async def _end(self, live: LiveTerminal) -> None:
         """End a terminal; others may be doing the same."""
+        await self._screens.finish(live)
         pane = live.pane
         if pane is not None:
             with contextlib.suppress(TmuxError):
@@ -481,6 +524,30 @@ class TerminalService:
             self._passing.add(passing)
             passing.add_done_callback(self._passing.discard)
 
+    async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
+        """Return what an agent asks now; raise that it is not what is to be answered."""
+        if fingerprint is None:
+            if (question := question_of(live, self._start_id)) is None:
+                raise InputRefused(live.row.id, "it asks nothing now")
+            return question
+        if fingerprint == live.answered:
+            raise QuestionGone(live.row.id, "was answered already")
+        # What was told of the screen may be a moment old.
+        pane = self._pane(live)
+        seen = (await self._tmux.read([pane])).get(pane)
+        question = question_of(live, self._start_id, seen.text) if seen else None
+        if question is None or question.fingerprint != fingerprint:
+            raise QuestionGone(live.row.id, "is not asked any more")
+        return question
+
+    async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
+        try:
+            await self._tmux.press(self._pane(live), keys)
+        except TmuxCommandError as error:
+            # It ended in this very moment.
+            raise InputRefused(live.row.id, error.stderr) from error
+        self._board.pressed(live)
+
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
 
@@ -503,6 +570,11 @@ def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.tok
     while (drawn := draw()) in taken:
         pass
     return drawn
+
+
+def _check_key(key: str) -> None:
+    if key not in KEYS:
+        raise UnknownName("key", key, KEYS)
 
 
 async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:

@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS terminals (
     ready INTEGER NOT NULL,
     permissions TEXT,
     step INTEGER,
-    role TEXT
+    role TEXT,
+    record INTEGER
 ) STRICT;
 CREATE TABLE IF NOT EXISTS deliveries (
     terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
@@ -51,6 +52,7 @@ ADDED_COLUMNS = (
     ("terminals", "permissions", "TEXT"),
     ("terminals", "step", "INTEGER"),
     ("terminals", "role", "TEXT"),
+    ("terminals", "record", "INTEGER"),
     ("deliveries", "begun_at", "REAL"),
     ("deliveries", "heard", "INTEGER"),
 )
@@ -66,6 +68,8 @@ class TerminalRow(TerminalFacts):
     """Has it ever been ready for work? What has not is swept after a crash."""
     step: bool = False
     """Is it to end with a step? After a crash nobody waits for that any more."""
+    record: bool = False
+    """Are its screens recorded?"""
 
 
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
@@ -157,7 +161,10 @@ class TerminalStore:
                 f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
             ).fetchall()
         found = [TerminalRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
-        return [replace(row, ready=bool(row.ready), step=bool(row.step)) for row in found]
+        return [
+            replace(row, ready=bool(row.ready), step=bool(row.step), record=bool(row.record))
+            for row in found
+        ]
 
     def save(self, row: TerminalRow) -> None:
         """Add a terminal, or replace what is known of it."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 BINARY = -1
 REPOSITORY_MODE = "160000"
+REST_LEFT_OUT = "(the rest is left out: it is too long)"
+"""The last line of a patch that is cut; no line of a patch begins like that."""
 
 
 @dataclass(frozen=True, slots=True)

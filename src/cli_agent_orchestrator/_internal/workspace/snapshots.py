@@ -25,6 +25,7 @@ from typing import Any
 from cli_agent_orchestrator._internal.clock import Clock, SystemClock
 from cli_agent_orchestrator._internal.workspace.changes import (
     REPOSITORY_MODE,
+    REST_LEFT_OUT,
     Change,
     read_changes,
 )
@@ -177,7 +178,7 @@ class Snapshots:
         answer = self._git.ask(*words, *self._gathering.within(paths), limit=limit)
         if answer.is_cut:
             shown, _, _ = answer.output.rpartition(b"\n")
-            return shown + b"\n(the rest is left out: it is too long)\n"
+            return shown + f"\n{REST_LEFT_OUT}\n".encode()
         if answer.code:
             raise GitFailed("diff-tree", answer.code, answer.complaint)
         return answer.output

@@ -55,6 +55,8 @@ class RunSummary:
     """Was its work brought into the user's branch? The work tree may be gone since."""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
+    circling: str = ""
+    """Why it does not converge in this round; empty if it may, or has ended."""
     unsaved: bool = False
     """Was it ended before its first turn, so that there is nothing to resume?"""
     lost: bool = False
@@ -245,6 +247,7 @@ def summary_of(folder: Folder) -> RunSummary:
         project=record.project,
         waiting=waiting_branch(record),
         asking=record.asking,
+        circling=record.circling,
         discarded=is_discarded(record),
         applied=record.tree is not None and record.tree.is_applied,
         unsaved=not (needs_nothing or record.round),

@@ -146,6 +146,8 @@ class RunRecord:
     """Whose turn it is."""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
+    circling: str = ""
+    """Why it does not converge in this round; empty if it may."""
     ended: float | None = None
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""
@@ -275,6 +277,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         cycle=_count(data, "cycle"),
         role=_text(data, "role"),
         asking=_text(data, "asking"),
+        circling=_text(data, "circling"),
         ended=_time(data, "ended"),
         providers=_texts(data, "providers"),
         settings={} if for_list else _settings(data.get("settings")),

@@ -15,6 +15,7 @@ from cli_agent_orchestrator.events import (
     CheckBegan,
     EventKind,
     HandoffEvent,
+    NotConverging,
     Paused,
     RunBegan,
     RunEnded,
@@ -33,7 +34,7 @@ BY_PERSON = "cao set"
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
     """Return how a run stands after an event."""
-    record = _after_question(record, event)
+    record = _after_circle(_after_question(record, event), event)
     match event:
         case ServerChosen():
             return replace(record, api=without_secrets(event.url))
@@ -73,6 +74,18 @@ def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
             return replace(record, asking="")
         case TurnBegan() | TurnEnded() | RunEnded():
             return replace(record, asking="")
+    return record
+
+
+def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Note why the run does not converge, until another round begins or it ends."""
+    match event:
+        case NotConverging():
+            return replace(record, circling=event.why)
+        case TurnBegan() | CheckBegan() if event.round > record.round:
+            return replace(record, circling="")
+        case RunEnded():
+            return replace(record, circling="")
     return record
 
 

@@ -31,6 +31,7 @@ from cli_agent_orchestrator._internal.plain_files import (
     read_file,
 )
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -181,6 +182,15 @@ def read_state(path: Path, wd: Path) -> RunState:
         raise StateError(f"{path} is not the state of a run: {error}") from error
     check_text(path, half, "mend it")
     return state
+
+
+def read_state_of(record: RunRecord) -> RunState | None:
+    """Return the saved state of a run; None if it cannot be read or is that of another one."""
+    with suppress(StateError, UsageError):
+        saved = read_state(Path(record.state_file), Path(record.wd))
+        if saved.progress.archive == record.archive:
+            return saved
+    return None
 
 
 def check_text(path: Path, half: str | None, advice: str) -> None:

@@ -22,7 +22,6 @@ from cli_agent_orchestrator._internal.runs.work.work_folder import said_of_repos
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent
 
-NOT_CONVERGING = "Not converging: "
 MARK = "- "
 """Begins each suspicion on the page of a proof."""
 
@@ -111,7 +110,7 @@ def _changes(events: Sequence[RunEvent]) -> Iterator[str]:
 def _circles(events: Sequence[RunEvent]) -> Iterator[str]:
     for event in events:
         if isinstance(event, NotConverging):
-            yield event.text.removeprefix(NOT_CONVERGING)
+            yield event.why
 
 
 def _with_page(deeds: Deeds, page: str) -> Deeds:

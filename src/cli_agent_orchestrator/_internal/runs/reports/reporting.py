@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.runs.records.run_record import (
     SavedTree,
     read_record,
 )
-from cli_agent_orchestrator._internal.runs.records.state_file import read_state
+from cli_agent_orchestrator._internal.runs.records.state_file import read_state, read_state_of
 from cli_agent_orchestrator._internal.runs.records.turns import archive_of
 from cli_agent_orchestrator._internal.runs.reports.deeds import deeds_in, with_proof_of
 from cli_agent_orchestrator._internal.runs.reports.report import Report
@@ -27,7 +27,7 @@ from cli_agent_orchestrator._internal.runs.reports.report_of_record import repor
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places, report_of_state
 from cli_agent_orchestrator._internal.runs.work.bringing_back import read_kept
 from cli_agent_orchestrator._internal.runs.work.moments import find_span
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, StateError, UsageError
+from cli_agent_orchestrator.errors import OrchestratorError, StateError, UsageError
 
 DIFF_LINES = 400
 
@@ -42,9 +42,9 @@ def report_of_run(state: Path, run: str, environ: Mapping[str, str]) -> Report:
     if record is None:
         raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
     places = Places(Path(record.wd), Path(record.state_file))
-    with suppress(RunError, UsageError):
-        saved = read_state(places.state_file, places.wd)
-        if saved.progress.archive == record.archive:
+    saved = read_state_of(record)
+    if saved is not None:
+        with suppress(UsageError):
             found = report_of_state(saved, replace(places, archive=archive_of(folder, record)))
             return _with_ways(_with_own(found, folder, environ), record)
     found = report_of_record(folder, record, read_events(folder))

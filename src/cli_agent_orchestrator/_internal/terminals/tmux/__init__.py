@@ -6,7 +6,7 @@ Others import only what is named here. The engine knows nothing of agents.
 from cli_agent_orchestrator._internal.terminals.tmux import processes
 from cli_agent_orchestrator._internal.terminals.tmux.engine import Tmux
 from cli_agent_orchestrator._internal.terminals.tmux.hub import read_version
-from cli_agent_orchestrator._internal.terminals.tmux.keeper import Address
+from cli_agent_orchestrator._internal.terminals.tmux.keeper import DEFAULT_SIZE, Address
 from cli_agent_orchestrator._internal.terminals.tmux.observer import TmuxListener
 from cli_agent_orchestrator._internal.terminals.tmux.panes import (
     HUB_SESSION,
@@ -17,6 +17,7 @@ from cli_agent_orchestrator._internal.terminals.tmux.panes import (
 )
 
 __all__ = [
+    "DEFAULT_SIZE",
     "HUB_SESSION",
     "Address",
     "Command",

@@ -124,9 +124,12 @@ class Tmux:
         looks = await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
         return screens_of(looks)
 
-    async def read_ansi(self, pane: str) -> str:
-        """Return the visible screen with its colors and other attributes as escape sequences."""
-        line = command("capture-pane", "-p", "-e", "-t", pane)
+    async def read_ansi(self, pane: str, above: int = 0) -> str:
+        """Return the visible screen with its colors and other attributes as escape sequences.
+
+        `above` is how many lines of the history are wanted as well.
+        """
+        line = command("capture-pane", "-p", "-e", "-S", str(-above), "-t", pane)
         return (await self._ask("capture-pane", line)).text
 
     async def scrollback(self, pane: str) -> str:

@@ -1,0 +1,191 @@
+"""Tells who looks at runs that something has happened there.
+
+    async with news.of(run) as listening:
+        while True:
+            ...                           # look at it
+            await listening.wait(seconds)
+
+While somebody listens, the folders of the runs in question are watched, and it is looked now and
+then for what no file tells: that a run was killed. While nobody does, nothing runs.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.file_watch import FolderWatch
+from cli_agent_orchestrator._internal.layout import (
+    EVENTS_FILE,
+    RECORD_FILE,
+    run_folder,
+    runs_folder,
+)
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id
+
+LOOK_SECONDS = 1.0
+"""A killed run tells nobody: so often it is asked whether its process is still there."""
+TELLING = frozenset({RECORD_FILE, EVENTS_FILE})
+"""The files of a run in which its news stand."""
+
+
+class Listening:
+    """Waits for news of one run, or of all; what comes while nobody waits is kept as one."""
+
+    def __init__(self, run: str | None) -> None:
+        self.run = run
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Return when there are news, or after so many seconds; are there any?"""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        is_woken = self._woken.is_set()
+        self._woken.clear()
+        return is_woken
+
+
+class News:
+    """The news of all runs of a state folder, for the event loop of one server."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._state_folder = state_folder
+        self._listening: set[Listening] = set()
+        self._lock = asyncio.Lock()
+        self._lookout: _Lookout | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Does nothing run, because nobody listens?"""
+        return self._lookout is None and self._looking is None
+
+    @asynccontextmanager
+    async def of(self, run: str | None = None) -> AsyncGenerator[Listening, None]:
+        """Listen to the run with this id, or to all; nothing is missed that happens from now on."""
+        listening = Listening(run)
+        try:
+            await self._begin(listening)
+            yield listening
+        finally:
+            self._listening.discard(listening)
+            await self._rest()
+
+    async def _begin(self, listening: Listening) -> None:
+        async with self._lock:
+            if self._lookout is None:
+                loop = asyncio.get_running_loop()
+
+                def on_change(path: Path) -> None:
+                    # The server may have ended meanwhile.
+                    with suppress(RuntimeError):
+                        loop.call_soon_threadsafe(self._note, path)
+
+                self._lookout = _Lookout(self._state_folder, on_change)
+            await self._look(self._lookout, [*self._listening, listening])
+            self._listening.add(listening)
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._keep_looking())
+
+    async def _rest(self) -> None:
+        async with self._lock:
+            lookout, looking = self._lookout, self._looking
+            if self._listening or lookout is None:
+                return
+            self._lookout = self._looking = None
+            if looking is not None:
+                looking.cancel()
+            await asyncio.to_thread(lookout.close)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._stirred.wait()
+            self._stirred.clear()
+            async with self._lock:
+                if self._lookout is not None:
+                    await self._look(self._lookout, self._listening)
+
+    async def _look(self, lookout: "_Lookout", listening: Iterable[Listening]) -> None:
+        wanted = {one.run for one in listening}
+        for run in await asyncio.to_thread(lookout.look, wanted):
+            self._tell(run)
+
+    def _note(self, path: Path) -> None:
+        if path.name in TELLING:
+            self._tell(path.parent.name)
+        elif is_run_id(path.name):
+            # A new one: it is to be watched, too.
+            self._stirred.set()
+
+    def _tell(self, run: str) -> None:
+        for one in self._listening:
+            if one.run in (None, run):
+                one.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class _Glimpse:
+    """What a run looks like from outside: if that has changed, there are news."""
+
+    changed: int
+    """When a file in its folder was last made or replaced, in nanoseconds."""
+    lives: bool
+    told: int = 0
+    """How long its event log is, if it is being watched."""
+
+
+class _Lookout:
+    """Looks at the run folders, and has those watched that matter; for one thread at a time."""
+
+    def __init__(self, state_folder: Path, on_change: Callable[[Path], None]) -> None:
+        self._state_folder = state_folder
+        self._watch = FolderWatch(on_change)
+        self._seen: dict[str, _Glimpse] = {}
+
+    def look(self, wanted: Iterable[str | None]) -> list[str]:
+        """Return the runs that have changed since the last look, at the first look all of them.
+
+        None among the wanted stands for all runs. Those that live are watched then, and the others
+        only looked at: they change when somebody does something to them.
+        """
+        runs = runs_folder(self._state_folder)
+        runs.make()
+        wanted = set(wanted)
+        seen = {
+            run: _Glimpse(changed, self._lives(run, changed))
+            for run, changed in runs.changed().items()
+            if is_run_id(run)
+        }
+        live = {run for run, glimpse in seen.items() if glimpse.lives} if None in wanted else set()
+        watched = (seen.keys() & wanted) | live
+        # Before they are looked at: what happens in between would be missed.
+        self._watch.watch([runs.path, *(runs.path / run for run in watched)])
+        seen |= {run: replace(seen[run], told=self._told(run)) for run in watched}
+        before, self._seen = self._seen, seen
+        return [run for run in before.keys() | seen if before.get(run) != seen.get(run)]
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _lives(self, run: str, changed: int) -> bool:
+        """Is its process there? One that had ended, and has changed nothing since, is not asked."""
+        before = self._seen.get(run)
+        if before is not None and before.changed == changed and not before.lives:
+            return False
+        with suppress(OSError):
+            return run_folder(self._state_folder, run).is_locked()
+        return False
+
+    def _told(self, run: str) -> int:
+        with suppress(OSError):
+            status = run_folder(self._state_folder, run).status(EVENTS_FILE)
+            return status.st_size if status else 0
+        return 0

@@ -1,0 +1,193 @@
+"""The page in the browser over HTTP: its shell for everybody, all else for who has signed in."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from cli_agent_orchestrator._internal.api.access import PageAccess
+from cli_agent_orchestrator._internal.api.app import serve_page
+from cli_agent_orchestrator._internal.api.backend import Backend
+from cli_agent_orchestrator._internal.api.events import EventStream
+from cli_agent_orchestrator._internal.api.operations import Handler, operation, route_of
+from cli_agent_orchestrator._internal.api.parameters import RunPath
+from cli_agent_orchestrator._internal.api.problems import Problem
+from cli_agent_orchestrator._internal.api.run_schemas import AskBody
+from cli_agent_orchestrator._internal.api.runs import steered
+from cli_agent_orchestrator._internal.api.schemas import Json, Path
+from cli_agent_orchestrator._internal.dashboard.comment import Comment, hint_of
+from cli_agent_orchestrator._internal.dashboard.files import PageFile, page_file, shell
+from cli_agent_orchestrator._internal.dashboard.page import House, Watched
+from cli_agent_orchestrator._internal.dashboard.sign_in import (
+    SIGNED_IN_SECONDS,
+    Links,
+    PageSecret,
+)
+from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, update_bytes, updates
+from cli_agent_orchestrator._internal.dashboard.update import Update
+from cli_agent_orchestrator._internal.html.markup import Markup
+from cli_agent_orchestrator.errors import NotFound
+
+HOME = "/dashboard"
+SIGN_IN = f"{HOME}/sign-in"
+# What is the same for everybody and holds nothing of anybody.
+OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{HOME}/(?:runs|static)/.+"
+NO_LINK = "this link does not work any more, or never did; `cao dashboard` makes a new one"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class CodeBody(AskBody):
+    """What a link is known by."""
+
+    code: Annotated[str, Meta(max_length=200)]
+
+
+class CommentBody(AskBody):
+    """What a person writes at a line of a diff."""
+
+    turn: Annotated[int, Meta(ge=0)]
+    path: Path
+    line: Annotated[int, Meta(ge=0)]
+    text: Annotated[str, Meta(pattern=r"\S")]
+    side: Literal["old", "new"] = "new"
+    code: Annotated[str, Meta(max_length=10_000)] = ""
+
+
+class PageQuery(Struct):
+    path: Path
+
+
+class FilePath(Struct):
+    name: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What there is to see, by the address of the page; both raise NotFound."""
+
+    watched: Callable[[str, House], Watched]
+    fragment: Callable[[str, House], Awaitable[Markup]]
+    """HTML that is fetched when it is opened."""
+
+
+def mount(app: Starlette, house: House, token: str, views: Views) -> Starlette:
+    """Let an application show the page; `token` is the one that its server has, wanted or not."""
+    secret = PageSecret(token)
+
+    def is_signed_in(cookies: str, key: str) -> bool:
+        return secret.is_signed_in(cookies, key, house.clock.now())
+
+    page = _Handlers(house, secret, views)
+    routes = [
+        route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
+    ]
+    return serve_page(app, PageAccess(is_open, is_signed_in), routes)
+
+
+def is_open(method: str, path: str) -> bool:
+    """Is a request answered for everybody?"""
+    if method == "POST":
+        return path == SIGN_IN
+    return method == "GET" and re.fullmatch(OPEN_PATTERN, path, re.DOTALL) is not None
+
+
+class _Handlers:
+    """Answers what the page asks for."""
+
+    def __init__(self, house: House, secret: PageSecret, views: Views) -> None:
+        self._house = house
+        self._secret = secret
+        self._views = views
+        self._links = Links()
+        self._shared = SharedPages()
+
+    def table(self) -> list[tuple[str, str, Handler]]:
+        """Return which handler answers what."""
+        return [
+            ("GET", "/", self.root),
+            ("GET", HOME, self.shell),
+            ("GET", f"{HOME}/new", self.shell),
+            ("GET", SIGN_IN, self.shell),
+            ("GET", f"{HOME}/runs/{{rest:path}}", self.shell),
+            ("GET", f"{HOME}/static/{{name:path}}", self.file),
+            ("POST", f"{HOME}/links", self.link),
+            ("POST", SIGN_IN, self.sign_in),
+            ("GET", f"{HOME}/stream", self.stream),
+            ("GET", f"{HOME}/fragment", self.fragment),
+            ("POST", f"{HOME}/runs/{{run}}/comments", self.comment),
+        ]
+
+    async def root(self, request: Request) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(404)
+        return RedirectResponse(HOME, 303)
+
+    async def shell(self, request: Request) -> Response:
+        return _sent(shell(), request)
+
+    async def file(self, request: Request, path: FilePath) -> Response:
+        return _sent(page_file(path.name), request)
+
+    async def link(self) -> Json:
+        code = secrets.token_urlsafe(32)
+        self._links.add(code, self._house.clock.now())
+        return Json({"path": f"{SIGN_IN}#{code}"}, 201)
+
+    async def sign_in(self, body: CodeBody) -> Json:
+        now = self._house.clock.now()
+        if not self._links.use(body.code, now):
+            return Problem(403, NO_LINK)
+        signed_in = self._secret.sign_in(now, secrets.token_hex(16))
+        cookie = (
+            f"{self._secret.cookie_name}={signed_in.cookie}; HttpOnly; SameSite=Strict; Path=/; "
+            f"Max-Age={SIGNED_IN_SECONDS}"
+        )
+        return Json({"key": signed_in.key}, headers={"Set-Cookie": cookie})
+
+    async def stream(self, backend: Backend, query: PageQuery) -> EventStream[Update]:
+        watched = self._shared.of(query.path, lambda: self._views.watched(query.path, self._house))
+        return EventStream(updates(watched), backend.closing, backend.heartbeat, update_bytes)
+
+    async def fragment(self, query: PageQuery) -> Response:
+        html = await self._views.fragment(query.path, self._house)
+        headers = {**HEADERS, "Cache-Control": "no-store"}
+        return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
+
+    async def comment(self, path: RunPath, body: CommentBody) -> Json:
+        role = await asyncio.to_thread(self._author, path.run, body.turn)
+        said = Comment(body.turn, body.path, body.line, body.side, body.text, body.code)
+        return await steered(self._house.runs, path.run, "hint", role=role, text=hint_of(said))
+
+    def _author(self, run: str, sequence: int) -> str | None:
+        """Return who is told: the agent of a turn, or whoever is next if it was a gate's."""
+        detail = self._house.runs.get(run)
+        roles = {turn["sequence"]: turn["role"] for turn in detail["turns"]}
+        if sequence not in roles:
+            raise NotFound("turn", str(sequence), map(str, roles))
+        role: str = roles[sequence]
+        return role if role in detail["providers"] else None
+
+
+def _sent(file: PageFile, request: Request) -> Response:
+    """Send a file, or say that it is still the one that the browser has."""
+    headers = {**HEADERS, "ETag": file.etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, media_type=file.media_type, headers=headers)

@@ -1,0 +1,105 @@
+"""How a browser signs in: by a link that works once, then by a cookie and a key.
+
+Cookies do not know ports: every other web server of this machine that the user visits is sent ours.
+So a cookie alone opens nothing. The page keeps a key beside it, in a place of the browser that only
+pages of this very port can read, and sends it as a header; a key alone opens nothing either.
+
+    cookie   1.EXPIRY.NONCE.MAC
+    key      a MAC of the same under another label
+
+Both are made under a secret that comes from the server's token: a server that is started again
+knows them, and a new token makes them worthless. Nothing of them is kept on the server.
+"""
+
+import hmac
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+VERSION = "1"
+LINK_SECONDS = 300.0
+MOST_LINKS = 100
+SIGNED_IN_SECONDS = 30 * 86_400
+MOST_COOKIES = 10
+"""So many of our name are tried: another server of this machine may have set one for its paths."""
+
+# 1.1763200000.5f0c….90ab…
+COOKIE_PATTERN = r"1\.(?P<expiry>[0-9]{1,12})\.(?P<nonce>[0-9a-f]{32})\.(?P<mac>[0-9a-f]{64})"
+NONCE_PATTERN = r"[0-9a-f]{32}"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """What a browser is given that has signed in."""
+
+    cookie: str = field(repr=False)
+    key: str = field(repr=False)
+
+
+class PageSecret:
+    """What cookies and keys of one server are made under."""
+
+    def __init__(self, token: str) -> None:
+        self._secret = hmac.digest(token.encode(), b"cao-page", sha256)
+        self.cookie_name = f"cao_page_{self._mac('name')[:8]}"
+        """Different for servers of different tokens, which would else overwrite each other's."""
+
+    def sign_in(self, now: float, nonce: str) -> SignedIn:
+        """Return a new cookie and its key; the nonce has 32 random hexadecimal digits."""
+        if not re.fullmatch(NONCE_PATTERN, nonce):
+            raise ValueError("a nonce has 32 hexadecimal digits")
+        words = f"{VERSION}.{int(now) + SIGNED_IN_SECONDS}.{nonce}"
+        return SignedIn(f"{words}.{self._mac('cookie', words)}", self._mac("key", words))
+
+    def is_signed_in(self, cookies: str, key: str, now: float) -> bool:
+        """Does a Cookie header hold a cookie of ours, and is this its key?"""
+        found = list(_values(cookies, self.cookie_name))[:MOST_COOKIES]
+        return any(self._fits(cookie, key, now) for cookie in found)
+
+    def _fits(self, cookie: str, key: str, now: float) -> bool:
+        read = re.fullmatch(COOKIE_PATTERN, cookie, re.ASCII)
+        if read is None or int(read["expiry"]) <= now:
+            return False
+        words = cookie.rpartition(".")[0]
+        is_ours = hmac.compare_digest(read["mac"], self._mac("cookie", words))
+        has_key = hmac.compare_digest(key.encode(), self._mac("key", words).encode())
+        return is_ours and has_key
+
+    def _mac(self, label: str, words: str = "") -> str:
+        return hmac.digest(self._secret, f"{label} {words}".encode(), sha256).hex()
+
+
+def _values(cookies: str, name: str) -> Iterator[str]:
+    """Yield the values of all cookies of a name in a Cookie header."""
+    for pair in cookies.split(";"):
+        given, _, value = pair.strip().partition("=")
+        if given == name:
+            yield value
+
+
+class Links:
+    """The links that nobody has used yet; each works once, and not for long."""
+
+    def __init__(self) -> None:
+        # Not the codes themselves: looking up one tells by its time how near a guess was.
+        self._expiries: dict[bytes, float] = {}
+
+    def add(self, code: str, now: float) -> None:
+        """Let a code, which nobody can guess, be used once; of too many the oldest is forgotten."""
+        self._forget(now)
+        while len(self._expiries) >= MOST_LINKS:
+            del self._expiries[next(iter(self._expiries))]
+        self._expiries[_digest(code)] = now + LINK_SECONDS
+
+    def use(self, code: str, now: float) -> bool:
+        """Is it the code of a link that was not used yet? It is used then."""
+        self._forget(now)
+        return self._expiries.pop(_digest(code), None) is not None
+
+    def _forget(self, now: float) -> None:
+        self._expiries = {one: at for one, at in self._expiries.items() if at > now}
+
+
+def _digest(code: str) -> bytes:
+    return sha256(code.encode("utf-8", "replace")).digest()

@@ -1,0 +1,1 @@
+"""What the pages show: data becomes parts, and nothing is read or asked here."""

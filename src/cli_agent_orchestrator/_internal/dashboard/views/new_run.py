@@ -1,0 +1,144 @@
+"""The page that starts a run: a form whose fields are those of `POST /runs`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cli_agent_orchestrator._internal.dashboard.page import Page, Part
+from cli_agent_orchestrator._internal.dashboard.views.words import HOME, name
+from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
+from cli_agent_orchestrator._internal.settings.table import AGENTS, BY_NAME, PROVIDER_SUFFIX
+
+MOST_FOLDERS = 20
+TASK = "# Task\n\n"
+"""What every task begins with."""
+SETTING = "settings.{}"
+"""Names a field that becomes a setting of the run; one that is left empty is not sent."""
+LONGEST_PATH = 4096
+LONGEST_DESCRIPTION = 120
+ROLES = tuple(
+    setting.removesuffix(PROVIDER_SUFFIX).lower()
+    for setting in BY_NAME
+    if setting.endswith(PROVIDER_SUFFIX)
+)
+"""The roles that have a setting of their own for their agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOffered:
+    """A flow that a run can be started with."""
+
+    name: str
+    description: str
+
+
+def new_run(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Page:
+    """Return the page; `folders` are those of earlier runs, the newest first."""
+    return Page("New run", (Part("way", _way()), Part("new", _form(folders, flows))))
+
+
+def _way() -> Markup:
+    link = tag("a", "All runs", href=HOME)
+    return tag("nav", link, id="way", class_="way", aria_label="Way back")
+
+
+def _form(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Markup:
+    return tag(
+        "div",
+        tag("h1", "New run"),
+        tag(
+            "form",
+            _task(),
+            _folder(folders),
+            _flow(flows),
+            _agents(),
+            _gate(),
+            tag("button", "Start the run", class_="button button-main", type="submit"),
+            class_="form new-run",
+            data_post="/runs",
+            data_then=f"{HOME}/runs/{{id}}",
+        ),
+        id="new",
+    )
+
+
+def _field(label: str, field: Markup, number: str, note: str = "") -> Markup:
+    told = tag("p", note, class_="muted") if note else None
+    return tag("div", tag("label", label, for_=number), field, told, class_="field")
+
+
+def _task() -> Markup:
+    field = tag(
+        "textarea", TASK, id="task-text", name="task", rows=10, required=True, spellcheck="true"
+    )
+    note = "Below a line `# Test` you can say what the tester does; it may be left out."
+    return _field("Task", field, "task-text", note)
+
+
+def _folder(folders: Sequence[str]) -> Markup:
+    known = (tag("option", value=folder) for folder in folders[:MOST_FOLDERS])
+    field = tag(
+        "input",
+        id="folder",
+        name="wd",
+        required=True,
+        maxlength=LONGEST_PATH,
+        list="folders",
+        value=folders[0] if folders else None,
+        autocomplete="off",
+        spellcheck="false",
+    )
+    both = joined((field, tag("datalist", joined(known), id="folders")))
+    return _field("Project folder", both, "folder", "The whole path, on the server's machine.")
+
+
+def _flow(flows: Sequence[FlowOffered]) -> Markup:
+    options = joined(
+        tag("option", _words(flow), value=flow.name, selected=not number)
+        for number, flow in enumerate(flows)
+    )
+    field = tag("select", options, id="flow", name=SETTING.format("FLOW"))
+    return _field("Flow", field, "flow", "Who works, and in which order.")
+
+
+def _words(flow: FlowOffered) -> str:
+    described = flow.description[:LONGEST_DESCRIPTION]
+    return f"{name(flow.name)}: {described}" if described else name(flow.name)
+
+
+def _agents() -> Markup:
+    field = _choose("provider", "PROVIDER", BY_NAME["PROVIDER"].default)
+    roles = (
+        _field(
+            f"Agent of {role.replace('_', ' ')}",
+            _choose(f"provider-{role}", f"{role.upper()}{PROVIDER_SUFFIX}", None),
+            f"provider-{role}",
+        )
+        for role in ROLES
+    )
+    by_role = tag("details", tag("summary", "Another agent for a role"), joined(roles))
+    return joined((_field("Agent", field, "provider"), by_role))
+
+
+def _choose(number: str, setting: str, chosen: str | None) -> Markup:
+    first = [] if chosen else [tag("option", "the same as above", value="", selected=True)]
+    options: Iterable[Child] = (
+        tag("option", agent, value=agent, selected=agent == chosen) for agent in AGENTS
+    )
+    return tag("select", joined(first), joined(options), id=number, name=SETTING.format(setting))
+
+
+def _gate() -> Markup:
+    field = tag(
+        "input",
+        id="gate",
+        name=SETTING.format("GATES"),
+        maxlength=LONGEST_PATH,
+        placeholder="tests=make test",
+        autocomplete="off",
+        spellcheck="false",
+    )
+    note = (
+        "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND. "
+        "The flows pair and solo need one."
+    )
+    return _field("Gate (optional)", field, "gate", note)

@@ -1,0 +1,414 @@
+"""The page of one run: does it need a person, how does it stand, and what has happened so far.
+
+The frame never changes, so that what is open, typed or looked at in it stays; its parts do.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from cli_agent_orchestrator._internal.dashboard.page import Page, Part
+from cli_agent_orchestrator._internal.dashboard.views.asking import (
+    AskedBy,
+    RunControls,
+    control_buttons,
+    controls_of,
+    hint_form,
+    question_html,
+    rounds_form,
+)
+from cli_agent_orchestrator._internal.dashboard.views.standing import RunStanding, standing_of
+from cli_agent_orchestrator._internal.dashboard.views.turn_rows import turn_part
+from cli_agent_orchestrator._internal.dashboard.views.words import (
+    HOME,
+    RunTokens,
+    about,
+    agent_badge,
+    agent_path,
+    ago,
+    badge,
+    moment,
+    name,
+    run_tokens,
+    span,
+)
+from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
+from cli_agent_orchestrator._internal.html.timeline import timeline
+from cli_agent_orchestrator._internal.html.turn import findings_html
+from cli_agent_orchestrator._internal.models import Terminal
+from cli_agent_orchestrator._internal.pipeline.findings import Findings
+from cli_agent_orchestrator._internal.pipeline.flow import Stage, StageKind
+from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.reports.story import RunStory
+from cli_agent_orchestrator.events import PauseAsked, Unpaused, short_line
+
+LONGEST_TASK = 20_000
+"""Characters of a task that are shown."""
+LONGEST_LINE = 200
+LONGEST_REASON = 2000
+MOST_TOLD = 20
+"""Warnings, or acts of people, that are shown: the last ones."""
+STEPS = 200
+"""Into so many steps the time of a run is divided: its picture grows by one at a time."""
+LEAST_STEP = 2.0
+GONE = "This run is not there any more: its folder was removed."
+NOT_READABLE = "What is kept of this run cannot be read now."
+LAST_SEEN = " Below is what was last seen of it."
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run and what else its page tells."""
+
+    story: RunStory
+    terminals: Mapping[str, Terminal] = field(default_factory=dict)
+    """The agents that this server has, by role."""
+    asked: AskedBy | None = None
+    """What an agent asks, with its choices."""
+    tokens: RunTokens | None = None
+
+
+def one_run(view: RunView, now: float) -> Page:
+    """Return the page of a run."""
+    story = view.story
+    run = story.summary
+    stand = standing_of(run, now)
+    can = controls_of(run, story.reviewers, pausing=is_pausing(story))
+    turns = (
+        turn_part(run.id, turn, story.changed.get(turn.sequence), is_live=run.is_live)
+        for turn in reversed(story.turns)
+    )
+    parts = (
+        *_frame(),
+        Part("head", _head(view, stand, now), "run-top"),
+        Part("need", _need(view, stand), "need-area"),
+        *_steering(view, can),
+        *_agents(view),
+        Part("plan", _plan(story), "side"),
+        *_told(story),
+        Part("picture", _picture(story, now), "story"),
+        *_findings(story),
+        *_turns_frame(story),
+        *turns,
+    )
+    return Page(f"{stand.words}: {short_line(run.task, 80)}", parts)
+
+
+def with_notice(page: Page, words: str) -> Page:
+    """Return a page that says first why it is not kept up to date any more."""
+    seen = [part for part in page.parts if part.id != "notice"]
+    still = LAST_SEEN if seen else ""
+    html = tag("p", words, still, id="notice", class_="card card-bad", role="alert")
+    return Page(page.title, (*seen[:1], Part("notice", html), *seen[1:]))
+
+
+def is_pausing(story: RunStory) -> bool:
+    """Was a pause asked for that has not begun, because a turn is under way?"""
+    asked = [act for act in story.acts if isinstance(act, PauseAsked | Unpaused)]
+    is_asked = bool(asked) and isinstance(asked[-1], PauseAsked)
+    return is_asked and story.summary.status is RunStatus.RUNNING
+
+
+def _frame() -> Iterator[Part]:
+    way = tag("nav", tag("a", "All runs", href=HOME), id="way", class_="way", aria_label="Way back")
+    yield Part("way", way)
+    yield Part("run-top", tag("div", id="run-top"))
+    # It is there before what it says, so that what comes into it is read out.
+    yield Part("need-area", tag("div", id="need-area", role="status"))
+    side = tag("div", id="side", class_="side")
+    yield Part("frame", tag("div", side, tag("div", id="story", class_="story"), id="frame"))
+
+
+def _head(view: RunView, stand: RunStanding, now: float) -> Markup:
+    run, record = view.story.summary, view.story.record
+    task = record.task.strip()[:LONGEST_TASK]
+    whole = tag("pre", task, class_="task") if task and task != run.task else None
+    badges = [badge(stand.tone, stand.words), *_more_badges(view.story)]
+    return tag(
+        "header",
+        tag("h1", short_line(run.task, LONGEST_LINE) or "(no task)"),
+        tag("p", joined(badges, " "), class_="badges"),
+        about([*_facts(view, now)]),
+        tag("details", tag("summary", "The whole task"), whole, id="task") if whole else None,
+        id="head",
+        class_="run-head",
+    )
+
+
+def _more_badges(story: RunStory) -> Iterator[Markup]:
+    if story.summary.status is RunStatus.PASS and story.proof:
+        is_proven = story.proof.startswith("proven")
+        yield badge("good" if is_proven else "warn", "proven" if is_proven else "not proven")
+    if "scripted" in story.summary.providers.values() and story.summary.status.is_verdict:
+        yield badge("plain", "DRY RUN")
+    if is_pausing(story):
+        yield badge("warn", "pauses after this turn")
+
+
+def _facts(view: RunView, now: float) -> Iterator[Child]:
+    story, run = view.story, view.story.summary
+    place = run.project or run.wd
+    yield tag("span", name(PurePosixPath(place).name or place), title=place)
+    yield f"flow {name(run.flow)}" if run.flow else None
+    if run.round:
+        yield f"round {run.round}" + (f" of {story.max_rounds}" if story.max_rounds else "")
+    if run.is_live and run.role and not run.asking:
+        yield tag("span", name(run.role), " works", class_="who")
+    yield _time(story, now)
+    yield run_tokens(view.tokens) if view.tokens is not None else None
+    yield tag("code", run.id)
+
+
+def _time(story: RunStory, now: float) -> Markup:
+    run = story.summary
+    if run.ended is not None:
+        took = span(run.ended - run.started)
+        return moment(run.ended, f"ended {ago(now - run.ended)}, took {took}")
+    words = span(now - run.started) if run.is_live else f"began {ago(now - run.started)}"
+    return moment(run.started, words)
+
+
+def _need(view: RunView, stand: RunStanding) -> Markup:
+    """Return what a person is needed for; an empty element if for nothing."""
+    told = [*_needs(view, stand)]
+    tone = "card-needs" if stand.tone == "needs" else "card-bad"
+    quiet = "card-quiet" if not stand.why else tone
+    return tag("div", joined(told), id="need", class_=f"card {quiet}", hidden=not told)
+
+
+def _needs(view: RunView, stand: RunStanding) -> Iterator[Markup]:
+    run, record = view.story.summary, view.story.record
+    if run.asking and run.is_live:
+        yield from _asked(view)
+    elif stand.why:
+        yield tag("h2", "It needs you")
+        yield tag("p", stand.why)
+        if stand.words == "not converging":
+            yield tag("p", "A hint may help it, or stop it.", class_="muted")
+    if record.reason and not run.is_live:
+        yield tag("p", record.reason[:LONGEST_REASON], class_="reason")
+    if run.status is RunStatus.FAIL:
+        command = f"cao resume {short_name(run.id)} --max-rounds {twice_as_many(run.round)}"
+        yield tag("p", "It can go on with more rounds: ", tag("code", command))
+    if run.waiting and not run.is_live:
+        yield _waits(run.waiting, short_name(run.id))
+
+
+def _asked(view: RunView) -> Iterator[Markup]:
+    run = view.story.summary
+    link = tag("a", "See its screen", href=agent_path(run.id, run.asking))
+    yield tag("h2", f"The {name(run.asking)} asks you")
+    if view.asked is not None:
+        yield question_html(view.asked)
+    elif view.story.question:
+        yield tag("p", view.story.question[:LONGEST_REASON], class_="question")
+    yield tag("p", link)
+
+
+def _waits(branch: str, run: str) -> Markup:
+    commands = (f"cao apply {run}", f"cao pr {run}", f"cao discard {run}")
+    return tag(
+        "p",
+        "Its work waits on the branch ",
+        tag("code", name(branch)),
+        ": ",
+        joined((tag("code", command) for command in commands), ", "),
+        class_="muted",
+    )
+
+
+def _steering(view: RunView, can: RunControls) -> Iterator[Part]:
+    run = view.story.summary
+    buttons = control_buttons(run.id, can)
+    if buttons is None:
+        return
+    title = tag("h2", "Steer it", id="steer-title")
+    frame = tag("section", title, id="steer", class_="card", aria_labelledby="steer-title")
+    yield Part("steer", frame, "side")
+    yield Part("buttons", tag("div", buttons, id="buttons"), "steer")
+    if can.steer:
+        # Parts of their own: what is being typed in them stays when the buttons change.
+        yield Part("hint", hint_form(run.id, sorted(run.providers)), "steer")
+        yield Part("rounds", rounds_form(run.id, run.round, view.story.max_rounds), "steer")
+
+
+def _agents(view: RunView) -> Iterator[Part]:
+    run = view.story.summary
+    if not run.providers:
+        return
+    frame = tag(
+        "section",
+        tag("h2", "Agents", id="agents-title"),
+        tag("ul", id="agents-list", class_="agents"),
+        id="agents",
+        class_="card",
+        aria_labelledby="agents-title",
+    )
+    yield Part("agents", frame, "side")
+    for number, (role, provider) in enumerate(run.providers.items()):
+        # By number: a name may be anything.
+        html = _agent(view, role, provider, f"agent-{number}")
+        yield Part(f"agent-{number}", html, "agents-list")
+
+
+def _agent(view: RunView, role: str, provider: str, number: str) -> Markup:
+    run, terminal = view.story.summary, view.terminals.get(role)
+    if terminal is not None:
+        status = agent_badge(terminal)
+    elif run.is_live and role in run.terminals:
+        status = badge("plain", "on another server")
+    else:
+        status = badge("plain", "ended")
+    action = terminal.action if terminal is not None and terminal.alive else ""
+    return tag(
+        "li",
+        tag("a", name(role), href=agent_path(run.id, role)),
+        " ",
+        tag("span", name(provider), class_="muted"),
+        status,
+        tag("span", short_line(action, LONGEST_LINE), class_="action") if action else None,
+        id=number,
+        class_="agent agent-now" if run.is_live and role == run.role else "agent",
+    )
+
+
+def _plan(story: RunStory) -> Markup:
+    if not story.stages:
+        return tag("div", id="plan", hidden=True)
+    present = _present(story)
+    stages = [_stage(stage, is_present=stage.name == present) for stage in story.stages]
+    last = tag("li", tag("span", "PASS", class_="stage"), class_="stage-done")
+    note = f"A FAIL starts the next round at {name(story.stages[0].name)}."
+    return tag(
+        "section",
+        tag("h2", "Plan", id="plan-title"),
+        tag("ol", joined(stages), last, class_="plan"),
+        tag("p", note, class_="muted"),
+        id="plan",
+        class_="card",
+        aria_labelledby="plan-title",
+    )
+
+
+def _present(story: RunStory) -> str:
+    """Name the stage that the run is in; empty if it is in none."""
+    run = story.summary
+    if not run.is_live or not story.turns:
+        return ""
+    last = story.turns[-1]
+    for stage in story.stages:
+        if last.role in stage.roles or (stage.kind is StageKind.GATE and last.provider == COMMAND):
+            return stage.name
+    return ""
+
+
+def _stage(stage: Stage, *, is_present: bool) -> Markup:
+    match stage.kind:
+        case StageKind.GATE:
+            who = "your command says PASS or FAIL"
+        case StageKind.TEST:
+            who = f"{name(stage.author)} says PASS or FAIL"
+        case _:
+            who = " ⇄ ".join(map(name, stage.roles))
+    return tag(
+        "li",
+        tag("span", name(stage.name), class_="stage"),
+        tag("span", who, class_="muted"),
+        tag("span", "now", class_="now") if is_present else None,
+        aria_current="step" if is_present else None,
+    )
+
+
+def _picture(story: RunStory, now: float) -> Markup:
+    drawn = timeline(story.turns, _steady(story, now)) if story.turns else None
+    return tag(
+        "section",
+        tag("h2", "Timeline", id="picture-title"),
+        drawn or tag("p", "No turn yet.", class_="none"),
+        id="picture",
+        class_="card",
+        aria_labelledby="picture-title",
+    )
+
+
+def _steady(story: RunStory, now: float) -> float:
+    """Return a time that moves in steps, so that the picture is not drawn anew all the time."""
+    run = story.summary
+    if not run.is_live:
+        return run.ended or story.turns[-1].ended or story.turns[-1].began
+    since = now - run.started
+    # Of steps twice as long when it lasts twice as long.
+    step = LEAST_STEP * 2 ** max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    return max(now - since % step, story.turns[-1].began)
+
+
+def _findings(story: RunStory) -> Iterator[Part]:
+    found = [(reviewer, ledger) for reviewer, ledger in story.findings.items() if ledger.tracked]
+    if not found:
+        return
+    count = sum(len(ledger.open) for _, ledger in found)
+    frame = tag(
+        "section",
+        tag("h2", "Findings ", tag("span", f"{count} open", class_="count")),
+        joined(_found(reviewer, ledger, number) for number, (reviewer, ledger) in enumerate(found)),
+        id="findings",
+        class_="card",
+        aria_label="Findings",
+    )
+    yield Part("findings", frame, "story")
+
+
+def _found(reviewer: str, ledger: Findings, number: int) -> Markup:
+    """Return the findings of a reviewer: those that are open, and folded those that are not."""
+    closed = [entry for entry in ledger.tracked if not entry.is_open]
+    folded = tag(
+        "details",
+        tag("summary", f"{len(closed)} answered"),
+        findings_html(closed),
+        id=f"answered-{number}",
+    )
+    return joined(
+        (
+            tag("h3", name(reviewer)),
+            findings_html(ledger.open) if ledger.open else None,
+            folded if closed else None,
+        )
+    )
+
+
+def _told(story: RunStory) -> Iterator[Part]:
+    """Yield the proof, what the run warned of, and what people did to it."""
+    lists = (
+        ("proof", "story", "Proof", [story.proof] if story.proof else []),
+        ("acts", "side", "What people did", [act.words for act in story.acts[-MOST_TOLD:]]),
+        ("warnings", "side", "Warnings", story.warnings[-MOST_TOLD:]),
+    )
+    for number, holder, title, lines in lists:
+        if lines:
+            items = joined(tag("li", line[:LONGEST_REASON]) for line in lines)
+            html = tag(
+                "section",
+                tag("h2", title, id=f"{number}-title"),
+                tag("ul", items, class_="told"),
+                id=number,
+                class_="card",
+                aria_labelledby=f"{number}-title",
+            )
+            yield Part(number, html, holder)
+
+
+def _turns_frame(story: RunStory) -> Iterator[Part]:
+    frame = tag(
+        "section",
+        tag("h2", "Turns ", tag("span", "newest first", class_="muted"), id="turns-title"),
+        tag("ol", id="turns", class_="turns"),
+        id="turns-frame",
+        aria_labelledby="turns-title",
+    )
+    yield Part("turns-frame", frame, "story")
+    if not story.turns:
+        none = tag("p", "No turn yet: its agents are being started.", id="no-turn", class_="none")
+        yield Part("no-turn", none, "turns-frame")

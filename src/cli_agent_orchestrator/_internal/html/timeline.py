@@ -1,0 +1,158 @@
+"""The turns of a run as a picture: a row for each role, a column for each turn, round by round.
+
+How wide a turn is drawn says how long it took. What it came to is told by a mark and a color. It
+is only a picture of what a page also says in words, so to a screen reader it is one image.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
+from cli_agent_orchestrator._internal.html.outcome import LEGEND, look_of
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from cli_agent_orchestrator._internal.runs.reports.durations import duration
+
+ROW, HEAD, GAP = 26, 24, 3
+"""Pixels: of a row, of the line with the rounds, between two turns."""
+NARROWEST, WIDEST = 18, 66
+"""Pixels of a turn; where there are many, the long ones are no wider than twice a short one."""
+MANY = 60
+CHARACTER = 7.3
+"""Pixels that a character of a name takes at most, in the small letters of the picture."""
+LONGEST_NAME = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Where a turn is drawn."""
+
+    turn: RunTurn
+    left: float
+    width: float
+    row: int
+
+
+def timeline(turns: Sequence[RunTurn], now: float) -> Markup:
+    """Return the turns of a run as a picture with its legend; nothing if there are none."""
+    if not turns:
+        return joined(())
+    roles = list(dict.fromkeys(turn.role for turn in turns))
+    margin = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
+    places = list(_places(turns, now, margin))
+    width = places[-1].left + places[-1].width + GAP
+    height = HEAD + ROW * len(roles) + GAP
+    drawing = tag(
+        "svg",
+        *_rows(roles, width),
+        *_rounds(places, height),
+        *(_drawn(place, now) for place in places),
+        role="img",
+        aria_label=label_of(turns),
+        width=round(width),
+        height=height,
+        viewBox=f"0 0 {width:.0f} {height}",
+        class_="timeline-picture",
+    )
+    # Whoever uses a keyboard can scroll what is wider than the page.
+    scrolls = tag(
+        "div", drawing, class_="timeline-scroll", tabindex=0, role="group", aria_label="Turns"
+    )
+    return tag("div", scrolls, _legend(turns), class_="timeline")
+
+
+def label_of(turns: Sequence[RunTurn]) -> str:
+    """Say in a sentence what the picture shows."""
+    rounds = len({turn.round for turn in turns})
+    counts: dict[str, int] = {}
+    for turn in turns:
+        words = look_of(turn).words
+        counts[words] = counts.get(words, 0) + 1
+    came = ", ".join(f"{count} {words}" for words, count in counts.items())
+    return f"{_counted(len(turns), 'turn')} in {_counted(rounds, 'round')}: {came}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _places(turns: Sequence[RunTurn], now: float, margin: float) -> Iterator[_Box]:
+    rows = {role: row for row, role in enumerate(dict.fromkeys(turn.role for turn in turns))}
+    longest = max(_seconds(turn, now) for turn in turns) or 1.0
+    widest = WIDEST if len(turns) <= MANY else 2 * NARROWEST
+    left, round = margin, turns[0].round
+    for turn in turns:
+        left += 2 * GAP if turn.round != round else 0
+        round = turn.round
+        width = NARROWEST + (widest - NARROWEST) * _seconds(turn, now) / longest
+        yield _Box(turn, left, width, rows[turn.role])
+        left += width + GAP
+
+
+def _seconds(turn: RunTurn, now: float) -> float:
+    """Return how long a turn took, or has taken up to now."""
+    return max(turn.seconds if turn.outcome else now - turn.began, 0.0)
+
+
+def _rows(roles: Sequence[str], width: float) -> Iterator[Markup]:
+    for row, role in enumerate(roles):
+        top = HEAD + ROW * row
+        if row % 2 == 0:
+            yield tag("rect", x=0, y=top, width=width, height=ROW, class_="timeline-stripe")
+        name = role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
+        yield tag("text", name, x=4, y=top + 17, class_="timeline-role")
+
+
+def _rounds(places: Sequence[_Box], height: float) -> Iterator[Markup]:
+    shown: set[int] = set()
+    for place in places:
+        number = place.turn.round
+        if number not in shown:
+            shown.add(number)
+            x = place.left - GAP
+            yield tag("line", x1=x, y1=4, x2=x, y2=height, class_="timeline-round")
+            # Where rounds are short there is no room for the word.
+            word = f"Round {number}" if _room(places, number) > 9 * CHARACTER else str(number)
+            yield tag("text", word, x=x + 4, y=16, class_="timeline-head")
+
+
+def _room(places: Sequence[_Box], number: int) -> float:
+    own = [place for place in places if place.turn.round == number]
+    return own[-1].left + own[-1].width - own[0].left
+
+
+def _drawn(place: _Box, now: float) -> Markup:
+    turn, look = place.turn, look_of(place.turn)
+    top = HEAD + ROW * place.row + GAP
+    middle = place.left + place.width / 2
+    cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
+    spent = duration(_seconds(turn, now))
+    said = f"{turn.sequence}. {turn.role}, round {turn.round}{cycle}: {look.words}, {spent}"
+    box = tag(
+        "rect",
+        x=place.left,
+        y=top,
+        width=place.width,
+        height=ROW - 2 * GAP,
+        rx=4,
+        class_=f"timeline-box timeline-{look.kind}",
+    )
+    mark = tag("text", look.mark, x=middle, y=top + 15, class_=f"timeline-mark mark-{look.kind}")
+    return tag("g", tag("title", said), box, mark)
+
+
+def _legend(turns: Sequence[RunTurn]) -> Markup:
+    """Return what the marks mean that are there."""
+    marks = {look_of(turn).mark for turn in turns}
+    shown = (look for look in LEGEND if look.mark in marks)
+    return tag(
+        "p",
+        joined((_key(look.mark, look.kind, look.words) for look in shown), " "),
+        " Wider boxes took longer.",
+        class_="timeline-legend",
+    )
+
+
+def _key(mark: str, kind: str, words: str) -> Markup:
+    return tag(
+        "span", tag("span", mark, class_=f"badge badge-{kind}"), f" {words} ", class_="timeline-key"
+    )

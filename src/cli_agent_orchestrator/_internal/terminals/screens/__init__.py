@@ -1,0 +1,1 @@
+"""What terminals show, for people: screens over time, recordings, and what is asked on them."""

@@ -1,0 +1,217 @@
+"""Who sees what of the page: cookies, keys, links and strangers, over real HTTP."""
+
+import logging
+import subprocess
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.dashboard.routes import is_open
+from cli_agent_orchestrator._internal.dashboard.sign_in import PageSecret
+from tests.api.running import TOKEN
+from tests.dashboard.rig import Browser, PageRig, free_port, link, signed_in
+
+DATA = ["/runs", "/sessions", "/openapi.json", "/dashboard/stream?path=/dashboard",
+        "/dashboard/fragment?path=/dashboard/more"]  # fmt: skip
+OPEN = ["/dashboard", "/dashboard/new", "/dashboard/runs/x", "/dashboard/runs/x/agents/y",
+        "/dashboard/sign-in", "/dashboard/static/app.js"]  # fmt: skip
+
+
+def test_the_shell_is_open_and_the_same_for_everybody(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser, Browser(url) as stranger:
+        for path in OPEN:
+            assert stranger.get(path).status_code == 200, path
+            assert stranger.get(path).content == browser.get(path).content
+        assert stranger.get("/dashboard").content == stranger.get("/dashboard/runs/x").content
+
+
+def test_data_needs_cookie_and_key_together(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        cookies = browser.http.cookies
+        with (
+            Browser(url) as stranger,
+            Browser(url, cookies=cookies) as cookie_only,
+            Browser(url, key=browser.key) as key_only,
+            Browser(url, cookies=cookies, key="0" * 64) as wrong_key,
+            signed_in(url) as other,
+        ):
+            with Browser(url, cookies=cookies, key=other.key) as mixed:
+                for path in DATA:
+                    for one in (stranger, cookie_only, key_only, wrong_key, mixed):
+                        assert one.get(path).status_code == 401, path
+            for path in DATA:
+                if "stream" not in path:
+                    assert browser.get(path).status_code == 200, path
+            with browser.updates() as updates:
+                assert next(updates)["title"] == "Runs"
+
+
+def test_a_wrong_token_is_not_made_good_by_a_cookie(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        headers = {**browser.headers(), "Authorization": "Bearer wrong"}
+        assert browser.http.get("/runs", headers=headers).status_code == 401
+
+
+def test_two_keys_are_none(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        headers = [("X-CAO-Key", browser.key), ("X-CAO-Key", browser.key)]
+        assert browser.http.get("/runs", headers=headers).status_code == 401
+
+
+def test_an_old_cookie_is_worthless(rig: PageRig) -> None:
+    secret = PageSecret(TOKEN)
+    old = secret.sign_in(1000.0, "5f" * 16)
+    with rig.served() as url:
+        cookies = httpx.Cookies({secret.cookie_name: old.cookie})
+        with Browser(url, cookies=cookies, key=old.key) as browser:
+            assert browser.get("/runs").status_code == 401
+
+
+def test_a_link_signs_in_once(rig: PageRig) -> None:
+    with rig.served() as url, Browser(url) as first, Browser(url) as second:
+        code = link(url)
+        assert first.sign_in(code) == 200
+        assert second.sign_in(code) == 403
+        assert second.sign_in("made up") == 403
+        assert not second.http.cookies
+        answer = second.http.post("/dashboard/sign-in", json={"code": code})
+        assert "`cao dashboard`" in answer.json()["detail"]
+
+
+def test_only_who_has_the_token_or_is_signed_in_gets_links(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser, Browser(url) as stranger:
+        assert stranger.post("/dashboard/links", {}).status_code == 401
+        assert browser.post("/dashboard/links", {}).status_code == 201
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(rig: PageRig) -> None:
+    with rig.served() as url, Browser(url) as browser:
+        answer = browser.http.post("/dashboard/sign-in", json={"code": link(url)})
+        name, _, rest = answer.headers["set-cookie"].partition("=")
+        assert name == PageSecret(TOKEN).cookie_name
+        attributes = {one.strip() for one in rest.split(";")[1:]}
+        assert attributes == {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=2592000"}
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_server_that_is_started_again_knows_who_has_signed_in(rig: PageRig) -> None:
+    port = free_port()
+    with rig.served(port=port) as url, signed_in(url) as browser:
+        cookies, key = browser.http.cookies, browser.key
+    with rig.served(port=port) as url, Browser(url, cookies=cookies, key=key) as browser:
+        assert browser.get("/runs").status_code == 200
+    with (
+        rig.served(port=port, secret="another-token-0123") as url,
+        Browser(url, cookies=cookies, key=key) as browser,
+    ):
+        assert browser.get("/runs").status_code == 401
+
+
+def test_another_server_that_is_sent_the_cookie_can_do_nothing_with_it(rig: PageRig) -> None:
+    """Browsers send a cookie to every port of a host; the key is only ours."""
+    with rig.served() as url, signed_in(url) as browser:
+        stolen = dict(browser.http.cookies)
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in stolen.items())}
+        for key in ({}, {"X-CAO-Key": ""}, {"X-CAO-Key": next(iter(stolen.values()))}):
+            answer = httpx.get(f"{url}/runs", headers={**headers, **key}, trust_env=False)
+            assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+    ],
+)
+def test_other_names_and_pages_get_neither_data_nor_shell(
+    rig: PageRig, headers: dict[str, str], status: int
+) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        for path in ("/runs", "/dashboard", "/dashboard/static/app.js"):
+            answer = browser.http.get(path, headers={**browser.headers(), **headers})
+            assert answer.status_code == status, path
+
+
+def test_a_page_elsewhere_may_lead_to_ours_and_put_it_into_no_frame(rig: PageRig) -> None:
+    led = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    with rig.served() as url, signed_in(url) as browser:
+        for path, place, status in (
+            ("/dashboard", "document", 200),
+            ("/dashboard", "iframe", 403),
+            ("/runs", "document", 403),
+            ("/dashboard/fragment?path=/dashboard/more", "document", 403),
+        ):
+            headers = {**browser.headers(), **led, "Sec-Fetch-Dest": place}
+            assert browser.http.get(path, headers=headers).status_code == status, path
+        headers = {**led, "Sec-Fetch-Dest": "document", "Content-Type": "application/json"}
+        answer = browser.http.post("/dashboard/sign-in", headers=headers, content=b"{}")
+        assert answer.status_code == 403
+
+
+def test_a_server_without_a_token_shows_the_page_to_everybody(rig: PageRig) -> None:
+    rig.token = None
+    with rig.served() as url, Browser(url) as stranger, stranger.updates() as updates:
+        assert next(updates)["title"] == "Runs"
+
+
+def test_every_page_forbids_what_it_does_not_need(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        for path in (*OPEN, "/dashboard/fragment?path=/dashboard/more"):
+            headers = browser.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_what_is_secret_is_in_no_log_and_no_process_list(
+    rig: PageRig, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG), rig.served() as url, Browser(url) as browser:
+        code = link(url)
+        browser.http.post("/dashboard/sign-in", json={"code": {"not": code}})
+        browser.http.post("/dashboard/sign-in", content=code.encode())
+        browser.sign_in(code)
+        with Browser(url) as other:
+            other.sign_in(code)
+        browser.get("/runs")
+        with browser.updates() as updates:
+            next(updates)
+        listed = subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
+        secrets = [code, TOKEN, browser.key, *dict(browser.http.cookies).values()]
+    assert all(secrets)
+    assert len(secrets) == 4
+    # What the client of this test says is not the server's.
+    logged = [one.getMessage() for one in caplog.records if not one.name.startswith("http")]
+    written = "".join((*logged, *capfd.readouterr(), listed))
+    assert not [one for one in secrets if one in written]
+
+
+@given(st.sampled_from(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"]), st.text())
+def test_nothing_but_the_shell_and_its_files_is_open(method: str, rest: str) -> None:
+    for path in (rest, f"/{rest}", f"/dashboard/{rest}", f"/dashboard/stream/{rest}"):
+        if is_open(method, path):
+            assert method == "GET"
+            assert path.startswith(("/dashboard/runs/", "/dashboard/static/")) or path in {
+                "/", "/dashboard", "/dashboard/new", "/dashboard/sign-in",
+            }  # fmt: skip
+
+
+def test_what_holds_data_is_not_open() -> None:
+    assert not is_open("GET", "/dashboard/stream")
+    assert not is_open("GET", "/dashboard/fragment")
+    assert not is_open("POST", "/dashboard/links")
+    assert not is_open("POST", "/dashboard/runs/x/comments")
+    assert not is_open("POST", "/dashboard")
+    assert is_open("POST", "/dashboard/sign-in")
+    assert is_open("GET", "/dashboard/runs/a\nb")

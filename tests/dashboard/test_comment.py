@@ -1,0 +1,37 @@
+"""A comment at a line becomes words that an agent can act upon."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.dashboard.comment import LONGEST_CODE, Comment, hint_of
+
+
+def test_a_hint_names_the_line_and_shows_it() -> None:
+    comment = Comment(3, "src/a.py", 12, "new", "Why not a set?", "\tseen = []")
+    assert hint_of(comment) == (
+        "About src/a.py:12, as turn 3 left it:\n        seen = []\nWhy not a set?"
+    )
+
+
+def test_a_line_that_is_gone_is_named_as_it_was() -> None:
+    comment = Comment(3, "src/a.py", 12, "old", "Keep it.\nPlease.", "x = 1")
+    assert hint_of(comment) == (
+        "About src/a.py:12, as it was before turn 3:\n    x = 1\nKeep it.\nPlease."
+    )
+
+
+def test_a_line_need_not_be_known() -> None:
+    assert hint_of(Comment(1, "a", 1, "new", "No.", "  ")) == "About a:1, as turn 1 left it:\nNo."
+
+
+@given(st.text(), st.text())
+def test_a_name_and_a_line_stay_on_their_lines(path: str, code: str) -> None:
+    lines = hint_of(Comment(1, path, 1, "new", "mine", code)).split("\n")
+    assert lines[-1] == "mine"
+    assert len(lines) == 2 + bool(code.strip())
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_long_line_is_cut() -> None:
+    hint = hint_of(Comment(1, "a", 1, "new", "", "x" * 2 * LONGEST_CODE))
+    assert hint.split("\n")[1] == " " * 4 + "x" * LONGEST_CODE

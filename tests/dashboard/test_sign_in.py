@@ -1,0 +1,141 @@
+"""Links, cookies and keys: what opens the page, and what does not."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.dashboard.sign_in import (
+    LINK_SECONDS,
+    MOST_COOKIES,
+    MOST_LINKS,
+    SIGNED_IN_SECONDS,
+    Links,
+    PageSecret,
+    SignedIn,
+)
+
+NOON = 1_763_200_000.0
+TOKEN = "0123456789abcdef-secret"
+SECRET = PageSecret(TOKEN)
+NONCE = "5f" * 16
+
+tokens = st.text(min_size=1)
+nonces = st.text("0123456789abcdef", min_size=32, max_size=32)
+times = st.floats(0, 1e10)
+
+
+def header(signed_in: SignedIn, secret: PageSecret = SECRET) -> str:
+    return f"{secret.cookie_name}={signed_in.cookie}"
+
+
+@given(tokens, times, nonces, st.floats(0, SIGNED_IN_SECONDS - 1))
+def test_cookie_and_key_work_together_until_their_time_is_over(
+    token: str, now: float, nonce: str, later: float
+) -> None:
+    secret = PageSecret(token)
+    signed_in = secret.sign_in(now, nonce)
+    cookies = header(signed_in, secret)
+    assert secret.is_signed_in(cookies, signed_in.key, now + later)
+    # A server that was started again knows them.
+    assert PageSecret(token).is_signed_in(cookies, signed_in.key, now + later)
+    assert not secret.is_signed_in(cookies, signed_in.key, int(now) + SIGNED_IN_SECONDS)
+
+
+@given(st.text(), st.text())
+def test_nothing_that_was_made_up_works(cookie: str, key: str) -> None:
+    assert not SECRET.is_signed_in(cookie, key, 0)
+    assert not SECRET.is_signed_in(f"{SECRET.cookie_name}={cookie}", key, 0)
+
+
+def test_one_without_the_other_opens_nothing() -> None:
+    mine, other = SECRET.sign_in(NOON, NONCE), SECRET.sign_in(NOON, "90" * 16)
+    assert not SECRET.is_signed_in(header(mine), "", NOON)
+    assert not SECRET.is_signed_in("", mine.key, NOON)
+    assert not SECRET.is_signed_in(header(mine), other.key, NOON)
+    assert not SECRET.is_signed_in(header(mine), mine.cookie.rpartition(".")[2], NOON)
+    assert mine.key not in mine.cookie
+
+
+def test_what_another_token_made_is_worthless_and_has_another_name() -> None:
+    other = PageSecret("another token")
+    theirs = other.sign_in(NOON, NONCE)
+    assert other.cookie_name != SECRET.cookie_name
+    assert not SECRET.is_signed_in(header(theirs), theirs.key, NOON)
+    assert not SECRET.is_signed_in(header(theirs, other), theirs.key, NOON)
+
+
+@given(st.integers(0, 200), st.characters())
+def test_a_cookie_that_was_changed_anywhere_is_none(place: int, letter: str) -> None:
+    mine = SECRET.sign_in(NOON, NONCE)
+    place %= len(mine.cookie)
+    changed = mine.cookie[:place] + letter + mine.cookie[place + 1 :]
+    works = SECRET.is_signed_in(f"{SECRET.cookie_name}={changed}", mine.key, NOON)
+    assert works == (changed == mine.cookie)
+
+
+def test_a_cookie_stands_among_others_and_may_be_doubled_by_other_servers() -> None:
+    mine = SECRET.sign_in(NOON, NONCE)
+    tossed = "; ".join([f"{SECRET.cookie_name}=1.2.3"] * (MOST_COOKIES - 1))
+    assert SECRET.is_signed_in(f"theme=dark;{header(mine)} ; x", mine.key, NOON)
+    assert SECRET.is_signed_in(f"{tossed}; {header(mine)}", mine.key, NOON)
+    assert not SECRET.is_signed_in(f"{tossed}; x; {tossed}; {header(mine)}", mine.key, NOON)
+    assert not SECRET.is_signed_in(f"x{header(mine)}", mine.key, NOON)
+    assert not SECRET.is_signed_in(mine.cookie, mine.key, NOON)
+
+
+def test_a_name_a_cookie_and_a_key_have_a_form_that_headers_take() -> None:
+    mine = SECRET.sign_in(NOON, NONCE)
+    assert re.fullmatch(r"cao_page_[0-9a-f]{8}", SECRET.cookie_name)
+    assert re.fullmatch(
+        rf"1\.{int(NOON) + SIGNED_IN_SECONDS}\.{NONCE}\.[0-9a-f]{{64}}", mine.cookie
+    )
+    assert re.fullmatch(r"[0-9a-f]{64}", mine.key)
+
+
+@pytest.mark.parametrize("nonce", ["", "5f" * 15, "5F" * 16, "5f" * 17, "5f" * 16 + "\n", "g" * 32])
+def test_a_nonce_has_one_form(nonce: str) -> None:
+    with pytest.raises(ValueError, match="32 hexadecimal"):
+        SECRET.sign_in(NOON, nonce)
+
+
+def test_what_is_secret_is_not_shown() -> None:
+    mine = SECRET.sign_in(NOON, NONCE)
+    assert mine.key not in repr(mine)
+    assert mine.cookie not in repr(mine)
+    assert TOKEN not in repr(SECRET)
+
+
+def test_a_link_works_once() -> None:
+    links = Links()
+    links.add("code", NOON)
+    assert not links.use("other", NOON)
+    assert links.use("code", NOON + LINK_SECONDS - 1)
+    assert not links.use("code", NOON + LINK_SECONDS - 1)
+
+
+def test_a_link_works_for_some_minutes() -> None:
+    links = Links()
+    links.add("code", NOON)
+    assert not links.use("code", NOON + LINK_SECONDS)
+    links.add("again", NOON)
+    links.add("later", NOON + LINK_SECONDS)
+    assert not links.use("again", NOON + LINK_SECONDS)
+    assert links.use("later", NOON + LINK_SECONDS)
+
+
+def test_of_too_many_links_the_oldest_do_not_work() -> None:
+    links = Links()
+    for number in range(MOST_LINKS + 1):
+        links.add(str(number), NOON)
+    assert not links.use("0", NOON)
+    assert links.use("1", NOON)
+    assert links.use(str(MOST_LINKS), NOON)
+
+
+@given(st.text())
+def test_no_text_is_a_link_that_was_not_made(code: str) -> None:
+    links = Links()
+    links.add("code", NOON)
+    assert links.use(code, NOON) == (code == "code")

@@ -1,0 +1,114 @@
+"""The turns of a run as a picture."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.html.outcome import LEGEND, WORDS, badge, look_of
+from cli_agent_orchestrator._internal.html.timeline import LONGEST_NAME, label_of, timeline
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from tests.html.reading import Elements
+
+NOON = 1_700_000_000.0
+TURN = RunTurn(1, "analyst", 1, 1, "codex", "t", NOON, NOON + 9, 9.0, "delivered", "summary")
+
+
+def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list[RunTurn]:
+    return [
+        replace(TURN, sequence=n, role=roles[n % len(roles)], outcome=outcome, round=1 + n // 4)
+        for n, outcome in enumerate(outcomes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark", "kind"),
+    [
+        ("", "…", "now"),
+        ("delivered", "●", "plain"),
+        ("approved", "✓", "good"),
+        ("cleared", "✓", "good"),
+        ("base_passed", "✓", "good"),
+        ("sent_back", "↩", "bad"),
+        ("cycles_used_up", "↩", "bad"),
+        ("failed", "✗", "bad"),
+        ("rounds_used_up", "✗", "bad"),
+        ("base_failed", "✗", "bad"),
+        ("skipped", "–", "plain"),
+        ("of a later version", "●", "plain"),
+    ],
+)
+def test_an_outcome_has_a_mark_and_words(outcome: str, mark: str, kind: str) -> None:
+    look = look_of(replace(TURN, outcome=outcome))
+    assert (look.mark, look.kind) == (mark, kind)
+    assert look.words == WORDS.get(outcome, outcome or "at work")
+    assert Elements(badge(look)).written == f"{mark} {look.words}"
+    assert mark in {one.mark for one in LEGEND if one.kind == kind}
+
+
+def test_no_turns_are_no_picture() -> None:
+    assert timeline([], NOON) == ""
+
+
+def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
+    turns = turns_like(["delivered", "sent_back", "delivered", "approved", "failed"])
+    page = Elements(timeline(turns, NOON))
+    assert page.is_closed
+    (picture,) = page.of("svg")
+    assert picture["role"] == "img"
+    label = "5 turns in 2 rounds: 2 delivered, 1 sent back, 1 approved, 1 failed"
+    assert picture["aria-label"] == label == label_of(turns)
+    assert len(page.of("rect", "timeline-box")) == 5
+    assert len(page.of("rect", "timeline-bad")) == 2
+    assert "Round 1" in page.written
+    assert "0. a, round 1, cycle 1: delivered, 9.0 s" in page.written
+    assert "skipped" not in page.written, "only what is there is explained"
+
+
+def test_a_gate_has_no_cycle() -> None:
+    gate = replace(TURN, role="gate", reviewed=False, outcome="passed")
+    assert "1. gate, round 1: passed, 9.0 s" in timeline([gate], NOON)
+    assert label_of([gate]) == "1 turn in 1 round: 1 passed"
+
+
+def widths(turns: list[RunTurn], now: float) -> list[float]:
+    page = Elements(timeline(turns, now))
+    return [float(one["width"] or 0) for one in page.of("rect", "timeline-box")]
+
+
+def test_a_longer_turn_is_wider() -> None:
+    short, long = widths([TURN, replace(TURN, sequence=2, seconds=90.0)], NOON)
+    assert short < long
+    none = replace(TURN, seconds=0.0)
+    assert len(set(widths([none, none], NOON))) == 1
+
+
+def test_a_turn_at_work_grows() -> None:
+    at_work = replace(TURN, sequence=2, outcome="", ended=None, seconds=0.0)
+    first = widths([TURN, at_work], NOON + 1)
+    later = widths([TURN, at_work], NOON + 8)
+    assert first[0] == later[0]
+    assert first[1] < later[1]
+    assert widths([TURN, at_work], NOON - 99)[1] > 0, "a clock may go back"
+
+
+def test_a_long_name_is_cut() -> None:
+    page = Elements(timeline([replace(TURN, role="x" * 80)], NOON))
+    assert f"{'x' * (LONGEST_NAME - 1)}…" in page.written
+
+
+@given(st.lists(st.sampled_from([*WORDS, "", "<b>"]), min_size=1, max_size=200), st.text())
+def test_boxes_follow_one_another_and_nothing_lies_outside(outcomes: list[str], name: str) -> None:
+    markup = timeline(turns_like(outcomes, ("a", name)), NOON)
+    page = Elements(markup)
+    (picture,) = page.of("svg")
+    assert page.is_closed
+    assert page.names <= {"div", "svg", "g", "rect", "line", "text", "title", "p", "span"}
+    right = 0.0
+    for box in page.of("rect", "timeline-box"):
+        left = float(box["x"] or 0)
+        assert left >= right
+        right = left + float(box["width"] or 0)
+        assert float(box["y"] or 0) + float(box["height"] or 0) <= float(picture["height"] or 0)
+    assert right <= float(picture["width"] or 0) + 1

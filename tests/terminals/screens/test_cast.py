@@ -1,0 +1,127 @@
+"""Screens become a recording."""
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator._internal.ansi import clean_lines
+from cli_agent_orchestrator._internal.asciicast import Cast, parse_cast
+from cli_agent_orchestrator._internal.layout import cast_name, replay_folder, run_folder
+from cli_agent_orchestrator._internal.runs.records.replay import read_cast, screen_at
+from cli_agent_orchestrator._internal.terminals.screens.cast import (
+    FRAME_SECONDS,
+    LARGEST_CAST,
+    Tape,
+    add_screen,
+    begin,
+    go_on,
+    pause_after,
+)
+from tests.test_ansi import ANY
+
+
+def recorded(screens: list[str], began: float = 1000.25) -> bytes:
+    """Return the recording of some screens, one each second."""
+    tape, data = begin(began, 120, 40, "tester")
+    for seconds, screen in enumerate(screens):
+        tape, added = add_screen(tape, screen, began + seconds)
+        data += added
+        assert tape.size == len(data)
+    return data
+
+
+def read(data: bytes) -> Cast:
+    cast = parse_cast(data)
+    assert cast is not None
+    return cast
+
+
+@given(st.lists(ANY))
+def test_each_screen_can_be_seen_again(screens: list[str]) -> None:
+    shown = ["\n".join(clean_lines(screen)) for screen in screens]
+    cast = read(recorded(screens))
+    # A screen that is as the one before it is no frame.
+    changes = [screen for n, screen in enumerate(shown) if n == 0 or screen != shown[n - 1]]
+    assert [screen_at(cast, n) for n in range(len(cast.frames))] == changes
+
+
+@given(st.lists(ANY, min_size=1), st.lists(ANY, min_size=1), st.integers(-100, 100))
+def test_a_recording_goes_on_after_a_restart(
+    first: list[str], second: list[str], later: int
+) -> None:
+    data = recorded(first)
+    tape = go_on(read(data), len(data))
+    for screen in second:
+        tape, added = add_screen(tape, screen, 1000.25 + later)
+        data += added
+    cast = read(data)
+    assert screen_at(cast, len(cast.frames)) == "\n".join(clean_lines(second[-1]))
+    times = [frame.at for frame in cast.frames]
+    assert times == sorted(times)
+    assert tape.size == len(data)
+
+
+def test_frames_have_their_times() -> None:
+    cast = read(recorded(["a", "b"]))
+    assert (cast.began, [frame.at for frame in cast.frames]) == (1000.0, [0.25, 1.25])
+    assert [frame.is_whole for frame in cast.frames] == [True, False]
+
+
+def test_the_size_is_the_largest_that_was_needed() -> None:
+    cast = read(recorded(["a", "漢" * 65, "a"]))
+    assert (cast.width, cast.height) == (130, 40)
+    cast = read(recorded(["a", "x\n" * 49 + "x", "y"]))
+    assert (cast.width, cast.height) == (120, 50)
+    assert read(recorded(["x" * 1500])).width == 1000
+
+
+def test_only_what_changed_is_written() -> None:
+    screen = "\n".join(f"line {n}" for n in range(40))
+    data = recorded([screen, screen.replace("line 7", "line seven")])
+    assert json.loads(data.splitlines()[-1])[2] == "\x1b[8;1H\x1b[0m\x1b[2Kline seven"
+
+
+def test_a_recording_ends_at_its_largest_size_and_says_so() -> None:
+    tape, data = begin(1000, 120, 40, "tester")
+    seconds = 0
+    while not tape.is_full:
+        tape, added = add_screen(tape, f"{seconds}\n" + f"{seconds % 10}" * 2000, 1000 + seconds)
+        data += added
+        seconds += 1
+    assert LARGEST_CAST - 3000 < len(data) <= LARGEST_CAST
+    assert add_screen(tape, "more", 2000) == (tape, b"")
+    cast = read(data)
+    assert cast.is_full
+    assert screen_at(cast, len(cast.frames)).startswith(f"{seconds - 2}\n")
+    assert add_screen(go_on(cast, len(data)), "more", 9000)[1] == b""
+
+
+def test_frames_come_less_often_as_a_recording_grows() -> None:
+    quarter = LARGEST_CAST // 4
+    sizes = (0, quarter - 1, quarter, 2 * quarter, 3 * quarter)
+    pauses = [pause_after(Tape(0, 120, 40, size, changed=9)) for size in sizes]
+    assert pauses == [FRAME_SECONDS * times for times in (1, 1, 2, 4, 8)]
+
+
+def test_where_little_changes_frames_come_half_as_often() -> None:
+    tape, _ = begin(1000, 120, 40, "tester")
+    screens = ("a\nb\nc", "a\nx\ny", "1\n2\n3", "4\n2\n3")
+    pauses = []
+    for seconds, screen in enumerate(screens):
+        tape, _ = add_screen(tape, screen, 1000 + seconds)
+        pauses.append(pause_after(tape))
+    assert pauses == [FRAME_SECONDS * times for times in (1, 2, 1, 2)]
+
+
+def test_a_recording_that_was_only_begun_goes_on() -> None:
+    assert go_on(read(recorded([])), 99) == Tape(1000, 120, 40, 99)
+
+
+def test_a_recording_is_found_in_the_folder_of_its_run(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, "20261115-084037-k3f9")
+    replay_folder(run).create(cast_name("tester"), recorded(["a", "b"]))
+    cast = read_cast(run, "tester")
+    assert cast is not None
+    assert screen_at(cast, 1) == "b"

@@ -1,0 +1,118 @@
+"""The documentation: all pages can be found, no link is broken, and what it quotes is so."""
+
+import ast
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli_agent_orchestrator._internal.api.app import OPERATIONS
+from cli_agent_orchestrator._internal.settings.table import SETTINGS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src"
+# Any: the names of a script
+PAGES: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "docs_pages.py"))
+GENERATED = {"settings.md": PAGES["settings_page"](), "routes.md": PAGES["routes_page"]()}
+WRITTEN = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+TROUBLE = DOCS / "troubleshooting.md"
+
+LINK_PATTERN = r"\]\(([^)\s]+)\)"
+HEADING_PATTERN = r"^#+ (.+)$"
+ANCHOR_PATTERN = r'<a name="([^"]+)">'
+FENCE_PATTERN = r"^ *```.*?^ *```$"
+QUOTED_HEADING_PATTERN = r"^### `(.+)`$"
+LARGEST_PICTURE = 100_000
+
+
+def prose(text: str) -> str:
+    return re.sub(FENCE_PATTERN, "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link can lead to, as those who show Markdown name it."""
+    headings = re.findall(HEADING_PATTERN, prose(text), re.MULTILINE)
+    return {slug(heading) for heading in headings} | set(re.findall(ANCHOR_PATTERN, text))
+
+
+def slug(heading: str) -> str:
+    words = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
+    return re.sub(r"\s+", "-", words)
+
+
+def links() -> list[tuple[Path, str]]:
+    return [
+        (page, link)
+        for page in WRITTEN
+        for link in re.findall(LINK_PATTERN, prose(page.read_text(encoding="utf-8")))
+        if not link.startswith("http")
+    ]
+
+
+@pytest.mark.parametrize(("page", "link"), links(), ids=lambda one: Path(str(one)).name)
+def test_a_link_leads_somewhere(page: Path, link: str) -> None:
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    if target.parent == DOCS and target.name in GENERATED:
+        pytest.fail(f"{target.name} is there only in the site: say how to find it instead")
+    assert target.exists()
+    if anchor:
+        assert anchor in anchors(target.read_text(encoding="utf-8"))
+
+
+def test_the_menu_of_the_site_has_every_page_once() -> None:
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    named = [page for one in menu for page in ([one] if isinstance(one, str) else [*one.values()])]
+    flat = [page for one in named for page in ([one] if isinstance(one, str) else one)]
+    assert sorted(flat) == sorted([*(page.name for page in DOCS.glob("*.md")), *GENERATED])
+
+
+def test_every_setting_and_every_route_has_its_place() -> None:
+    settings, routes = GENERATED["settings.md"], GENERATED["routes.md"]
+    for setting in SETTINGS:
+        assert f"\n## {setting.name}\n\n{setting.help}\n" in settings
+    for operation in OPERATIONS:
+        assert f"\n## {operation.method} {operation.path}\n\n{operation.summary}.\n" in routes
+
+
+def test_bodies_that_routes_name_are_explained() -> None:
+    page = GENERATED["routes.md"]
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors(page)
+
+
+@cache
+def said_by_the_source() -> str:
+    """Return every text in the source; of one with values in it, the pieces between them."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py"))
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    # What stands alone is a docstring: nobody gets to see it.
+    unsaid = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return "\n".join(
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unsaid
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *re.findall(QUOTED_HEADING_PATTERN, TROUBLE.read_text(encoding="utf-8"), re.MULTILINE),
+        *re.findall(r"^\| `(.+?)` \|", TROUBLE.read_text(encoding="utf-8"), re.MULTILINE),
+    ],
+)
+def test_a_message_that_is_explained_can_still_be_said(message: str) -> None:
+    pieces = [piece.strip() for piece in message.split("…") if len(piece.strip()) > 1]
+    assert pieces
+    for piece in pieces:
+        assert piece in said_by_the_source()
+
+
+def test_pictures_are_small() -> None:
+    large = [path.name for path in DOCS.rglob("*.png") if path.stat().st_size > LARGEST_PICTURE]
+    assert large == []

@@ -1,0 +1,181 @@
+"""Makes the pictures of the documentation from real runs: `make pictures`.
+
+The demo's project is worked on in a terminal, whose screen becomes the picture of the live view.
+Beside it there are a run whose agent asks something and one that is at work. All of them are on the
+page then, of which each view is taken in both sizes and colours.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.html.markup import joined, tag
+from cli_agent_orchestrator._internal.html.screen import color_rules, screen_lines
+from tests.e2e.conftest import CAO, Machine, inherited
+from tests.e2e.runs import rule
+from tests.e2e.warm import WarmCao
+from tests.web.browser import DESK, LOOKS, Look, Page, Windows, look_at, started_browser
+from tests.web.demo_runs import new_project, prepare_demo, start_run
+from tests.web.small_png import smaller
+from tests.web.visits import sign_in
+
+ROOT = Path(__file__).parents[2]
+PICTURES, CACHE = ROOT / "docs" / "pictures", ROOT / ".cache"
+COLUMNS, ROWS = 104, 24
+PATIENCE = 60.0
+LENGTHS = (2.4, 1.3, 3.2, 1.1, 2.8)
+
+ASKED = """# Task
+The prices of the shop are to be read from a file. PRICE LIST
+
+# Test
+All tests pass, and a price that is changed in the file is charged.
+"""
+SLOW = """# Task
+Totals are to be rounded to whole cents. ROUNDING
+
+# Test
+All tests pass, and so does a new one with half a cent.
+"""
+FIRST = (
+    rule("programmer", contains='"PRICE LIST"', misbehave='{ ask = "Run: pip install tomli" }'),
+    rule("programmer", contains='"ROUNDING"', seconds="3600"),
+    rule("analyst", contains='"PRICE LIST"'),
+    rule("analyst", contains='"ROUNDING"'),
+)
+STYLE = """
+body { margin: 0; background: #1b1b1b }
+.screen { display: inline-block; padding: 12px 16px; font: 14px/1.25 "DejaVu Sans Mono", monospace }
+.screen div { min-height: 1.25em; white-space: pre }
+"""
+
+
+class Pane:
+    """A terminal of a known size, in a tmux server of its own."""
+
+    def __init__(self, machine: Machine, folder: Path, *words: str) -> None:
+        self._machine = machine
+        self._socket = f"pictures-{machine.home.name}"
+        size = ("-x", str(COLUMNS), "-y", str(ROWS))
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), *words)
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+
+    def until(self, pattern: str) -> str:
+        """Wait until a text is shown, and return the screen with its colours."""
+        deadline = time.monotonic() + PATIENCE
+        while not re.search(pattern, screen := self._tmux("capture-pane", "-p")):
+            assert time.monotonic() < deadline, screen
+            time.sleep(0.05)
+        return self._tmux("capture-pane", "-e", "-p")
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._socket, *words],
+            env=self._machine.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+
+@contextmanager
+def own_machine() -> Iterator[Machine]:
+    """Yield a machine with nothing on it, and leave nothing of it behind."""
+    warm = WarmCao(inherited())
+    # Not among temporary files, where agents may write: a run would warn of it.
+    with tempfile.TemporaryDirectory(prefix="pictures-", dir=CACHE) as home:
+        machine = Machine(Path(home), warm)
+        try:
+            yield machine
+        finally:
+            machine.shut_down()
+            warm.close()
+
+
+def take_live_view(page: Page, machine: Machine, project: Path) -> str:
+    """Run the demo in a terminal, take a picture in its second round, and return its run's id."""
+    pane = Pane(machine, project, *CAO, "run", "task.md")
+    try:
+        screen = pane.until(r"(?s)Round 2 of .*▶ programmer .*working +0:0[1-9].*hint")
+        save(drawn(page, screen), "live-view")
+        pane.until("PASS, proven")
+    finally:
+        pane.close()
+    (archive,) = project.glob(".tmp/20*")
+    return archive.name
+
+
+def drawn(page: Page, screen: str) -> bytes:
+    """Return a picture of a terminal's screen."""
+    lines = joined(tag("div", line) for line in screen_lines(screen.rstrip("\n")))
+    page.set_content(f"<style>{STYLE}{color_rules()}</style>{tag('div', lines, class_='screen')}")
+    png: bytes = page.locator(".screen").first.screenshot()
+    return png
+
+
+def take_views(page: Page, views: dict[str, str]) -> None:
+    """Take every view in every size and colour."""
+    for name, address in views.items():
+        page.goto(address)
+        page.locator("h1").wait_for()
+        for look in LOOKS:
+            look_at(page, look)
+            save(page.screenshot(), f"{name}-{suffix(look)}")
+        look_at(page, DESK)
+
+
+def save(png: bytes, name: str) -> None:
+    (PICTURES / f"{name}.png").write_bytes(smaller(png))
+    print(f"docs/pictures/{name}.png")
+
+
+def suffix(look: Look) -> str:
+    return f"{look.width}{'-dark' if look.scheme == 'dark' else ''}"
+
+
+def take_all(page: Page, machine: Machine, folder: Path) -> None:
+    """Begin three runs, and take pictures of them."""
+    with machine.server() as server:
+        asking = start_run(machine, new_project(folder, "web-shop", ASKED))
+        start_run(machine, new_project(folder, "checkout", SLOW))
+        demo = take_live_view(page, machine, new_project(folder, "shopping-basket"))
+        sign_in(page, machine, server)
+        runs = f"{server.url}/dashboard/runs"
+        take_views(
+            page,
+            {
+                "all-runs": f"{server.url}/dashboard",
+                "one-run": f"{runs}/{demo}",
+                "question": f"{runs}/{asking}",
+                "one-agent": f"{runs}/{asking}/agents/programmer",
+                "new-run": f"{server.url}/dashboard/new",
+            },
+        )
+
+
+def main() -> int:
+    PICTURES.mkdir(exist_ok=True)
+    CACHE.mkdir(exist_ok=True)
+    with (
+        started_browser() as browser,
+        own_machine() as machine,
+        tempfile.TemporaryDirectory(prefix="cao-") as folder,
+    ):
+        prepare_demo(machine, *FIRST, seconds=LENGTHS)
+        windows = Windows(browser)
+        take_all(windows.open(), machine, Path(folder))
+        windows.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
