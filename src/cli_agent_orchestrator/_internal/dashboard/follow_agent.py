@@ -67,7 +67,7 @@ class FollowAgent:
     role: str
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        house, page = self.house, Page("Gone", ())
+        house, page = self.house, Page(self.run, ())
         reader = StoryReader(run_folder(house.state_folder, self.run))
         async with house.news.of(self.run) as listening:
             screen = _Screen(listening)

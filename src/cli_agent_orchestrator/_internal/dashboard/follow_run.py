@@ -55,7 +55,7 @@ class FollowRun:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, folder = self.house, run_folder(self.house.state_folder, self.run)
-        reader, page = StoryReader(folder), Page("Gone", ())
+        reader, page = StoryReader(folder), Page(self.run, ())
         async with (
             house.news.of(self.run) as listening,
             counting_tokens(house.state_folder, listening) as counted,

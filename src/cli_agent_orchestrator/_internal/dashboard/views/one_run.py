@@ -54,8 +54,9 @@ MOST_TOLD = 20
 STEPS = 200
 """Into so many steps the time of a run is divided: its picture grows by one at a time."""
 LEAST_STEP = 2.0
-GONE = "This run is not there any more: its folder was removed. What follows is what was last seen."
-NOT_READABLE = "What is kept of this run cannot be read now. What follows is what was last seen."
+GONE = "This run is not there any more: its folder was removed."
+NOT_READABLE = "What is kept of this run cannot be read now."
+LAST_SEEN = " Below is what was last seen of it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,10 @@ def one_run(view: RunView, now: float) -> Page:
 
 def with_notice(page: Page, words: str) -> Page:
     """Return a page that says first why it is not kept up to date any more."""
-    notice = Part("notice", tag("p", words, id="notice", class_="card card-bad", role="alert"))
-    first, *others = (part for part in page.parts if part.id != "notice")
-    return Page(page.title, (first, notice, *others))
+    seen = [part for part in page.parts if part.id != "notice"]
+    still = LAST_SEEN if seen else ""
+    html = tag("p", words, still, id="notice", class_="card card-bad", role="alert")
+    return Page(page.title, (*seen[:1], Part("notice", html), *seen[1:]))
 
 
 def is_pausing(story: RunStory) -> bool:
@@ -337,8 +339,10 @@ def _steady(story: RunStory, now: float) -> float:
     run = story.summary
     if not run.is_live:
         return run.ended or story.turns[-1].ended or story.turns[-1].began
-    step = max(LEAST_STEP, (now - run.started) / STEPS)
-    return max(now - now % step, story.turns[-1].began)
+    since = now - run.started
+    # Of steps twice as long when it lasts twice as long.
+    step = LEAST_STEP * 2 ** max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    return max(now - since % step, story.turns[-1].began)
 
 
 def _findings(story: RunStory) -> Iterator[Part]:

@@ -56,8 +56,9 @@ def _live(run: RunSummary) -> RunStanding:
         return RunStanding(
             RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."
         )
+    if run.status is RunStatus.PAUSED:
+        why = " ".join(filter(None, ("It is paused and waits for you.", run.circling)))
+        return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
     if run.circling:
         return RunStanding(RunGroup.NEEDS, "not converging", "needs", run.circling, 1)
-    if run.status is RunStatus.PAUSED:
-        return RunStanding(RunGroup.NEEDS, run.words, "needs", "It is paused and waits for you.", 2)
     return RunStanding(RunGroup.WORKING, run.words, "now")

@@ -1,0 +1,346 @@
+"""Pages over real run folders, as they change."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.dashboard.following import fragment, watched
+from cli_agent_orchestrator._internal.dashboard.news import News
+from cli_agent_orchestrator._internal.dashboard.page import House, Page
+from cli_agent_orchestrator._internal.layout import replay_folder, run_folder, screens_folder
+from cli_agent_orchestrator._internal.models import (
+    Choice,
+    OutputMode,
+    Question,
+    TerminalStatus,
+)
+from cli_agent_orchestrator._internal.runs.records.run_record import write_record
+from cli_agent_orchestrator._internal.runs.service import RunService
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.events import (
+    EventKind,
+    HandoffEvent,
+    NotConverging,
+    Paused,
+    RunBegan,
+    RunEnded,
+    TurnBegan,
+    TurnEnded,
+)
+from tests.api.run_rig import NOON, RUN, Rig
+from tests.api.running import WAIT_SECONDS
+from tests.dashboard.view_data import check_page, part_of, written
+from tests.html.reading import Elements
+
+BEGAN = (
+    RunBegan(NOON, f"cao-{RUN}", {"analyst": "a1"}, {"analyst": "codex"}, "/a"),
+    TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex"),
+)
+ASKS = HandoffEvent(
+    NOON,
+    EventKind.WAITING_FOR_PERSON,
+    "a1",
+    "analyst",
+    status=TerminalStatus.WAITING_USER_ANSWER,
+    question="May I?",
+)
+DONE = (
+    TurnEnded(NOON + 5, "analyst", 1, 1, 1, "delivered", "summary received", 4.0, "/a/1"),
+    RunEnded(NOON + 9, "PASS", 1, 0),
+)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def house_of(rig: Rig) -> House:
+    runs = RunService(rig.state, rig.launcher)
+    return House(rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {})
+
+
+class Looking:
+    """A tab: it waits for a page on which something is so."""
+
+    def __init__(self, pages: AsyncGenerator[Page, None]) -> None:
+        self._pages = pages
+
+    async def until(self, is_so: Callable[[Page], bool]) -> Page:
+        async with asyncio.timeout(WAIT_SECONDS):
+            async for page in self._pages:
+                if is_so(page):
+                    return page
+        raise AssertionError("there are no more pages")
+
+    async def first(self) -> Page:
+        return await self.until(lambda _: True)
+
+    async def says(self, words: str) -> Page:
+        return await self.until(lambda page: words in written(page))
+
+
+@asynccontextmanager
+async def looking(house: House, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
+    async with aclosing(watched(path, house).pages()) as pages:
+        yield Looking(pages)
+    assert house.news.is_at_rest
+    assert house.terminals.listeners == 0  # type: ignore[attr-defined]
+
+
+def holder_of(page: Page, part: str) -> str:
+    return next(one.into for one in page.parts if one.id == part)
+
+
+async def test_a_run_goes_from_group_to_group(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig)) as tab:
+            page = await tab.first()
+            check_page(page)
+            assert holder_of(page, f"run-{RUN}") == "working-rows"
+            assert "round 1 of 3" in written(page)
+            rig.happen(ASKS)
+            page = await tab.says("asks you")
+            assert holder_of(page, f"run-{RUN}") == "needs-rows"
+            rig.happen(*DONE)
+            page = await tab.says("PASS")
+            assert holder_of(page, f"run-{RUN}") == "done-rows"
+
+
+async def test_the_list_shows_what_is_asked(rig: Rig) -> None:
+    rig.terminals.add("a1")
+    rig.terminals.asked = Question("Run: make clean?", (), "f00d")
+    with rig.folder.locked():
+        rig.happen(*BEGAN, ASKS)
+        async with looking(house_of(rig)) as tab:
+            await tab.says("The analyst asks: Run: make clean?")
+
+
+async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
+    async with looking(house_of(rig)) as tab:
+        await tab.first()
+        other = "20261115-084037-zzzz"
+        record = replace(rig.record, id=other, task_line="another one", started=NOON + 1)
+        run_folder(rig.state, other).make()
+        write_record(run_folder(rig.state, other), record)
+        page = await tab.says("another one")
+        rows = [part.id for part in page.parts if part.id.startswith("run-")]
+        assert rows == [f"run-{other}", f"run-{RUN}"]
+        shutil.rmtree(rig.folder.path)
+        page = await tab.until(lambda page: f"run-{RUN}" not in [part.id for part in page.parts])
+        assert "another one" in written(page)
+
+
+async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
+    rig.record = replace(rig.record, started=SystemClock().now())
+    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    with ExitStack() as alive:
+        alive.enter_context(rig.folder.locked())
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig)) as tab:
+            await tab.says("running")
+            alive.close()
+            page = await tab.says("interrupted")
+
+    assert holder_of(page, f"run-{RUN}") == "needs-rows"
+
+
+async def test_a_run_grows_on_its_page(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+            page = await tab.first()
+            check_page(page)
+            assert "at work" in part_of(page, "turn-1").written
+            rig.happen(NotConverging(NOON + 1, "Not converging: F1 is open."))
+            await tab.says("F1 is open.")
+            rig.happen(Paused(NOON + 2))
+            await tab.says("It is paused")
+            rig.happen(*DONE)
+            page = await tab.says("PASS")
+            assert "delivered" in part_of(page, "turn-1").written
+
+
+async def test_an_agent_and_its_question_are_on_the_page_of_the_run(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+            page = await tab.first()
+            assert "at rest" in part_of(page, "agent-0").written
+            rig.terminals.change("a1", TerminalStatus.PROCESSING)
+            await tab.until(lambda page: "working" in part_of(page, "agent-0").written)
+            rig.terminals.asked = Question("May I?", (Choice("1", "Yes"),), "f00d")
+            rig.happen(ASKS)
+            page = await tab.says("The analyst asks you")
+            assert "f00d" in str(part_of(page, "need").of("button")[0]["data-body"])
+
+
+async def test_a_run_that_vanishes_says_so_and_keeps_the_rest(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        before = await tab.first()
+        shutil.rmtree(rig.folder.path)
+        page = await tab.says("not there any more")
+        assert {part.id for part in page.parts} >= {part.id for part in before.parts}
+
+
+async def test_a_run_whose_record_is_damaged_says_so(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    rig.folder.replace("run.json", b"{")
+
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        await tab.says("cannot be read")
+
+
+async def test_the_screen_of_an_agent(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.screens = ["one", "one\n\x1b[31mtwo"]
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            page = await tab.says("two")
+            check_page(page)
+            assert "the title says so" in part_of(page, "why").written
+            rig.terminals.asked = Question("May I?", (), "f00d")
+            rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
+            page = await tab.says("It asks you")
+            assert "disabled" in part_of(page, "message").of("textarea")[0]
+
+
+async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    screens_folder(rig.folder).make()
+    screens_folder(rig.folder).create("001-analyst.txt", b"the last words")
+
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        page = await tab.first()
+
+    check_page(page)
+    assert "This agent has ended." in written(page)
+    assert part_of(page, "line-0").written == "the last words"
+
+
+async def test_an_agent_elsewhere(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.says("not on this server")
+
+
+async def test_the_page_that_starts_a_run(rig: Rig) -> None:
+    async with looking(house_of(rig), "/dashboard/new") as tab:
+        page = await tab.first()
+
+    check_page(page)
+    offered = [one.get("value") for one in part_of(page, "new").of("option")]
+    assert str(rig.project) in offered
+    assert {"loop", "pair", "solo"} <= {*offered}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dashboard/what",
+        "/elsewhere",
+        "",
+        "/dashboard/runs",
+        "/dashboard/runs/20261115-084037-none",
+        "/dashboard/runs/..",
+        "/dashboard/runs/%2e%2e",
+        f"/dashboard/runs/{RUN}/agents/nobody",
+        f"/dashboard/runs/{RUN}/agents/analyst/more",
+    ],
+)
+def test_there_is_no_such_page(rig: Rig, path: str) -> None:
+    rig.happen(*BEGAN)
+    with pytest.raises(NotFound):
+        watched(path, house_of(rig))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dashboard/what",
+        f"/dashboard/runs/{RUN}/turns/9",
+        f"/dashboard/runs/{RUN}/turns/-1",
+        f"/dashboard/runs/{RUN}/turns/{'9' * 50}",
+        f"/dashboard/runs/{RUN}/turns/²",
+        "/dashboard/runs/20261115-084037-none/turns/1",
+        f"/dashboard/runs/{RUN}/agents/nobody/scrollback",
+        f"/dashboard/runs/{RUN}/replay/analyst/0",
+        f"/dashboard/runs/{RUN}/replay/..%2f..%2fx/0",
+    ],
+)
+async def test_there_is_no_such_piece(rig: Rig, path: str) -> None:
+    rig.happen(*BEGAN)
+    with pytest.raises(NotFound):
+        await fragment(path, house_of(rig))
+
+
+async def test_an_opened_turn(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    archive = rig.project / ".tmp" / RUN
+    archive.mkdir(parents=True)
+    (archive / "001-analyst.md").write_text("<b>the reply</b>")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1?open", house_of(rig))
+
+    assert "<b>the reply</b>" in Elements(html).written
+    assert f"/dashboard/runs/{RUN}/agents/analyst" in [
+        one["href"] for one in Elements(html).of("a")
+    ]
+
+
+async def test_a_gigantic_reply_is_cut(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    archive = rig.project / ".tmp" / RUN
+    archive.mkdir(parents=True)
+    (archive / "001-analyst.md").write_text("<script>line</script>\n" * 100_000)
+
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+
+    assert len(html) < 100_000
+    assert "script" not in Elements(html).names
+
+
+async def test_what_an_agent_has_shown_before(rig: Rig) -> None:
+    rig.terminals.add("a1")
+    rig.terminals.outputs[OutputMode.FULL] = "older\nnewer"
+    rig.happen(*BEGAN)
+
+    html = await fragment(f"/dashboard/runs/{RUN}/agents/analyst/scrollback", house_of(rig))
+
+    assert Elements(html).written == "oldernewer"
+
+
+async def test_a_step_of_a_recording(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    cast = header_line(int(NOON), 20, 3, "analyst") + b"\n" + frame_line(Frame(0.5, {0: "hello"}))
+    replay_folder(rig.folder).make()
+    replay_folder(rig.folder).create("analyst.cast", cast + b"\n")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst/7", house_of(rig))
+
+    assert "Step 1 of 1, 0.5 s after its start" in Elements(html).written
+    assert "hello" in Elements(html).written
+
+
+async def test_older_runs_are_fetched(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    for number in range(60):
+        one = f"20261114-0840{number:02d}-k{number:03d}"
+        run_folder(rig.state, one).make()
+        write_record(run_folder(rig.state, one), replace(rig.record, started=NOON - number - 1))
+
+    html = await fragment("/dashboard/older", house_of(rig))
+
+    assert len(Elements(html).of("li", "run")) == 11
