@@ -8,7 +8,12 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator._internal.file_watch import REPORTS_CLOSE, Waker, watch_file
+from cli_agent_orchestrator._internal.file_watch import (
+    REPORTS_CLOSE,
+    FolderWatch,
+    Waker,
+    watch_file,
+)
 from cli_agent_orchestrator._internal.models import FileChange
 
 LIMIT = 60
@@ -116,3 +121,34 @@ def test_a_change_wakes_who_waits(folder: Path) -> None:
         (folder / "reply.md").write_text("reply")
         assert woken.wait(LIMIT / 2)
     thread.join()
+
+
+def test_folders_are_watched_until_they_are_not_wanted(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    seen: SimpleQueue[Path] = SimpleQueue()
+    watch = FolderWatch(seen.put)
+    try:
+        watch.watch([one, two, tmp_path / "missing"])
+        (one / "a").write_text("x", encoding="utf-8")
+        assert seen.get(timeout=LIMIT) == one / "a"
+        watch.watch([two])
+        while not seen.empty():
+            seen.get()
+        (one / "b").write_text("x", encoding="utf-8")
+        (tmp_path / "draft").write_text("x", encoding="utf-8")
+        (tmp_path / "draft").rename(two / "c")
+        assert seen.get(timeout=LIMIT) == two / "c"
+        (two / "c").unlink()
+        two.rmdir()
+        watch.watch([one])
+        (one / "d").mkdir()
+        while seen.get(timeout=LIMIT) != one / "d":
+            pass
+    finally:
+        watch.close()
+
+
+def test_a_watch_that_was_never_begun_can_be_closed() -> None:
+    FolderWatch(lambda path: None).close()

@@ -313,6 +313,22 @@ def test_a_file_elsewhere_is_where_the_user_says(tmp_path: Path) -> None:
         assert found == Folder((tmp_path / path).parent)
 
 
+def test_it_is_told_when_what_lies_in_a_folder_was_changed_and_no_link_is_followed(
+    folder: Folder, victim: Path
+) -> None:
+    folder.replace("name", b"text")
+    (folder.path / "link").symlink_to(victim)
+    (folder.path / "inner").mkdir()
+    os.utime(victim, ns=(5, 5))
+    os.utime(folder.path / "name", ns=(7, 7))
+    os.utime(folder.path / "inner", ns=(9, 9))
+    changed = folder.changed()
+    assert changed.keys() == {"name", "link", "inner"}
+    assert (changed["name"], changed["inner"]) == (7, 9)
+    assert changed["link"] != 5
+    assert Folder(folder.path, ("nothing",)).changed() == {}
+
+
 def test_a_file_that_the_user_names_may_be_a_link(victim: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").symlink_to(victim)
     assert read_named(tmp_path / "mine") == VICTIM

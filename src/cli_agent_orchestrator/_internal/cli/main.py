@@ -37,6 +37,7 @@ COMMANDS = {
     "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
     "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
     "watch": ("runs:watch", "Follow a run as it goes on."),
+    "dashboard": ("dashboard:dashboard", "See runs in the browser, and steer them there."),
     "pause": ("steer:pause", "Let a run wait after its present turn."),
     "resume": ("steer:resume", "Let a run go on after a pause, a stop or a crash."),
     "hint": ("steer:hint", "Tell an agent something with its next prompt."),

@@ -103,7 +103,9 @@ class Narration:
                 resumed = " is resumed" if event.resumed else ""
                 return Line(f"Run {event.run}{resumed}", Tone.QUIET)
             case ServerChosen():
-                return Line(f"Server: {event.url} ({event.how})", Tone.QUIET)
+                return Line(
+                    f"Server: {event.url} ({event.how}); in the browser: cao dashboard", Tone.QUIET
+                )
             case AgentsStarting() | AgentStarted():
                 return self._start(event)
             case RunBegan():

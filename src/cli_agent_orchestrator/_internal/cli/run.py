@@ -37,7 +37,7 @@ METAVARS = {
 }
 DETACHED = """
 The run {id} has begun and goes on without this terminal.
-  See what it does:  cao watch {id}
+  See what it does:  cao watch {id}    (in the browser: cao dashboard)
   Tell its agents:   cao hint {id} "TEXT"
   Let it wait:       cao pause {id}    (until cao resume {id})
   End it:            cao stop {id}

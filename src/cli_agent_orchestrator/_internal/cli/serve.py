@@ -54,5 +54,6 @@ async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:
         click.echo(f"Listening on {server_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
         if keys.wanted:
             click.echo(f"Token: {config.state_dir / 'token'}")
+        click.echo("In the browser: cao dashboard")
 
     await serve_terminals(config, keys, ready, stop)

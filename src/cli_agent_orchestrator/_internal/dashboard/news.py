@@ -40,12 +40,14 @@ class Listening:
     def wake(self) -> None:
         self._woken.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Return when there are news, or after so many seconds."""
+    async def wait(self, seconds: float) -> bool:
+        """Return when there are news, or after so many seconds; are there any?"""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
+        is_woken = self._woken.is_set()
         self._woken.clear()
+        return is_woken
 
 
 class News:

@@ -113,16 +113,15 @@ function carryOver(before, after) {
 function replace(before, after) {
   const active = document.activeElement;
   const focused = before.contains(active) ? twin(active, before, after, FOCUSABLE) : null;
-  // What was fetched is moved, and loses the focus by that.
   const caret = [active?.selectionStart, active?.selectionEnd];
   const scrolled = carryOver(before, after);
-  const target = focused ?? (before.contains(active) && after.contains(active) ? active : null);
   before.replaceWith(after);
   for (const [element, top, left] of scrolled) element?.scrollTo({ top, left, behavior: "instant" });
-  if (target && target !== document.activeElement) {
-    target.focus({ preventScroll: true });
-    if (caret[0] != null) target.setSelectionRange?.(...caret);
-  }
+  // What was fetched before has been moved, and has lost the focus by that.
+  const target = after.contains(active) ? active : focused;
+  if (!target || target === document.activeElement) return;
+  target.focus({ preventScroll: true });
+  if (caret[0] != null) target.setSelectionRange?.(...caret);
 }
 
 function nextPart(element) {

@@ -1,0 +1,155 @@
+"""News of real run folders: told at once, to those who listen, and to nobody else."""
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.dashboard.news import Listening, News
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, write_record
+from cli_agent_orchestrator.events import RunEnded
+
+ONE, TWO, NEW = (f"20261115-08403{number}-k3f9" for number in (7, 8, 9))
+LIMIT = 60.0
+CALM = 0.2
+"""Nothing is told in this time, where nothing is to be told; a slow machine cannot fail by it."""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    for run in (ONE, TWO):
+        make_run(tmp_path, run)
+    return tmp_path
+
+
+def make_run(state: Path, run: str) -> Folder:
+    folder = run_folder(state, run)
+    folder.make()
+    record = RunRecord(run, "/p", "/p/state.json", run, "do it", "do it", 1.0)
+    write_record(folder, replace(record, id=run))
+    return folder
+
+
+def happen(state: Path, run: str) -> None:
+    log = EventLog(run_folder(state, run))
+    log.append(RunEnded(1.0, "PASS", 1, 0))
+    log.close()
+
+
+async def told(listening: Listening) -> None:
+    """Return when there are news; fail if there are none."""
+    assert await listening.wait(LIMIT)
+
+
+async def is_told(listening: Listening) -> bool:
+    return await listening.wait(CALM)
+
+
+async def test_who_listens_is_told_what_happens_in_a_run(state: Path) -> None:
+    news = News(state)
+    async with news.of(ONE) as one, news.of(TWO) as two, news.of() as both:
+        happen(state, ONE)
+        await told(one)
+        await told(both)
+        assert not await is_told(two)
+        write_record(run_folder(state, TWO), RunRecord(TWO, "/q", "/q/s", TWO, "", "", 1.0))
+        await told(two)
+        await told(both)
+
+
+async def test_what_comes_while_nobody_waits_is_told_once(state: Path) -> None:
+    news = News(state)
+    async with news.of(ONE) as one:
+        for _ in range(5):
+            one.wake()
+        assert await is_told(one)
+        assert not await is_told(one)
+
+
+async def test_a_new_run_and_a_removed_one_are_news_for_who_listens_to_all(state: Path) -> None:
+    news = News(state)
+    async with news.of() as everybody:
+        folder = make_run(state, NEW)
+        await told(everybody)
+        with folder.locked():
+            happen(state, NEW)
+            await told(everybody)
+        folder.remove_all()
+        await told(everybody)
+
+
+async def test_who_listens_to_a_run_that_is_not_there_yet_is_told_when_it_is(state: Path) -> None:
+    news = News(state)
+    async with news.of(NEW) as listening:
+        make_run(state, NEW)
+        await told(listening)
+
+
+async def test_a_run_whose_process_is_gone_is_news(state: Path) -> None:
+    news = News(state)
+    with ExitStack() as process:
+        process.enter_context(run_folder(state, ONE).locked())
+        async with news.of() as everybody, news.of(ONE) as one, news.of(TWO) as two:
+            process.close()
+            await told(everybody)
+            await told(one)
+            assert not await is_told(two)
+
+
+async def test_nothing_runs_while_nobody_listens(state: Path) -> None:
+    news = News(state)
+    assert news.is_at_rest
+    for _ in range(2):
+        async with news.of(ONE):
+            async with news.of():
+                assert not news.is_at_rest
+            assert not news.is_at_rest
+        assert news.is_at_rest
+
+
+async def test_it_ends_with_a_listener_that_is_cancelled(state: Path) -> None:
+    news = News(state)
+
+    async def listen() -> None:
+        async with news.of(ONE) as listening:
+            await listening.wait(LIMIT)
+
+    tasks = [asyncio.create_task(listen()) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert news.is_at_rest
+
+
+async def test_many_come_and_go_at_the_same_time(state: Path) -> None:
+    news = News(state)
+
+    async def look(run: str | None) -> None:
+        async with news.of(run) as listening:
+            await listening.wait(0)
+
+    await asyncio.gather(*(look((ONE, TWO, None)[number % 3]) for number in range(30)))
+    assert news.is_at_rest
+
+
+async def test_a_state_folder_without_runs_is_listened_to(tmp_path: Path) -> None:
+    news = News(tmp_path / "state")
+    async with news.of() as everybody:
+        make_run(tmp_path / "state", ONE)
+        await told(everybody)
+
+
+async def test_other_names_are_no_runs(state: Path) -> None:
+    news = News(state)
+    async with news.of() as everybody:
+        (state / "runs" / "notes.txt").write_text("x", encoding="utf-8")
+        (state / "runs" / ".new-x").mkdir()
+        assert not await is_told(everybody)
+        (state / "runs" / NEW).symlink_to(state / "runs" / ONE)
+        await told(everybody)

@@ -1,0 +1,135 @@
+"""`cao dashboard` with real servers: it finds one or runs one, and its link signs a browser in."""
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.cli.dashboard import can_open
+from tests.api.running import TOKEN, running_api
+from tests.dashboard.rig import Browser
+from tests.e2e.conftest import Machine, ended_at_last
+from tests.third_party import third_party
+
+pytestmark = pytest.mark.tmux
+
+ADDRESS_PATTERN = r"(http://127\.0\.0\.1:(\d+))/dashboard/sign-in#([\w-]+)"
+
+
+def address_in(text: str) -> tuple[str, str]:
+    """Return the server and the code that a text names."""
+    found = re.search(ADDRESS_PATTERN, text)
+    assert found, text
+    return found[1], found[3]
+
+
+def test_a_link_of_the_running_server_is_printed_and_works_once(machine: Machine) -> None:
+    with machine.server() as server:
+        done = machine.cao("dashboard", "--no-open")
+        assert done.returncode == 0, done.stderr
+        url, code = address_in(done.stdout)
+        assert url == server.url
+        assert "ssh" not in done.stdout
+        with Browser(url) as browser:
+            assert browser.sign_in(code) == 200
+            with browser.updates() as updates:
+                assert next(updates)["parts"]
+            assert browser.sign_in(code) == 403
+
+
+def test_people_stay_signed_in_until_the_token_is_removed(machine: Machine) -> None:
+    with machine.server():
+        url, code = address_in(machine.cao("dashboard", "--no-open").stdout)
+        with Browser(url) as browser:
+            browser.sign_in(code)
+            cookies, key = browser.http.cookies, browser.key
+    with machine.server() as server, Browser(server.url, cookies=cookies, key=key) as browser:
+        assert browser.get("/runs").status_code == 200
+    (machine.home / "state" / "token").unlink()
+    with machine.server() as server, Browser(server.url, cookies=cookies, key=key) as browser:
+        assert browser.get("/runs").status_code == 401
+
+
+def test_without_a_screen_it_says_how_to_come_from_elsewhere(machine: Machine) -> None:
+    machine.env.pop("DISPLAY", None)
+    machine.env.pop("WAYLAND_DISPLAY", None)
+    with machine.server() as server:
+        done = machine.cao("dashboard")
+        port = server.url.rpartition(":")[2]
+        assert f"ssh -L {port}:localhost:{port} " in done.stdout
+
+
+def test_the_browser_is_started_with_nothing_that_others_may_not_see(machine: Machine) -> None:
+    """All users of a machine see the words with which a program is started."""
+    words = machine.home / "words"
+    browser = machine.home / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {words}\n', encoding="utf-8")
+    browser.chmod(0o700)
+    machine.env |= {"DISPLAY": ":99", "BROWSER": f"{browser} %s"}
+    machine.env.pop("SSH_CONNECTION", None)
+    with machine.server():
+        done = machine.cao("dashboard")
+        url, code = address_in(done.stdout)
+        seen = words.read_text(encoding="utf-8").strip()
+        assert code not in seen
+        assert seen.startswith("file://")
+        way = Path(seen.removeprefix("file://"))
+        assert f"{url}/dashboard/sign-in#{code}" in way.read_text(encoding="utf-8")
+        assert stat.S_IMODE(way.stat().st_mode) == 0o600
+
+
+def test_without_a_server_it_runs_one_until_it_is_ended(machine: Machine) -> None:
+    with ended_at_last(machine.start("dashboard", "--no-open")) as process:
+        assert process.stdout is not None
+        told = b""
+        while b"until Ctrl-C" not in told:
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            told += line
+        url, code = address_in(told.decode())
+        with Browser(url) as browser:
+            assert browser.sign_in(code) == 200
+            assert browser.get("/runs").json() == []
+            # It is the user's own: the next command finds it.
+            again, _ = address_in(machine.cao("dashboard", "--no-open").stdout)
+            assert again == url
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def test_a_server_that_is_named_and_not_ours_makes_no_link(machine: Machine) -> None:
+    with running_api(token=None, identity="the token of somebody else") as theirs:
+        done = machine.cao("dashboard", "--no-open", "--api", theirs.url)
+        assert done.returncode == 2
+        assert f"the server at {theirs.url} does not prove to be yours" in done.stderr
+    with third_party() as recorder:
+        done = machine.cao("dashboard", "--no-open", "--api", recorder.url)
+        assert done.returncode == 2
+        assert not [one for one in recorder.asked if one.authorization or one.method == "POST"]
+
+
+def test_a_server_of_an_older_version_is_named_as_such(machine: Machine) -> None:
+    with running_api() as older:
+        machine.env["CAO_TOKEN"] = TOKEN
+        done = machine.cao("dashboard", "--no-open", "--api", older.url)
+        assert done.returncode == 2
+        assert "has no page yet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "expected"),
+    [
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({}, "linux", False),
+        ({"DISPLAY": ""}, "linux", False),
+        ({}, "darwin", True),
+        ({"DISPLAY": ":10", "SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, "linux", False),
+        ({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, "darwin", False),
+    ],
+)
+def test_a_browser_opens_only_where_its_user_sits(
+    environ: dict[str, str], platform: str, expected: bool
+) -> None:
+    assert can_open(environ, platform) == expected
