@@ -91,6 +91,14 @@ def test_lines_stand_for_themselves(ansi: str, lines: tuple[str, ...]) -> None:
         ("00", Style()),
         ("01", Style("31", "42", frozenset("15"))),
         ("25", Style("31", "42")),
+        *(
+            (f"{mark};{end}", Style("31", "42", frozenset("5") - {mark}))
+            for mark, end in zip("12345789", (22, 22, 23, 24, 25, 27, 28, 29), strict=True)
+        ),
+        *((str(code), Style(str(code), "42", frozenset("5"))) for code in (30, 37, 90, 97)),
+        *((str(code), Style("31", str(code), frozenset("5"))) for code in (40, 47, 100, 107)),
+        *((str(code), Style("31", "42", frozenset("5"))) for code in (29, 89, 98, 99, 108)),
+        ("38;5;255", Style("38;5;255", "42", frozenset("5"))),
         ("53", Style("31", "42", frozenset("5"))),
         ("38;5;208", Style("38;5;208", "42", frozenset("5"))),
         ("38;5;007", Style("38;5;7", "42", frozenset("5"))),
@@ -117,7 +125,7 @@ def test_a_sequence_changes_how_letters_look(parameters: str, style: Style) -> N
 
 def test_letters_take_one_column_or_two_or_none() -> None:
     assert columns_of("ab") == 2
-    assert columns_of("漢e\u0301\u200d🙂é") == 6
+    assert columns_of("漢e\u0301\u20dd\u200d🙂é") == 6
     assert cut_line("漢字", 3) == "漢"
     assert cut_line("\x1b[31mab\x1b[0mcd", 3) == "\x1b[0;31mab\x1b[0mc"
 

@@ -112,6 +112,7 @@ PURE = [
     "git_variables.py",
     "version.py",
     "settings/table.py",
+    "settings/agent_names.py",
     "settings/levels.py",
     "settings/values.py",
     "providers/*.py",
@@ -153,6 +154,7 @@ PURE = [
     "cli/picture.py",
     "cli/drawing.py",
     "cli/keys.py",
+    "cli/playback.py",
     "cli/proposals.py",
     "cli/variables.py",
 ]

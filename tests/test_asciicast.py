@@ -51,6 +51,8 @@ def test_a_recording_is_written_as_other_players_read_it() -> None:
     assert json.loads(frame_line(Frame(1, {2: "x"}))) == [1, "o", "\x1b[3;1H\x1b[0m\x1b[2Kx"]
     assert json.loads(size_line(2, 130, 50)) == [2, "r", "130x50"]
     assert json.loads(full_line(3)) == [3, "m", "full"]
+    # as it is, since most text is none of ASCII's
+    assert "é".encode() in frame_line(Frame(0.5, {0: "é"}))
     assert all(line.endswith(b"\n") for line in (HEADER, size_line(2, 1, 1), full_line(3)))
 
 
@@ -121,6 +123,8 @@ def test_what_is_no_recording_is_none(data: bytes) -> None:
         b'[1, "i", "x"]',
         b'[1, "m", "another"]',
         b'[1, "r", "2000x2000"]',
+        b'[1, "r", "0x900"]',
+        b'[1, "r", "900x0"]',
         b'[1, "r", "wide"]',
         b'[1, "o", "\\u001b[1;1',
         b"\xff",

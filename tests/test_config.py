@@ -44,6 +44,7 @@ def test_the_defaults_are_those_of_the_shell_script(tmp_path: Path) -> None:
     assert (config.prompt, config.prompt_file, config.project_test_cmd) == ("", None, "")
     assert config.resume is None
     assert not config.cleanup_on_exit
+    assert config.recording
     assert config.warnings(4) == ()
 
 
@@ -74,6 +75,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         CONDENSE_CROSS_PHASE="NO",
         MAX_CROSS_PHASE_LINES="9",
         CLEANUP_ON_EXIT="yes",
+        RECORDING="off",
         RESPONSE_TIMEOUT="60",
         STRICT_FILE_HANDOFF="0",
         IDLE_GRACE_SECONDS="5",
@@ -85,6 +87,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert config.project_test_cmd == "make test"
     assert config.resume is False
     assert config.cleanup_on_exit
+    assert not config.recording
     assert config.rules == LoopRules(
         Limits(4, 5), ReviewRules(0, False, 1), Condensation(False, False, 7, False, False, 9)
     )

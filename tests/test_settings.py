@@ -37,6 +37,7 @@ SPECIFIED = {
     "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
     "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
     "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "", "HELD_BACK": "",
+    "RECORDING": "1",
 }  # fmt: skip
 
 

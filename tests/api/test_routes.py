@@ -84,6 +84,18 @@ def test_the_number_of_a_run_travels_with_the_request(
     assert [new.run_index for new in api.service.created] == [0, 999]
 
 
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
+def test_whether_a_terminal_is_recorded_travels_with_the_request(
+    api: RunningApi, http: httpx.Client, path: str
+) -> None:
+    api.service.add(session_name="cao-shop")
+    params = {"provider": "codex", "agent_profile": "tester"}
+    for word in ({}, {"record": "true"}, {"record": "false"}):
+        assert http.post(path, params={**params, **word}).status_code == 201
+    assert http.post(path, params={**params, "record": "often"}).status_code == 422
+    assert [new.record for new in api.service.created] == [False, True, False]
+
+
 @pytest.mark.parametrize("role", ["", "a b", "x:y", "a.b", "é", "x" * 65, "a\n"])
 def test_a_role_that_could_not_name_a_window_is_refused(
     api: RunningApi, http: httpx.Client, role: str

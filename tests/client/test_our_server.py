@@ -64,6 +64,16 @@ def test_terminals_are_told_the_number_of_their_run(server: RunningApi, client: 
     assert [new.run_index for new in server.service.created] == [None, 0, 0]
 
 
+def test_terminals_of_a_role_are_recorded_if_that_is_wanted(
+    server: RunningApi, client: ApiClient
+) -> None:
+    client.create_session("tester", role="tester")
+    client.record = True
+    client.create_session("tester", role="tester")
+    client.create_session("tester")
+    assert [new.record for new in server.service.created] == [False, True, False]
+
+
 def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     message = "é\n" * (MESSAGE_LIMIT // 3)

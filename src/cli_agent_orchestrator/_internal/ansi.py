@@ -43,7 +43,10 @@ BACKGROUNDS = {*map(str, range(40, 48)), *map(str, range(100, 108))}
 PART_PATTERN = r"[0-9]{1,3}"
 HIGHEST_PART = 255
 CHANGES_KEPT = 4096
-"""A screen has hundreds of changes of color, and most are the same again and again."""
+LINES_KEPT = 1024
+LONGEST_KEPT = 4096
+"""A screen has hundreds of changes of color, and most of its lines are as they were a moment ago:
+these are not worked out again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +89,20 @@ class Piece:
     style: Style
 
 
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How what follows is written."""
+
+    style: Style = USUAL
+    draws_lines: bool = False
+
+
 def read_lines(ansi: str) -> list[list[Piece]]:
     """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
-    style, draws_lines = USUAL, False
+    pen = Pen()
     lines: list[list[Piece]] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        pieces: list[Piece] = []
-        for text, token in _tokens(line):
-            if text:
-                pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
-            if token is None:
-                continue
-            if token[1] is not None:
-                style = after(style, token[1])
-            elif token[0] in (TO_LINES, TO_LETTERS):
-                draws_lines = token[0] == TO_LINES
+        pieces, pen = _read_line(line, pen)
         lines.append(pieces)
     return lines
 
@@ -111,15 +113,46 @@ def clean_lines(ansi: str) -> tuple[str, ...]:
     >>> clean_lines("\\x1b[31mred\\nstill\\x1b[0m \\n\\n")
     ('\\x1b[0;31mred\\x1b[0m', '\\x1b[0;31mstill\\x1b[0m')
     """
-    lines = [write_line(pieces) for pieces in read_lines(ansi)]
+    pen = Pen()
+    lines: list[str] = []
+    for line in ansi.split("\n")[:MOST_ROWS]:
+        written, pen = _clean(line, pen)
+        lines.append(written)
     while lines and not lines[-1]:
         lines.pop()
     return tuple(lines)
 
 
+def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
+    return (_clean_kept if len(line) <= LONGEST_KEPT else _clean_anew)(line, pen)
+
+
+def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
+    pieces, pen = _read_line(line, pen)
+    return write_line(pieces), pen
+
+
+_clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
+
+
+def _read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    style, draws_lines = pen.style, pen.draws_lines
+    pieces: list[Piece] = []
+    for text, token in _tokens(line):
+        if text:
+            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
+        if token is None:
+            continue
+        if token[1] is not None:
+            style = after(style, token[1])
+        elif token[0] in (TO_LINES, TO_LETTERS):
+            draws_lines = token[0] == TO_LINES
+    return pieces, Pen(style, draws_lines)
+
+
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
-    return write_line(read_lines(ansi.partition("\n")[0])[0])
+    return _clean(ansi.partition("\n")[0], Pen())[0]
 
 
 def write_line(pieces: Iterable[Piece]) -> str:

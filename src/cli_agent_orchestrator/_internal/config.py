@@ -16,7 +16,7 @@ from typing import Any
 
 import platformdirs
 
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
 DEFAULT_PORT = 9889
 LAST_PORT = 65535
@@ -85,7 +85,8 @@ def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
 def read_choice(values: Mapping[str, str], name: str, default: str, known: tuple[str, ...]) -> str:
     text = (values.get(name) or default).strip().lower()
     if text not in known:
-        raise ConfigError(name, values.get(name), "one of " + ", ".join(known))
+        expected = f"one of {', '.join(known)}{suggestion(text, known)}"
+        raise ConfigError(name, values.get(name), expected)
     return text
 
 

@@ -101,8 +101,18 @@ def test_a_recording_ends_at_its_largest_size_and_says_so() -> None:
 def test_frames_come_less_often_as_a_recording_grows() -> None:
     quarter = LARGEST_CAST // 4
     sizes = (0, quarter - 1, quarter, 2 * quarter, 3 * quarter)
-    pauses = [pause_after(Tape(0, 120, 40, size)) for size in sizes]
+    pauses = [pause_after(Tape(0, 120, 40, size, changed=9)) for size in sizes]
     assert pauses == [FRAME_SECONDS * times for times in (1, 1, 2, 4, 8)]
+
+
+def test_where_little_changes_frames_come_half_as_often() -> None:
+    tape, _ = begin(1000, 120, 40, "tester")
+    screens = ("a\nb\nc", "a\nx\ny", "1\n2\n3", "4\n2\n3")
+    pauses = []
+    for seconds, screen in enumerate(screens):
+        tape, _ = add_screen(tape, screen, 1000 + seconds)
+        pauses.append(pause_after(tape))
+    assert pauses == [FRAME_SECONDS * times for times in (1, 2, 1, 2)]
 
 
 def test_a_recording_that_was_only_begun_goes_on() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_live_runs, complete_roles
 from cli_agent_orchestrator._internal.cli.connect import connected
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.terminals import EXIT_UNCONFIRMED, api
@@ -20,8 +21,8 @@ CANNOT_BE = (400, 409, 422)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] KEY")
-@click.option("--role", help="Who asks, if several do.")
+@click.argument("words", nargs=-1, metavar="[RUN] KEY", shell_complete=complete_live_runs)
+@click.option("--role", shell_complete=complete_roles, help="Who asks, if several do.")
 @api
 def answer(words: tuple[str, ...], role: str | None, api: str | None) -> None:
     """Press KEY in the terminal of the agent of RUN that asks something.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
@@ -53,7 +54,7 @@ MOVED = {
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 def apply(run: str | None) -> None:
     """Bring the work of RUN, which is on a branch of its own, into the branch you work on.
 
@@ -85,7 +86,7 @@ def apply(run: str | None) -> None:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--title", metavar="TEXT", default="", help="Its title; if not given, the task.")
 @click.option("--draft", is_flag=True, help="Open it as a draft.")
 def pr(run: str | None, title: str, draft: bool) -> None:
@@ -112,7 +113,7 @@ def pr(run: str | None, title: str, draft: bool) -> None:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(run: str | None, yes: bool) -> None:
     """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.

@@ -119,6 +119,8 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
         "PROMPT_FILE": str(project / TASK_FILE),
         "PROVIDER": "scripted",
         "CLEANUP_ON_EXIT": "1",
+        # Nothing of it stays that could be played.
+        "RECORDING": "0",
         "FLOW": flow,
         "GATES": json.dumps(
             {

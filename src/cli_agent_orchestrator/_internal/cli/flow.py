@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_flows
 from cli_agent_orchestrator._internal.cli.demo import private_environment
 from cli_agent_orchestrator._internal.cli.flow_drawing import as_svg, as_text, who
 from cli_agent_orchestrator._internal.cli.importing import importing
@@ -49,7 +50,7 @@ def ls(wd: str) -> None:
 
 
 @flow.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_flows)
 @click.option("--svg", is_flag=True, help="Print it as a picture (SVG).")
 @where_option
 def show(name: str, svg: bool, wd: str) -> None:
@@ -64,7 +65,7 @@ def show(name: str, svg: bool, wd: str) -> None:
 
 
 @flow.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_flows)
 @where_option
 def check(name: str, wd: str) -> None:
     """Try the flow NAME: run it once with the scripted agent.
@@ -108,6 +109,7 @@ def try_flow(found: Flow, of: Path) -> int:
             "FLOW": str(write_flow(found, folder)),
             "GATES": json.dumps({"name": "gate", "run": "true", "when": ["after_tester"]}),
             "CLEANUP_ON_EXIT": "1",
+            "RECORDING": "0",
             "PROOF": "off",
         }
         with private_environment(folder, os.environ) as environ:

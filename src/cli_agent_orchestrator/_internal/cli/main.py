@@ -45,6 +45,7 @@ COMMANDS = {
     "set": ("steer:change", "Change a setting of a run under way."),
     "skip": ("steer:skip", "Count the review under way as approved."),
     "report": ("report:report", "Print a run on one page."),
+    "replay": ("replay:replay", "Play what the agents of a run showed."),
     "diff": ("work:diff", "Show what a run, or one of its turns, changed in the files."),
     "restore": ("work:restore", "Bring the files back to what they were after a turn."),
     "undo": ("work:undo", "Take back all that a run did to the files."),

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.for_others import for_others
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
@@ -32,7 +33,7 @@ from cli_agent_orchestrator.errors import UsageError
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
 @click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_files, complete_setting
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
@@ -48,15 +49,22 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
     text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
     if setting.kind is ValueKind.CHOICE:
+        metavar = "|".join(setting.choices)
+        offer = complete_setting(setting)
         return click.option(
-            setting.option, setting.name, metavar="|".join(setting.choices), help=text
+            setting.option, setting.name, metavar=metavar, shell_complete=offer, help=text
         )
     if setting.kind is ValueKind.FLAG:
         names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
         return click.option(names, setting.name, default=None, help=text)
-    several = setting.kind in (ValueKind.GATES, ValueKind.PATHS)
-    metavar = METAVARS[setting.kind]
-    return click.option(setting.option, setting.name, metavar=metavar, multiple=several, help=text)
+    return click.option(
+        setting.option,
+        setting.name,
+        metavar=METAVARS[setting.kind],
+        multiple=setting.kind in (ValueKind.GATES, ValueKind.PATHS),
+        shell_complete=complete_setting(setting),
+        help=text,
+    )
 
 
 def _default(setting: Setting) -> str:
@@ -75,9 +83,15 @@ def setting_options(command: Command) -> Command:
 
 
 @click.command()
-@click.argument("task", required=False)
+@click.argument("task", required=False, shell_complete=complete_files)
 @click.option("-m", "--message", metavar="TEXT", help="The task itself, in one line.")
-@click.option("--config", "config_file", metavar="FILE", help="Read settings from this TOML file.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Read settings from this TOML file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
 @click.option(
     "--detach",

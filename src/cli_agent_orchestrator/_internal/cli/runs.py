@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, delivery_words
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
@@ -171,7 +172,7 @@ def age(seconds: float) -> str:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--json", "as_json", is_flag=True, help="Print the events as JSON, a line each.")
 def watch(run: str | None, as_json: bool) -> None:
     """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.

@@ -5,6 +5,12 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import (
+    complete_changes,
+    complete_live_runs,
+    complete_roles,
+    complete_runs,
+)
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.config import state_folder
@@ -33,7 +39,7 @@ LEAST_WORDS, MOST_WORDS = 1, 2
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_live_runs)
 def pause(run: str | None) -> None:
     """Let RUN wait after its present turn; its agents stay. `cao resume` lets it go on.
 
@@ -50,7 +56,7 @@ def pause(run: str | None) -> None:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--detach", is_flag=True, help="Start it again apart from this terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Started again: tell what happens as JSON.")
 @click.option(
@@ -117,8 +123,12 @@ def resume(
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] TEXT")
-@click.option("--role", help="Whose next prompt; if not given, the next one that is sent.")
+@click.argument("words", nargs=-1, metavar="[RUN] TEXT", shell_complete=complete_live_runs)
+@click.option(
+    "--role",
+    shell_complete=complete_roles,
+    help="Whose next prompt; if not given, the next one that is sent.",
+)
 def hint(words: tuple[str, ...], role: str | None) -> None:
     """Put TEXT into the next prompt of RUN, in a block of its own, as said by a person.
 
@@ -138,7 +148,7 @@ def hint(words: tuple[str, ...], role: str | None) -> None:
 @click.command(
     "set", epilog=f"These can change: {', '.join(name.lower() for name in CHANGEABLE_NAMES)}."
 )
-@click.argument("words", nargs=-1, metavar="[RUN] NAME=VALUE...")
+@click.argument("words", nargs=-1, metavar="[RUN] NAME=VALUE...", shell_complete=complete_changes)
 def change(words: tuple[str, ...]) -> None:
     """Change settings of RUN from its next turn on.
 
@@ -160,7 +170,7 @@ def change(words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_live_runs)
 def skip(run: str | None) -> None:
     """Count the review that is under way in RUN as approved, and go on. The report says so.
 

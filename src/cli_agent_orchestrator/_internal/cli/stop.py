@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_ended
 from cli_agent_orchestrator._internal.cli.connect import connected
 from cli_agent_orchestrator._internal.cli.listing import (
     NOT_TOLD,
@@ -37,7 +38,7 @@ from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 
 
 @click.command()
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=complete_ended)
 @click.option("--session", "sessions", multiple=True, help="End all agents of a run or session.")
 @click.option("--all", "here", is_flag=True, help="End all runs and agents of this folder.")
 @click.option("--everywhere", is_flag=True, help="End all runs and agents there are; asks first.")

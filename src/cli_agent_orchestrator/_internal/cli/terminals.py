@@ -16,6 +16,7 @@ from cli_agent_orchestrator._internal.cli.attaching import (
     outside_tmux,
     read_prefixes,
 )
+from cli_agent_orchestrator._internal.cli.completing import complete_agents
 from cli_agent_orchestrator._internal.cli.connect import connected
 from cli_agent_orchestrator._internal.cli.listing import (
     NOT_TOLD,
@@ -113,7 +114,7 @@ def _narrowed(rows: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
 
 
 @click.command()
-@click.argument("terminal")
+@click.argument("terminal", shell_complete=complete_agents)
 @api
 def attach(terminal: str, api: str | None) -> None:
     """Look at TERMINAL and type into it, in a real tmux. Leave it with Ctrl-b d.
@@ -144,7 +145,7 @@ def attach(terminal: str, api: str | None) -> None:
 
 
 @click.command()
-@click.argument("terminal")
+@click.argument("terminal", shell_complete=complete_agents)
 @click.argument("message", required=False)
 @api
 def send(terminal: str, message: str | None, api: str | None) -> None:
@@ -170,7 +171,7 @@ def send(terminal: str, message: str | None, api: str | None) -> None:
 
 
 @click.command()
-@click.argument("terminal")
+@click.argument("terminal", shell_complete=complete_agents)
 @click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
 @click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
 @click.option(
@@ -209,7 +210,7 @@ def named_terminal(client: ApiClient, text: str) -> Listed:
 
 
 @click.command()
-@click.argument("terminal")
+@click.argument("terminal", shell_complete=complete_agents)
 @as_json
 @api
 def explain(terminal: str, as_json: bool, api: str | None) -> None:

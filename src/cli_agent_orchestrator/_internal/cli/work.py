@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
@@ -65,7 +66,7 @@ STYLES = (
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] [TURN|A..B]")
+@click.argument("words", nargs=-1, metavar="[RUN] [TURN|A..B]", shell_complete=complete_runs)
 @click.option("--stat", is_flag=True, help="Only which files, and how many lines.")
 @click.option("--raw", is_flag=True, help="As it is, control characters and all: for `git apply`.")
 def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
@@ -100,7 +101,7 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] [TURN]")
+@click.argument("words", nargs=-1, metavar="[RUN] [TURN]", shell_complete=complete_runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(words: tuple[str, ...], yes: bool) -> None:
     """Bring the files of RUN's folder back to what they were after TURN, or at the run's end.
@@ -125,7 +126,7 @@ def restore(words: tuple[str, ...], yes: bool) -> None:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def undo(run: str | None, yes: bool) -> None:
     """Bring the files of RUN's folder back to what they were at its start.

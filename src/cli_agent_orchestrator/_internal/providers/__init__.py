@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.providers import (
     scripted,
 )
 from cli_agent_orchestrator._internal.providers.base import Provider
+from cli_agent_orchestrator._internal.settings.agent_names import full_name
 from cli_agent_orchestrator.errors import UnknownName
 
 PROVIDERS: dict[str, Provider] = {
@@ -26,8 +27,8 @@ PROVIDERS: dict[str, Provider] = {
 
 
 def get_provider(name: str) -> Provider:
-    """Return the provider of that name, or raise UnknownName with those there are."""
+    """Return the provider that a name means, or raise UnknownName with those there are."""
     try:
-        return PROVIDERS[name]
+        return PROVIDERS[full_name(name, PROVIDERS)]
     except KeyError:
         raise UnknownName("provider", name, PROVIDERS) from None

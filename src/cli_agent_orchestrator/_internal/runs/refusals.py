@@ -23,7 +23,11 @@ from cli_agent_orchestrator._internal.runs.records.state_file import read_task_t
 from cli_agent_orchestrator._internal.runs.request import RunRequest
 from cli_agent_orchestrator._internal.runs.work.work_folder import GONE
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, PROVIDER_SUFFIX
-from cli_agent_orchestrator._internal.settings.values import canonical, read_role_providers
+from cli_agent_orchestrator._internal.settings.values import (
+    canonical,
+    read_role_providers,
+    read_word,
+)
 from cli_agent_orchestrator._internal.workspace.git import MISSING, find_git
 from cli_agent_orchestrator._internal.workspace.repository import has_repository
 from cli_agent_orchestrator.errors import (
@@ -51,7 +55,7 @@ def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[s
     free = request.replace_terminals
     asked = Wanted(
         task=_given_task(request.config),
-        provider="" if free else insisted.get("PROVIDER", ""),
+        provider="" if free else read_word(insisted, "PROVIDER"),
         role_providers={} if free else read_role_providers(insisted),
         flow=Path(insisted.get("FLOW", "")).stem,
     )
@@ -64,7 +68,7 @@ def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
         return
     given = {name: text for name, text in request.settings.items() if name not in request.insisted}
     asked = Wanted(
-        provider=given.get("PROVIDER", ""),
+        provider=read_word(given, "PROVIDER"),
         role_providers=read_role_providers(given),
         flow=Path(given.get("FLOW", "")).stem,
     )

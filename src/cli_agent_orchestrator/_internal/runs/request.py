@@ -18,7 +18,7 @@ from cli_agent_orchestrator._internal.settings.levels import (
     read_environment,
 )
 from cli_agent_orchestrator._internal.settings.table import BY_NAME, COMMANDS, SETTINGS_FILE
-from cli_agent_orchestrator._internal.settings.values import expand_path
+from cli_agent_orchestrator._internal.settings.values import expand_path, read_word
 from cli_agent_orchestrator.errors import ConfigError
 
 
@@ -43,7 +43,7 @@ class RunRequest:
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""
-        return self.config.providers.get(role) or self.settings.get("PROVIDER", "")
+        return self.config.providers.get(role) or read_word(self.settings, "PROVIDER")
 
 
 def build_request(

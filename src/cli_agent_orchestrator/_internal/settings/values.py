@@ -8,6 +8,7 @@ from cli_agent_orchestrator._internal.characters import BREAKS, CONTROLS
 from cli_agent_orchestrator._internal.config import read_bool, read_choice, read_int, read_seconds
 from cli_agent_orchestrator._internal.gates import gates_text, read_gates
 from cli_agent_orchestrator._internal.layout import TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.settings.agent_names import full_name, meant_by
 from cli_agent_orchestrator._internal.settings.table import (
     BY_NAME,
     CHANGEABLE_NAMES,
@@ -40,7 +41,7 @@ def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
         role, equals, agent = (part.strip() for part in item.partition("="))
         if not equals or not role or not is_word(agent):
             raise ConfigError("ROLE_PROVIDERS", text, "NAME=AGENT, separated by commas")
-        found[role] = agent
+        found[role] = _one_agent("ROLE_PROVIDERS", agent)
     for name in ROLE_SETTINGS:
         if name.endswith(PROVIDER_SUFFIX) and texts.get(name, "").strip():
             found[name.removesuffix(PROVIDER_SUFFIX).lower()] = read_word(texts, name)
@@ -48,11 +49,19 @@ def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_word(texts: Mapping[str, str], name: str) -> str:
-    """Return the name of an agent, empty if none is given."""
+    """Return the whole name of an agent, empty if none is given; its beginning may be given."""
     word = texts.get(name, "").strip()
     if word and not is_word(word):
         raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
-    return word
+    return _one_agent(name, word)
+
+
+def _one_agent(name: str, word: str) -> str:
+    """Return the whole name of an agent; one that we do not know may be known to a server."""
+    meant = meant_by(word)
+    if len(meant) > 1:
+        raise ConfigError(name, word, f"one agent; it could be {' or '.join(meant)}")
+    return full_name(word)
 
 
 def is_word(text: str) -> bool:

@@ -1,1 +1,1 @@
-"""What terminals show, for people who look on: screens over time, and what is asked on them."""
+"""What terminals show, for people: screens over time, recordings, and what is asked on them."""

@@ -21,6 +21,8 @@ from cli_agent_orchestrator._internal.asciicast import (
 LARGEST_CAST = 4 * 1024 * 1024
 FRAME_SECONDS = 0.5
 """Between two frames, as long as a recording is small."""
+LITTLE = 2
+"""Rows. Where no more change, as where a clock ticks, the next frame has time."""
 PARTS = 4
 """For each of these parts of its largest size that are written, frames come half as often."""
 ROOM_FOR_END = 100
@@ -40,6 +42,8 @@ class Tape:
     """When the last frame was, in seconds since the beginning."""
     lines: tuple[str, ...] | None = None
     """The screen at that time; None if it is not known, so that the next frame is a whole one."""
+    changed: int = 0
+    """Rows that were written with the last frame."""
     is_full: bool = False
 
 
@@ -58,7 +62,8 @@ def go_on(cast: Cast, size: int) -> Tape:
 
 def pause_after(tape: Tape) -> float:
     """Return how many seconds must pass until the next frame."""
-    return float(FRAME_SECONDS * 2 ** (tape.size * PARTS // LARGEST_CAST))
+    times = 1 if tape.changed > LITTLE else 2
+    return float(FRAME_SECONDS * times * 2 ** (tape.size * PARTS // LARGEST_CAST))
 
 
 def add_screen(tape: Tape, ansi: str, now: float) -> tuple[Tape, bytes]:
@@ -80,4 +85,5 @@ def add_screen(tape: Tape, ansi: str, now: float) -> tuple[Tape, bytes]:
     size = tape.size + len(added)
     if size > LARGEST_CAST - ROOM_FOR_END:
         return replace(tape, is_full=True), full_line(at)
-    return replace(tape, width=width, height=height, size=size, at=at, lines=lines), added
+    after = replace(tape, width=width, height=height, size=size, at=at)
+    return replace(after, lines=lines, changed=len(changed)), added

@@ -1,0 +1,210 @@
+"""What shells offer at Tab: asked as they ask, and in real shells."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.cli.main import COMMANDS
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator._internal.settings.table import AGENTS
+from cli_agent_orchestrator.events import AgentsStarting, RunBegan
+from tests.e2e.conftest import CAO
+from tests.runs.kept_runs import make_run
+
+NOON = 1_700_000_000.0
+OLD, LIVE = "20261115-084037-k3f9", "20261116-084037-x7zq"
+TERMINALS = {"programmer": "0badcafe", "tester": "0badcaff"}
+BEGAN = RunBegan(NOON, "cao-1", TERMINALS, dict.fromkeys(TERMINALS, "codex"), "/a")
+SHELLS = {
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-i"],
+}
+SETUP = {
+    "bash": 'eval "$(cao completion bash)"',
+    "zsh": 'autoload -U compinit && compinit -D && eval "$(cao completion zsh)"',
+    "fish": "cao completion fish | source",
+}
+PATIENCE = 60.0
+LOOK_SECONDS = 0.1
+
+
+class Desk:
+    """A user with two runs, of which one is under way, and flows of several kinds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.state = folder / "state"
+        for flows in (self.work / ".cao" / "flows", folder / "config" / "flows"):
+            flows.mkdir(parents=True)
+        self.environ = {
+            **{name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+            "HOME": str(folder),
+            "CAO_STATE_DIR": str(self.state),
+            "CAO_CONFIG_DIR": str(folder / "config"),
+            "CAO_PORT": "0",
+        }
+
+    def asked(self, line: str) -> list[str]:
+        """Return what is offered where a line ends."""
+        words = [*line.split(), *([""] if line.endswith(" ") else [])]
+        asking = {"_CAO_COMPLETE": "bash_complete", "COMP_WORDS": line}
+        environ = {**self.environ, **asking, "COMP_CWORD": str(len(words) - 1)}
+        done = subprocess.run(
+            CAO, env=environ, cwd=self.work, capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        return [answer.partition(",")[2] for answer in done.stdout.split()]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    found = Desk(tmp_path)
+    make_run(found.state, Path("/p"), OLD)
+    record = RunRecord(LIVE, str(found.work), "/s.json", LIVE, "x", "x: y", NOON)
+    recorder = Recorder(found.state, SystemClock())
+    # Its process, this one, is at work as long as this is open.
+    with closing(recorder):
+        recorder.start(record, resumed=False)
+        for event in (AgentsStarting(NOON, BEGAN.providers), BEGAN):
+            recorder.take(event)
+        yield found
+
+
+def test_runs_are_offered_by_their_last_letters_or_their_ids(desk: Desk) -> None:
+    assert desk.asked("cao watch ") == ["x7zq", "k3f9"]
+    assert desk.asked("cao watch k") == ["k3f9"]
+    assert desk.asked("cao report 20261115") == [OLD]
+    assert desk.asked("cao watch zz") == []
+
+
+def test_where_only_a_run_under_way_will_do_no_other_is_offered(desk: Desk) -> None:
+    for command in ("pause", "skip", "hint", "answer", "set x"):
+        assert desk.asked(f"cao {command} " if " " not in command else f"cao {command}") == ["x7zq"]
+
+
+def test_roles_and_agents_are_offered(desk: Desk) -> None:
+    assert desk.asked("cao hint --role ") == ["programmer", "tester"]
+    assert desk.asked("cao attach ") == [
+        *("programmer", "tester", "x7zq/programmer", "x7zq/tester"),
+    ]
+    assert desk.asked("cao stop x7zq/t") == ["x7zq/tester"]
+    assert "x7zq" in desk.asked("cao stop ")
+
+
+def test_values_of_settings_are_offered(desk: Desk) -> None:
+    assert desk.asked("cao run --provider ") == [*AGENTS]
+    assert desk.asked("cao run --tester-provider cl") == ["claude_code"]
+    assert desk.asked("cao run --workspace ") == ["folder", "worktree"]
+    assert desk.asked("cao set max_r") == ["max_rounds=8", "max_review_cycles=3"]
+    assert desk.asked("cao set stall=") == ["stall=warn", "stall=stop"]
+
+
+def test_flows_of_the_package_the_user_and_the_project_are_offered(desk: Desk) -> None:
+    (desk.folder / "config" / "flows" / "mine.toml").touch()
+    (desk.work / ".cao" / "flows" / "ours.toml").touch()
+    (desk.work / ".cao" / "flows" / "ours.md").touch()
+    assert desk.asked("cao run --flow ") == ["loop", "pair", "solo", "mine", "ours"]
+    assert desk.asked("cao flow show o") == ["ours"]
+    assert desk.asked("cao run --flow ./f") == ["./f"]
+
+
+def test_nothing_is_offered_that_a_shell_would_run(desk: Desk) -> None:
+    for name in ("$(reboot)", "`reboot`", "a;reboot", "a b", "a\nb", "a,b"):
+        (desk.work / ".cao" / "flows" / f"{name}.toml").touch()
+    assert desk.asked("cao run --flow ") == ["loop", "pair", "solo"]
+
+
+def test_commands_and_options_are_offered(desk: Desk) -> None:
+    assert desk.asked("cao ") == [*COMMANDS]
+    assert desk.asked("cao notify ") == ["test"]
+    assert "--provider" in desk.asked("cao run --pro")
+
+
+def test_where_nothing_can_be_read_nothing_is_said(desk: Desk) -> None:
+    desk.environ |= {"CAO_STATE_DIR": "/dev/null/x", "CAO_CONFIG_DIR": "/dev/null/x"}
+    assert desk.asked("cao watch ") == []
+    assert desk.asked("cao run --flow l") == ["loop"]
+
+
+class Typed:
+    """A shell in a tmux server of its own, into which somebody types."""
+
+    def __init__(self, socket: Path, shell: str, desk: Desk) -> None:
+        self._socket = str(socket)
+        programs = desk.folder / "bin"
+        programs.mkdir()
+        (programs / "cao").symlink_to(Path(sys.executable).parent / "cao")
+        path = f"{programs}{os.pathsep}{desk.environ['PATH']}"
+        self._environ = {**desk.environ, "PATH": path, "LC_ALL": "C.UTF-8", "PS1": "$ "}
+        self._tmux(
+            *("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "30"),
+            *("-c", str(desk.work), *SHELLS[shell]),
+        )
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *words],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def type(self, text: str, *keys: str) -> None:
+        self._tmux("send-keys", "-l", text)
+        for key in keys:
+            self._tmux("send-keys", key)
+
+    def until(self, pattern: str) -> None:
+        """Wait until the screen shows it."""
+        over = time.monotonic() + PATIENCE
+        while not re.search(pattern, screen := self._tmux("capture-pane", "-p"), re.MULTILINE):
+            assert time.monotonic() < over, screen
+            time.sleep(LOOK_SECONDS)
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+
+
+@contextmanager
+def typing(shell: str, desk: Desk) -> Iterator[Typed]:
+    # The path of a socket has to be short.
+    with tempfile.TemporaryDirectory(prefix="cao") as folder:
+        found = Typed(Path(folder, "s"), shell, desk)
+        try:
+            found.type(f"{SETUP[shell]} && echo re''ady", "Enter")
+            found.until("^ready")
+            yield found
+        finally:
+            found.close()
+
+
+@pytest.mark.tmux
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_real_shell_completes(desk: Desk, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    with typing(shell, desk) as typed:
+        for begun, whole in (
+            ("cao run --provider cl", "cao run --provider claude_code"),
+            ("cao watch k", "cao watch k3f9"),
+            ("cao hint --role te", "cao hint --role tester"),
+            ("cao run --flow so", "cao run --flow solo"),
+        ):
+            typed.type(begun, "Tab")
+            typed.until(f"{whole}( |$)")
+            typed.type("", "C-u")

@@ -1,0 +1,57 @@
+"""A run is recorded, and played from what was recorded."""
+
+import signal
+
+import pytest
+
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.runs.records.registry import list_runs
+from cli_agent_orchestrator._internal.runs.records.replay import roles_with_cast
+from tests.e2e.conftest import Machine
+from tests.e2e.runs import FIVE_TURNS, at, prepare, rule, running, script
+
+pytestmark = pytest.mark.tmux
+
+
+def run_of(machine: Machine) -> Folder:
+    state = machine.home / "state"
+    (run,) = list_runs(state)
+    return run_folder(state, run.id)
+
+
+def test_what_the_agents_showed_can_be_played(machine: Machine) -> None:
+    prepare(machine, script())
+    done = machine.cao("run", "task.md", "--cleanup-on-exit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert roles_with_cast(run_of(machine)) == sorted(FIVE_TURNS)
+    played = machine.cao("replay").stdout
+    heads = [line.split()[3] for line in played.splitlines() if line.startswith("== ")]
+    assert heads == FIVE_TURNS
+    assert "\x1b" not in played
+    assert machine.cao("replay", run_of(machine).path.name, "tester").stdout.startswith("== tester")
+
+
+def test_a_run_need_not_be_recorded(machine: Machine) -> None:
+    prepare(machine, script())
+    done = machine.cao("run", "task.md", "--no-recording", "--cleanup-on-exit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (run_of(machine).path / "replay").exists()
+    played = machine.cao("replay")
+    assert played.returncode == 2
+    assert "no screens of run" in played.stderr
+
+
+def test_a_run_whose_server_was_killed_is_recorded_to_its_end(machine: Machine) -> None:
+    prepare(machine, script(rule("programmer", seconds="3")))
+    with running(machine, "task.md") as run:
+        run.until(at("status", "programmer", status="processing"))
+        run.process.send_signal(signal.SIGKILL)
+        run.process.wait()
+    before = machine.cao("replay", "", "programmer").stdout
+    done = machine.cao("run", "--resume", "--cleanup-on-exit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = machine.cao("replay", "", "programmer").stdout
+    assert "PROGRAMMER_SUMMARY" not in before
+    assert after != before
+    assert machine.cao("replay").stdout.count("== round 1, ") == len(FIVE_TURNS)
