@@ -151,6 +151,8 @@ def test_there_is_a_rule_for_every_class() -> None:
     assert ".f16{--f:#000000}.f17{--f:#00005f}" in rules
     assert ".f231{--f:#ffffff}.f232{--f:#080808}" in rules
     assert ".f255{--f:#eeeeee}.b0" in rules
+    for number, shade in {59: "5f", 102: "87", 145: "af", 188: "d7"}.items():
+        assert f".f{number}{{--f:#{shade * 3}}}" in rules
 
 
 def test_the_rules_are_few_bytes_and_reach_nowhere() -> None:

@@ -187,14 +187,15 @@ def _is_marked(lines: Sequence[str], row: int) -> bool:
 
 def _first_row(raw: Sequence[str], row: int) -> int:
     """Return where the text of a question begins whose choices begin in a row."""
-    is_framed = row < len(raw) and find(FRAME_PATTERN, raw[row])
-    for above in range(row - 1, max(row - MOST_LINES, 0) - 1, -1):
+    is_framed = bool(find(FRAME_PATTERN, "".join(raw[row : row + 1])))
+    first = max(row - MOST_LINES, 0)
+    for above in reversed(range(first, row)):
         if find(HEADING_PATTERN, raw[above]):
             return above
-        is_outside = not find(FRAME_PATTERN, raw[above]) if is_framed else False
+        is_outside = is_framed and not find(FRAME_PATTERN, raw[above])
         if is_outside or find(ABOVE_PATTERN, raw[above]):
             return above + 1
-    return max(row - MOST_LINES, 0)
+    return first
 
 
 def _text(lines: Sequence[str]) -> list[str]:
