@@ -97,6 +97,22 @@ class Pen:
     draws_lines: bool = False
 
 
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
+    style, draws_lines = pen.style, pen.draws_lines
+    pieces: list[Piece] = []
+    for text, token in _tokens(line):
+        if text:
+            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
+        if token is None:
+            continue
+        if token[1] is not None:
+            style = after(style, token[1])
+        elif token[0] in (TO_LINES, TO_LETTERS):
+            draws_lines = token[0] == TO_LINES
+    return pieces, Pen(style, draws_lines)
+
+
 def read_lines(ansi: str) -> list[list[Piece]]:
     """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
     pen = Pen()
@@ -133,22 +149,6 @@ def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
 
 
 _clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
-
-
-def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
-    """Return the pieces of a line, and the pen that the next one begins with."""
-    style, draws_lines = pen.style, pen.draws_lines
-    pieces: list[Piece] = []
-    for text, token in _tokens(line):
-        if text:
-            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
-        if token is None:
-            continue
-        if token[1] is not None:
-            style = after(style, token[1])
-        elif token[0] in (TO_LINES, TO_LETTERS):
-            draws_lines = token[0] == TO_LINES
-    return pieces, Pen(style, draws_lines)
 
 
 def clean_line(ansi: str) -> str:

@@ -7,19 +7,20 @@
 cells. `color_rules` is their stylesheet. It counts inside of an element of the class `screen`.
 """
 
-import re
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby, pairwise
 
-from cli_agent_orchestrator._internal.ansi import Pen, Style, read_line
+from cli_agent_orchestrator._internal.ansi import Pen, Piece, Style, columns_of, read_line
 from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag, text
 
-# Lines and blocks, which agents draw much of, are not among these.
-MAYBE_WIDE = re.compile(r"[\u1100-\u115f\u231a-\u23ff\u25fd-\u2bff\u2e80-\U0010ffff]")
-MARK_CLASSES = {"1": "o", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s"}
+MARKS = {"1": "o", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s"}
+"""The classes of attributes, by the numbers that ask for them."""
+BRIGHT_TENS, BRIGHT = (9, 10), 8
+"""31 and 41 ask for color 1, 91 and 101 for color 9."""
+
 CUBE = (0, 95, 135, 175, 215, 255)
 """The shades of red, green and blue that colors 16 to 231 are mixed from."""
 GREYS = range(8, 248, 10)
@@ -29,7 +30,6 @@ CUBE_BORDERS, GREY_BORDERS = (
 )
 """Where the next of these is nearer."""
 CUBE_START, GREY_START = 16, 232
-FIRST_BRIGHT, BRIGHT = 90, 8
 BASIC = (
     *("000000", "f2777a", "7fc77f", "e5c07b", "7aa6f0", "d68fd6", "66c2cd", "d4d4d4"),
     *("9a9a9a", "ff9a9a", "a6e3a1", "ffe08a", "a8c7ff", "f0b3f0", "94e2ec", "ffffff"),
@@ -66,19 +66,20 @@ def screen_lines(ansi: str) -> list[Markup]:
 def _line(line: str, pen: Pen) -> tuple[Markup, Pen]:
     """Return the inside of a line, and the pen that the next one begins with."""
     pieces, pen = read_line(line, pen)
-    runs = groupby(pieces, lambda piece: _classes(piece.style))
-    drawn = (_drawn("".join(piece.text for piece in run), classes) for classes, run in runs)
-    return joined(drawn), pen
+    drawn = groupby(pieces, lambda piece: piece.style)
+    return joined(_drawn(style, same) for style, same in drawn), pen
 
 
-def _drawn(run: str, classes: str) -> Markup:
-    inner = joined(_spaced(run)) if MAYBE_WIDE.search(run) else text(run)
+def _drawn(style: Style, pieces: Iterable[Piece]) -> Markup:
+    run = "".join(piece.text for piece in pieces)
+    inner = text(run) if columns_of(run) == len(run) else joined(_spaced(run))
+    classes = _classes(style)
     return tag("span", inner, class_=classes) if classes else inner
 
 
 def _spaced(run: str) -> Iterator[str]:
     """Yield a text with each letter that takes two cells in an element of its own."""
-    for is_wide, letters in groupby(_letters(run), lambda letter: _is_wide(letter[0])):
+    for is_wide, letters in groupby(_letters(run), lambda letter: columns_of(letter[0]) > 1):
         if is_wide:
             yield from (tag("span", letter, class_="w") for letter in letters)
         else:
@@ -97,29 +98,26 @@ def _letters(run: str) -> list[str]:
     return letters
 
 
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in "WF"
-
-
 @lru_cache(maxsize=1024)
 def _classes(style: Style) -> str:
-    fore = [f"f{_number(style.foreground)}"] if style.foreground else []
-    back = [f"b{_number(style.background)}"] if style.background else []
-    marks = [name for mark, name in MARK_CLASSES.items() if mark in style.marks]
-    return " ".join([*fore, *back, *marks])
+    fore = [f"f{_color(style.foreground)}"] if style.foreground else []
+    back = [f"b{_color(style.background)}"] if style.background else []
+    return " ".join([*fore, *back, *sorted(MARKS[mark] for mark in style.marks & MARKS.keys())])
 
 
-def _number(color: str) -> int:
-    """Return which of 256 colors is meant: by 31, by 38;5;208, or nearly by 38;2;1;2;3."""
-    first, *more = map(int, color.split(";"))
-    match more:
+def _color(written: str) -> int:
+    """Return which of 256 colors is asked for: `31`, `91`, `38;5;208`, `38;2;1;2;3`."""
+    code, *values = map(int, written.split(";"))
+    match values:
         case [_, number]:
             return number
         case [_, red, green, blue]:
             return _nearest((red, green, blue))
-    return first % 10 + (BRIGHT if first >= FIRST_BRIGHT else 0)
+    ten, one = divmod(code, 10)
+    return one + (BRIGHT if ten in BRIGHT_TENS else 0)
 
 
+@lru_cache(maxsize=1024)
 def _nearest(color: tuple[int, int, int]) -> int:
     """Return which of the colors 16 to 255 is nearest to one of red, green and blue."""
     red, green, blue = (bisect(CUBE_BORDERS, value) for value in color)
