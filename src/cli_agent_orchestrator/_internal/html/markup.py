@@ -9,6 +9,7 @@ together, whatever the names, replies and screens in it say.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 
 from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES
@@ -80,6 +81,8 @@ def _inner(child: Child) -> str:
     return child if isinstance(child, Markup) else text(child)
 
 
+# Most of them are the classes of a few kinds of elements. True and 1 are not the same here.
+@lru_cache(maxsize=2048, typed=True)
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
