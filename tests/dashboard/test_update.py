@@ -138,6 +138,16 @@ def test_a_part_that_is_new_on_top_does_not_send_the_others_again() -> None:
     assert [(one["id"], one["after"]) for one in update["parts"]] == [("new", None)]
 
 
+def test_parts_that_change_their_order_are_placed_anew() -> None:
+    one, two, three = (part(number, "x") for number in ("1", "2", "3"))
+    tab = Tab()
+    tab.take(Page("", (one, two, three)))
+    update = tab.take(Page("", (one, three, two)))
+    assert update is not None
+    assert [(sent["id"], sent["after"]) for sent in update["parts"]] == [("3", "1"), ("2", "3")]
+    assert tab.places["main"] == ["1", "3", "2"]
+
+
 def test_what_stands_in_a_part_that_is_replaced_comes_again() -> None:
     inner = part("row", "x", "list")
     shown, _ = update_of(Shown(), Page("", (part("box", "a", holds="list"), inner)))

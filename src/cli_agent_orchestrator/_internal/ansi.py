@@ -97,53 +97,16 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What holds beyond the end of a line."""
+class Pen:
+    """How what follows is written."""
 
     style: Style = USUAL
     draws_lines: bool = False
 
 
-def read_lines(ansi: str) -> list[list[Piece]]:
-    """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
-    carried = Carried()
-    lines: list[list[Piece]] = []
-    for line in ansi.split("\n")[:MOST_ROWS]:
-        pieces, carried = _read_line(line, carried)
-        lines.append(pieces)
-    return lines
-
-
-def clean_lines(ansi: str) -> tuple[str, ...]:
-    """Return the lines of a screen so that each can be shown alone; the last is not blank.
-
-    >>> clean_lines("\\x1b[31mred\\nstill\\x1b[0m \\n\\n")
-    ('\\x1b[0;31mred\\x1b[0m', '\\x1b[0;31mstill\\x1b[0m')
-    """
-    carried = Carried()
-    lines: list[str] = []
-    for line in ansi.split("\n")[:MOST_ROWS]:
-        written, carried = _clean(line, carried)
-        lines.append(written)
-    while lines and not lines[-1]:
-        lines.pop()
-    return tuple(lines)
-
-
-def _clean(line: str, carried: Carried) -> tuple[str, Carried]:
-    return (_clean_kept if len(line) <= LONGEST_KEPT else _clean_anew)(line, carried)
-
-
-def _clean_anew(line: str, carried: Carried) -> tuple[str, Carried]:
-    pieces, carried = _read_line(line, carried)
-    return write_line(pieces), carried
-
-
-_clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
-
-
-def _read_line(line: str, carried: Carried) -> tuple[list[Piece], Carried]:
-    style, draws_lines = carried.style, carried.draws_lines
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
+    style, draws_lines = pen.style, pen.draws_lines
     pieces: list[Piece] = []
     for text, token in _tokens(line):
         if text:
@@ -154,12 +117,50 @@ def _read_line(line: str, carried: Carried) -> tuple[list[Piece], Carried]:
             style = after(style, token[1])
         elif token[0] in (TO_LINES, TO_LETTERS):
             draws_lines = token[0] == TO_LINES
-    return pieces, Carried(style, draws_lines)
+    return pieces, Pen(style, draws_lines)
+
+
+def read_lines(ansi: str) -> list[list[Piece]]:
+    """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
+    pen = Pen()
+    lines: list[list[Piece]] = []
+    for line in ansi.split("\n")[:MOST_ROWS]:
+        pieces, pen = read_line(line, pen)
+        lines.append(pieces)
+    return lines
+
+
+def clean_lines(ansi: str) -> tuple[str, ...]:
+    """Return the lines of a screen so that each can be shown alone; the last is not blank.
+
+    >>> clean_lines("\\x1b[31mred\\nstill\\x1b[0m \\n\\n")
+    ('\\x1b[0;31mred\\x1b[0m', '\\x1b[0;31mstill\\x1b[0m')
+    """
+    pen = Pen()
+    lines: list[str] = []
+    for line in ansi.split("\n")[:MOST_ROWS]:
+        written, pen = _clean(line, pen)
+        lines.append(written)
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
+
+
+def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
+    return (_clean_kept if len(line) <= LONGEST_KEPT else _clean_anew)(line, pen)
+
+
+def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
+    pieces, pen = read_line(line, pen)
+    return write_line(pieces), pen
+
+
+_clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
 
 
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
-    return _clean(ansi.partition("\n")[0], Carried())[0]
+    return _clean(ansi.partition("\n")[0], Pen())[0]
 
 
 def kept_line(line: str) -> str:
