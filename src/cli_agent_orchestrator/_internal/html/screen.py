@@ -23,9 +23,13 @@ BRIGHT_TENS, BRIGHT = (9, 10), 8
 
 CUBE = (0, 95, 135, 175, 215, 255)
 """The shades of red, green and blue that colors 16 to 231 are mixed from."""
-CUBE_BORDERS = [(low + high) / 2 for low, high in pairwise(CUBE)]
+GREYS = range(8, 248, 10)
+"""The colors 232 to 255."""
+CUBE_BORDERS, GREY_BORDERS = (
+    [(low + high) / 2 for low, high in pairwise(shades)] for shades in (CUBE, GREYS)
+)
 """Where the next of these is nearer."""
-CUBE_START, GREY_START, GREYS = 16, 232, 24
+CUBE_START, GREY_START = 16, 232
 BASIC = (
     *("000000", "f2777a", "7fc77f", "e5c07b", "7aa6f0", "d68fd6", "66c2cd", "d4d4d4"),
     *("9a9a9a", "ff9a9a", "a6e3a1", "ffe08a", "a8c7ff", "f0b3f0", "94e2ec", "ffffff"),
@@ -118,18 +122,14 @@ def _nearest(color: tuple[int, int, int]) -> int:
     """Return which of the colors 16 to 255 is nearest to one of red, green and blue."""
     red, green, blue = (bisect(CUBE_BORDERS, value) for value in color)
     mixed = CUBE_START + 36 * red + 6 * green + blue
-    grey = GREY_START + min(max(round((sum(color) / 3 - 8) / 10), 0), GREYS - 1)
+    grey = GREY_START + bisect(GREY_BORDERS, sum(color) / 3)
     return min((mixed, grey), key=lambda number: _distance(_rgb(number), color))
-
-
-def _grey(step: int) -> int:
-    return 8 + 10 * step
 
 
 def _rgb(number: int) -> tuple[int, ...]:
     """Return red, green and blue of a color from 16 to 255."""
     if number >= GREY_START:
-        return (_grey(number - GREY_START),) * 3
+        return (GREYS[number - GREY_START],) * 3
     step = number - CUBE_START
     return CUBE[step // 36], CUBE[step // 6 % 6], CUBE[step % 6]
 
