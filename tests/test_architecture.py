@@ -141,6 +141,7 @@ PURE = [
     "dashboard/sign_in.py",
     "dashboard/update.py",
     "dashboard/comment.py",
+    "dashboard/views/*.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",

@@ -34,9 +34,8 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
-from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
-from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sandbox
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
