@@ -38,6 +38,7 @@ SHARED = {
     "toml_text",
     "gates",
     "git_variables",
+    "masking",
     "version",
 }
 ALLOWED = {
@@ -93,6 +94,7 @@ ALLOWED = {
     "toml_text": set(),
     "gates": set(),
     "git_variables": set(),
+    "masking": set(),
     "version": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
@@ -110,6 +112,7 @@ PURE = [
     "toml_text.py",
     "gates.py",
     "git_variables.py",
+    "masking.py",
     "version.py",
     "settings/table.py",
     "settings/agent_names.py",
@@ -151,6 +154,8 @@ PURE = [
     "cli/for_others.py",
     "cli/report_words.py",
     "cli/report_markdown.py",
+    "cli/report_html.py",
+    "cli/request_page.py",
     "cli/picture.py",
     "cli/drawing.py",
     "cli/keys.py",

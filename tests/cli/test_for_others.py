@@ -1,15 +1,18 @@
 """What others are shown of the paths of a machine."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator._internal.cli.for_others import (
     for_others,
+    in_each_text,
     shown_folder,
     without_places,
 )
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from tests.cli.reports import REPORT, STATE, WD
 
 HOME = Path("/home/ada")
@@ -73,3 +76,21 @@ def test_what_is_kept_is_found_from_the_project_or_the_state_folder(
 ) -> None:
     found = replace(REPORT, wd=f"{STATE}/tree", project=project, archive=f"{STATE}/tree/runs/a")
     assert for_others(found, HOME, Path(STATE)).archive == shown
+
+
+@dataclass(frozen=True)
+class Thing:
+    name: str
+    kind: FinalStatus
+    inside: tuple["Thing", ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    number: int = 3
+
+
+def test_every_text_is_changed_and_nothing_else() -> None:
+    thing = Thing("a", FinalStatus.PASS, (Thing("b", FinalStatus.FAIL),), {"key": "c"})
+    assert in_each_text([thing, None, "d"], str.upper) == [
+        Thing("A", FinalStatus.PASS, (Thing("B", FinalStatus.FAIL),), {"key": "C"}),
+        None,
+        "D",
+    ]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.ansi import clean_line
 from cli_agent_orchestrator._internal.cli.playback import (
     AFTER_SECONDS,
+    PlayedScreen,
     Scene,
-    Shown,
     draw_screen,
     play,
     scenes_of,
@@ -84,9 +84,9 @@ def test_recordings_without_turns_are_played_as_a_whole() -> None:
 def test_no_screen_stays_too_long() -> None:
     scene = Scene("x", cast_of(0, 1, 60, 61), 1, 4)
     assert list(play(scene, 1, 2)) == [
-        Shown(("at 1",), 2),
-        Shown(("at 60",), 1),
-        Shown(("at 61",), 2),
+        PlayedScreen(("at 1",), 2),
+        PlayedScreen(("at 60",), 1),
+        PlayedScreen(("at 61",), 2),
     ]
     assert [screen.seconds for screen in play(scene, 4, 2)] == [0.5, 0.25, 0.5]
     assert [screen.seconds for screen in play(scene, 1, 0)] == [0, 0, 0]

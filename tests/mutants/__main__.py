@@ -70,6 +70,7 @@ TESTS = {
     "pipeline/patches.py": "pipeline/test_patches.py",
     "gates.py": "test_gates.py",
     "git_variables.py": "test_git_variables.py",
+    "masking.py": "test_masking.py",
     "caches.py": "test_caches.py",
     "settings/agent_names.py": "test_agent_names.py",
     "settings/levels.py": "test_settings.py cli/test_options.py",
@@ -139,6 +140,7 @@ TESTS = {
     "html/outcome.py": "html/test_timeline.py",
     "html/long_text.py": "html/test_turn.py",
     "html/turn.py": "html/test_turn.py",
+    "html/report_page.py": "html/test_report_page.py",
     "dashboard/sign_in.py": "dashboard/test_sign_in.py",
     "dashboard/update.py": "dashboard/test_update.py",
     "dashboard/comment.py": "dashboard/test_comment.py",
@@ -174,6 +176,8 @@ TESTS = {
     "cli/for_others.py": "cli/test_for_others.py cli/test_report_markdown.py",
     "cli/report_words.py": "cli/test_report_words.py",
     "cli/report_markdown.py": "cli/test_report_markdown.py",
+    "cli/report_html.py": "cli/test_report_html.py",
+    "cli/request_page.py": "cli/test_request_page.py",
 }
 NOT_TRIED = {
     # Pure modules of which a small change says nothing, and why.
@@ -188,6 +192,7 @@ NOT_TRIED = {
     "cli/line.py": "a class without behavior",
     "pipeline/runners/__init__.py": "a sentence and no code",
     "html/__init__.py": "a sentence and no code",
+    "html/stylesheets.py": "where the files of the package are",
     "usage/__init__.py": "a sentence and no code",
     "providers/base.py": "the contract: it has no behavior",
     "providers/__init__.py": "the table of providers and a look into it",

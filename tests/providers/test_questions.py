@@ -235,6 +235,11 @@ def test_a_marked_line_that_enter_may_not_take(screen: str) -> None:
     assert read_question(screen).choices == ()
 
 
+def test_without_choices_the_end_of_the_screen_is_the_text() -> None:
+    asked = read_question("● one\n\n│ two\n╰─────\n")
+    assert (asked.text, asked.choices, asked.shown) == ("● one\ntwo", (), "● one\ntwo")
+
+
 def test_a_list_of_one() -> None:
     assert read_question(" Read this.\n ❯ 1. Continue\n").choices == (Choice("1", "Continue"),)
 

@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.runs.records.usage import (
     note_records,
     stretch_of,
     usage_of,
+    usage_of_turns,
 )
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from tests.usage.lines import (
@@ -257,6 +258,24 @@ class TestClaudeCode:
         copied = [claude_call(DURING, name) for name in ("m0", "m1", "m2")]
         copy = write(record.with_name("0badcafe.jsonl"), *copied)
         assert used(run, record, copy, provider="claude_code") == took(2)
+
+
+def test_all_turns_together_are_as_each_alone(run: Folder, home: Path) -> None:
+    calls = (codex_call(DURING, "r1"), codex_call(AFTER, "r2", 2), codex_call(AFTER + 1, "r3"))
+    record = write(rollout(home, "t1"), codex_head(), *calls, at=AFTER + 1)
+    other = write(home / ".claude/projects/p/1.jsonl", claude_call(DURING, "m1", 3))
+    note_records(run, "a1", [str(record)])
+    note_records(run, "b2", [str(other)])
+    turns = [
+        turn_of(1, "a1", NOON),
+        turn_of(2, "b2", NOON + 1, "claude_code"),
+        turn_of(3, "a1", NOON + 60),
+        turn_of(4, "", NOON + 61, "command"),
+        turn_of(5, "c3", NOON + 62),
+    ]
+    alone = {one.sequence: usage_of(run, one, stretch_of(one, turns, None)) for one in turns}
+    assert usage_of_turns(run, turns, None) == {n: took for n, took in alone.items() if took}
+    assert usage_of_turns(run, turns, None) == {1: took(1), 2: took(3), 3: took(3)}
 
 
 class TestNotKnown:

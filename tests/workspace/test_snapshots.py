@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,32 @@ def test_changes_are_told_by_path_and_kind(project: Path) -> None:
     assert b"-b\n" in patch
     assert b"a.txt" not in patch
     assert b"src/b.py" in snapshots.diff(old.commit, new.commit, stat=True)
+
+
+def test_several_differences_are_told_at_once(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = [snapshots.take(0, "start")]
+    for number, text in enumerate(("1\n", "2\n", "2\n", "1\n", "2\n"), 1):
+        write(project, {"a.txt": text})
+        taken.append(snapshots.take(number, "programmer"))
+    pairs = [(old, new) for old, new in pairwise(taken)]
+    told = snapshots.diffs([(old.tree, new.tree) for old, new in pairs])
+    assert told == [snapshots.diff(old.commit, new.commit) for old, new in pairs]
+    assert [bool(patch) for patch in told] == [True, True, False, True, True]
+    assert snapshots.diffs([]) == []
+
+
+def test_of_too_many_differences_the_rest_is_left_out(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = [snapshots.take(0, "start")]
+    for number in (1, 2, 3):
+        write(project, {"a.txt": "a line\n" * 1000 * number})
+        taken.append(snapshots.take(number, "programmer"))
+    trees = [(old.tree, new.tree) for old, new in pairwise(taken)]
+    first, second, third = snapshots.diffs(trees, 10_000)
+    assert first == snapshots.diffs(trees[:1])[0]
+    assert second.endswith(b"\n(the rest is left out: it is too long)\n")
+    assert third == b""
 
 
 def test_a_snapshot_can_be_laid_out_and_laid_over(project: Path, tmp_path: Path) -> None:

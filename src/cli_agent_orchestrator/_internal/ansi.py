@@ -97,12 +97,28 @@ class Pen:
     draws_lines: bool = False
 
 
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
+    style, draws_lines = pen.style, pen.draws_lines
+    pieces: list[Piece] = []
+    for text, token in _tokens(line):
+        if text:
+            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
+        if token is None:
+            continue
+        if token[1] is not None:
+            style = after(style, token[1])
+        elif token[0] in (TO_LINES, TO_LETTERS):
+            draws_lines = token[0] == TO_LINES
+    return pieces, Pen(style, draws_lines)
+
+
 def read_lines(ansi: str) -> list[list[Piece]]:
     """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
     pen = Pen()
     lines: list[list[Piece]] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        pieces, pen = _read_line(line, pen)
+        pieces, pen = read_line(line, pen)
         lines.append(pieces)
     return lines
 
@@ -128,26 +144,11 @@ def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
 
 
 def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
-    pieces, pen = _read_line(line, pen)
+    pieces, pen = read_line(line, pen)
     return write_line(pieces), pen
 
 
 _clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
-
-
-def _read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
-    style, draws_lines = pen.style, pen.draws_lines
-    pieces: list[Piece] = []
-    for text, token in _tokens(line):
-        if text:
-            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
-        if token is None:
-            continue
-        if token[1] is not None:
-            style = after(style, token[1])
-        elif token[0] in (TO_LINES, TO_LETTERS):
-            draws_lines = token[0] == TO_LINES
-    return pieces, Pen(style, draws_lines)
 
 
 def clean_line(ansi: str) -> str:

@@ -14,6 +14,7 @@ import click
 from cli_agent_orchestrator._internal.cli.completing import complete_runs
 from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
+from cli_agent_orchestrator._internal.cli.report import request_body
 from cli_agent_orchestrator._internal.cli.runs import MOST_ROWS, table
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import REQUEST_FILE, run_folder
@@ -93,7 +94,8 @@ def pr(run: str | None, title: str, draft: bool) -> None:
     """Push the branch of RUN, and open a pull request (a merge request at GitLab).
 
     `gh` or `glab` opens it if it is installed; otherwise it tells you what to type. Only this
-    command pushes.
+    command pushes. What the request says is what `cao report RUN --pr` prints, and how the commit
+    was judged.
 
     Ends with 3 if nothing was pushed (there is no remote, or it refused), 2 if there is nothing to
     push.
@@ -103,7 +105,8 @@ def pr(run: str | None, title: str, draft: bool) -> None:
     cao pr k3f9 --draft --title "Keep digits in slugs"
     """
     with _found(run, to_deliver=True) as ended:
-        done = request_run(ended, title, draft=draft)
+        page = request_body(ended.state_folder, ended.record.id)
+        done = request_run(ended, title, draft=draft, page=page)
         folder = run_folder(ended.state_folder, ended.record.id)
         body = folder.read(REQUEST_FILE).decode(errors="replace")
     saved = ended.saved

@@ -1,12 +1,15 @@
 """What others are shown who have never seen the machine: no path begins where only it has one."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 from cli_agent_orchestrator._internal.runs.reports.report import Report
+
+T = TypeVar("T")
 
 NOT_IN_PATH = r"(?<![\w./-])"
 END_OF_PATH = r"(?![\w-]|\.\w)"
@@ -64,11 +67,31 @@ def without_places(text: str, folders: Sequence[str], home: Path, state: Path | 
     own = ((folder, "", ".") for folder in folders)
     kept = (str(state or ""), "(state folder)/", "(state folder)")
     for folder, inside, itself in (*own, kept, (str(home), "~/", "~")):
-        if len(folder) > 1:
+        if len(folder) > 1 and folder in text:
             place = NOT_IN_PATH + re.escape(folder)
             text = re.sub(f"{place}/", inside, text)
             text = re.sub(f"{place}{END_OF_PATH}", itself, text)
     return text
+
+
+def in_each_text(value: T, change: Callable[[str], str]) -> T:
+    """Return a value in which every text is changed, however deep it lies.
+
+    Words of ours stay as they are: members of an enumeration, and keys.
+    """
+    # Any: what it is made of is only known here.
+    changed: Any = value
+    if type(value) is str:
+        changed = change(str(value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        inside = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+        new = {name: in_each_text(one, change) for name, one in inside.items()}
+        changed = replace(value, **new)
+    elif isinstance(value, Mapping):
+        changed = {key: in_each_text(one, change) for key, one in value.items()}
+    elif isinstance(value, list | tuple):
+        changed = type(value)(in_each_text(one, change) for one in value)
+    return cast(T, changed)
 
 
 def shown_folder(wd: str, home: Path) -> str:

@@ -1,5 +1,6 @@
 """Text of others on a page of Markdown: it is shown, and never becomes markup."""
 
+import html
 import re
 
 from cli_agent_orchestrator._internal.pipeline.patches import MARKUP_PATTERN, fence_of
@@ -45,4 +46,4 @@ def fenced(text: str) -> str:
 
 def folded(title: str, text: str) -> str:
     """Return a part of a page that is opened when it is wanted."""
-    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+    return f"<details>\n<summary>{html.escape(title)}</summary>\n\n{text}\n\n</details>"

@@ -13,8 +13,8 @@ import click
 from cli_agent_orchestrator._internal.cli.interrupts import SHOW_CURSOR, Interrupts
 from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.playback import (
+    PlayedScreen,
     Scene,
-    Shown,
     draw_screen,
     play,
     scenes_of,
@@ -126,7 +126,7 @@ def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interru
 
 
 def _show(
-    scene: Scene, number: str, screens: Iterable[Shown], pressed: "SimpleQueue[bytes]"
+    scene: Scene, number: str, screens: Iterable[PlayedScreen], pressed: "SimpleQueue[bytes]"
 ) -> bytes:
     """Show screens, each for its time; return the key that has ended that, if one has."""
     for screen in screens:

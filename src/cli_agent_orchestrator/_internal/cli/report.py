@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,12 +11,23 @@ from typing import Any
 import click
 
 from cli_agent_orchestrator._internal.cli.completing import complete_runs
-from cli_agent_orchestrator._internal.cli.for_others import for_others
+from cli_agent_orchestrator._internal.cli.for_others import (
+    for_others,
+    in_each_text,
+    without_places,
+)
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
+from cli_agent_orchestrator._internal.cli.report_html import html_page, run_for_others
 from cli_agent_orchestrator._internal.cli.report_markdown import markdown
+from cli_agent_orchestrator._internal.cli.report_words import local_time
+from cli_agent_orchestrator._internal.cli.request_page import request_page
 from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
+from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
+from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.masking import masked
+from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.records.registry import (
@@ -25,61 +36,118 @@ from cli_agent_orchestrator._internal.runs.records.registry import (
     find_run,
     list_runs,
 )
+from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
 from cli_agent_orchestrator._internal.runs.reports.reporting import report_of_folder, report_of_run
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
+from cli_agent_orchestrator._internal.version import __version__
 from cli_agent_orchestrator.errors import UsageError
+
+FORMATS = ("md", "html", "json")
 
 
 @click.command()
 @click.argument("run", required=False, shell_complete=complete_runs)
 @click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
 @click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def report(run: str | None, as_json: bool, **options: str | None) -> None:
-    """Print a run on one page of Markdown: outcome, reasons, evidence, notes, all turns.
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="md: a page of Markdown (default). html: one file with everything, to be sent around. "
+    "json: for programs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--pr", "for_request", is_flag=True, help="Print the text of a pull request.")
+def report(
+    run: str | None, form: str | None, as_json: bool, for_request: bool, **options: str | None
+) -> None:
+    """Print a run on one page: outcome, reasons, evidence, notes, all turns.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
     the last run of this folder that has begun, or the only one there is; it is said if newer ones
     did not begin, or if it is not of this folder.
 
+    A page for people has no path of this machine, and what looks like a secret is masked; look
+    through it before you send it around all the same. JSON has everything as it is.
+
     \b
     cao report
     cao report k3f9 > run.md
+    cao report k3f9 --format html > run.html
+    cao report k3f9 --pr | gh pr create --title "Keep digits" --body-file -
     """
+    chosen = [word for word in (form, "json" if as_json else None) if word]
+    if len({*chosen}) > 1 or (for_request and chosen):
+        raise UsageError("choose one of --format, --json and --pr")
+    found, folder = _found(run, options)
+    match chosen[:1]:
+        case ["json"]:
+            click.echo(json.dumps(fields_of(found), indent=2))
+        case ["html"]:
+            click.echo(_html(found, folder), nl=False)
+        case _:
+            shown = _for_others(found)
+            page = request_page(shown) if for_request else markdown(shown, Path.home())
+            click.echo(printable(page))
+
+
+def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, Folder | None]:
+    """Return the report that is meant, and the folder of its run if it has one."""
     if run is not None:
         if any(options.values()):
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
-        found = _report_of(run)
-    else:
-        variables = read_environment(os.environ, bare=False)
-        given = merge_settings(options, variables)
-        placed = is_placed(given)
-        if not placed:
-            above = find_project(Path(), Path.home())
-            variables |= {"WD": str(above)} if above else {}
-        config = RunConfig.from_env(read_all_settings(options, variables, None))
-        meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
-        found = _report_of(meant) if meant else _report_in(config)
-    if as_json:
-        click.echo(json.dumps(fields_of(found), indent=2))
-    else:
-        home = Path.home()
-        shown = for_others(found, home, state_folder(os.environ))
-        click.echo(printable(markdown(shown, home)))
+        return _report_of(run)
+    variables = read_environment(os.environ, bare=False)
+    given = merge_settings(options, variables)
+    placed = is_placed(given)
+    if not placed:
+        above = find_project(Path(), Path.home())
+        variables |= {"WD": str(above)} if above else {}
+    config = RunConfig.from_env(read_all_settings(options, variables, None))
+    meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
+    return _report_of(meant) if meant else _report_in(config)
 
 
-def _report_of(name: str) -> Report:
+def _report_of(name: str) -> tuple[Report, Folder | None]:
     """Return the report of the run that a name means."""
     state = state_folder(os.environ)
-    return report_of_run(state, find_run(state, name, Path.cwd().resolve()).id, os.environ)
+    run = find_run(state, name, Path.cwd().resolve()).id
+    return report_of_run(state, run, os.environ), run_folder(state, run)
 
 
-def _report_in(config: RunConfig) -> Report:
+def _report_in(config: RunConfig) -> tuple[Report, Folder | None]:
     """Return the report of the run that is saved where the settings say."""
     places = Places(config.wd, config.state_file)
     return report_of_folder(state_folder(os.environ), places, os.environ)
+
+
+def request_body(state: Path, run: str) -> str:
+    """Return what a pull request says about a run."""
+    return printable(request_page(_for_others(report_of_run(state, run, os.environ))))
+
+
+def _for_others(found: Report) -> Report:
+    """Return a report without what belongs to this machine, or looks like a secret."""
+    return in_each_text(for_others(found, Path.home(), state_folder(os.environ)), masked)
+
+
+def _html(found: Report, folder: Folder | None) -> str:
+    """Return the report of a run as an HTML file."""
+    if folder is None:
+        raise UsageError(
+            "this run was saved without a folder of its own, from which an HTML report is made; "
+            "leave out --format html"
+        )
+    home, state = Path.home(), state_folder(os.environ)
+
+    def clean(text: str) -> str:
+        return without_places(masked(text), (found.wd, found.project), home, state)
+
+    full = run_for_others(run_in_full(folder, os.environ), clean)
+    now = local_time(SystemClock().now())
+    return html_page(_for_others(found), full, home, f"Made by cao {__version__}, {now}.")
 
 
 def last_run(config: RunConfig, *, anywhere: bool) -> str:
@@ -116,5 +184,10 @@ def runs_of_folder(runs: Sequence[RunSummary], wd: Path, is_saved: bool) -> list
 def fields_of(found: Report) -> dict[str, Any]:
     """Return a report for programs."""
     fields = {name: getattr(found, name) for name in Report.__slots__}
-    turns, acts = map(asdict, found.turns), map(asdict, found.acts)
-    return {**fields, "turns": list(turns), "acts": list(acts), "deeds": asdict(found.deeds)}
+    return {
+        **fields,
+        "turns": [asdict(turn) for turn in found.turns],
+        "acts": [asdict(act) for act in found.acts],
+        "files": [asdict(file) for file in found.files],
+        "deeds": asdict(found.deeds),
+    }

@@ -14,18 +14,21 @@ def long_text(written: str, kind: str = "text") -> Markup:
     >>> long_text("a < b")
     '<pre class="text">a &lt; b</pre>'
     """
+    return tag("pre", cut_text(written), class_=kind)
+
+
+def cut_text(written: str, first: int = FIRST_LINES, last: int = LAST_LINES) -> str:
+    """Return a text of at most so many lines, with one in the middle that says what is left out.
+
+    >>> cut_text("a\\nb\\nc\\nd", 1, 1)
+    'a\\n… 2 lines are not shown …\\nd'
+    """
     lines = written.strip("\n").split("\n")
-    left = len(lines) - FIRST_LINES - LAST_LINES
-    if left <= 0:
-        return _pre(lines, kind)
-    word = "line is" if left == 1 else "lines are"
-    cut = tag("p", f"… {left:,} {word} not shown …", class_="cut")
-    whole = (_pre(lines[:FIRST_LINES], kind), cut, _pre(lines[-LAST_LINES:], kind))
-    return tag("div", *whole, class_="long-text")
-
-
-def _pre(lines: list[str], kind: str) -> Markup:
-    return tag("pre", "\n".join(map(_shortened, lines)), class_=kind)
+    left = len(lines) - first - last
+    if left > 0:
+        word = "line is" if left == 1 else "lines are"
+        lines[first : first + left] = [f"… {left:,} {word} not shown …"]
+    return "\n".join(map(_shortened, lines))
 
 
 def _shortened(line: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
 from cli_agent_orchestrator._internal.html.outcome import LEGEND, look_of
+from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.durations import duration
 
@@ -36,7 +37,7 @@ def timeline(turns: Sequence[RunTurn], now: float) -> Markup:
     """Return the turns of a run as a picture with its legend; nothing if there are none."""
     if not turns:
         return joined(())
-    roles = list(dict.fromkeys(turn.role for turn in turns))
+    roles = _roles(turns)
     margin = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
     places = list(_places(turns, now, margin))
     width = places[-1].left + places[-1].width + GAP
@@ -75,8 +76,14 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def _roles(turns: Sequence[RunTurn]) -> list[str]:
+    """Return who had a turn, in the order of the rows: agents before gates."""
+    gates = {turn.role for turn in turns if turn.provider == COMMAND}
+    return sorted(dict.fromkeys(turn.role for turn in turns), key=lambda role: role in gates)
+
+
 def _places(turns: Sequence[RunTurn], now: float, margin: float) -> Iterator[_Box]:
-    rows = {role: row for row, role in enumerate(dict.fromkeys(turn.role for turn in turns))}
+    rows = {role: row for row, role in enumerate(_roles(turns))}
     longest = max(_seconds(turn, now) for turn in turns) or 1.0
     widest = WIDEST if len(turns) <= MANY else 2 * NARROWEST
     left, round = margin, turns[0].round

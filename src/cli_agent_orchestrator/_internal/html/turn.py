@@ -1,6 +1,6 @@
 """What one turn shows when it is opened: its outcome, what was found, said and changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cli_agent_orchestrator._internal.html.diff import patches_html, read_patch
 from cli_agent_orchestrator._internal.html.long_text import long_text
@@ -53,7 +53,7 @@ def _facts(detail: TurnDetail) -> Iterator[tuple[str, str | Markup]]:
         yield "Tokens", tokens_words(detail.usage)
 
 
-def facts_html(facts: Iterator[tuple[str, str | Markup]]) -> Markup:
+def facts_html(facts: Iterable[tuple[str, str | Markup]]) -> Markup:
     """Return names and values as a list."""
     pairs = (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts)
     return tag("dl", *pairs, class_="facts")

@@ -173,7 +173,7 @@ def _marked(lines: Sequence[str]) -> _Found | None:
     row, mark = marks[-1]
     column = mark.end(1)
     first = row
-    while first - 1 in rows and _indent(lines[first - 1]) >= column:
+    while first > 0 and _indent(lines[first - 1]) >= column:
         first -= 1
     others = [_indent(lines[other]) for other in range(first, rows[-1] + 1) if other != row]
     if column not in others or min(others) < column or _is_marked(lines, first - 1):

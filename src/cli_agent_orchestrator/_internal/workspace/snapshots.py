@@ -183,6 +183,21 @@ class Snapshots:
             raise GitFailed("diff-tree", answer.code, answer.complaint)
         return answer.output
 
+    def diffs(self, pairs: Sequence[tuple[str, str]], limit: int = LARGEST_DIFF) -> list[bytes]:
+        """Return what is different in the second of two trees, for each pair, by one call of git.
+
+        Of what is longer than the limit in all, the rest of a patch and all after it are left out.
+        """
+        if not pairs:
+            return []
+        asked = [" ".join(_ids(*pair)) for pair in pairs]
+        words = ("diff-tree", "--stdin", "-p", *DIFF_OPTIONS, "--", *self._gathering.within())
+        given = "".join(f"{line}\n" for line in asked).encode()
+        answer = self._git.ask(*words, given=given, limit=limit)
+        if answer.code and not answer.is_cut:
+            raise GitFailed("diff-tree", answer.code, answer.complaint)
+        return _split_diffs(answer.output, asked, is_cut=answer.is_cut)
+
     def read(self, commit: str, path: str, limit: int) -> bytes | None:
         """Return a file of a snapshot, up to a limit, or None if it is not there."""
         answer = self._git.ask("cat-file", "blob", f"{_ids(commit)[0]}:{path}", limit=limit)
@@ -309,3 +324,25 @@ def _ids(*commits: str) -> tuple[str, ...]:
         if not re.fullmatch(ID_PATTERN, commit):
             raise GitError(f"{commit!r} is not the id of a snapshot")
     return commits
+
+
+def _split_diffs(output: bytes, asked: Sequence[str], *, is_cut: bool) -> list[bytes]:
+    """Return the patch of each pair; git writes the pair on a line of its own before it.
+
+    No line of a patch is like that: those of files have a mark before them.
+    """
+    written, at = b"\n" + output, 0
+    starts: list[int] = []
+    for line in asked:
+        at = written.find(f"\n{line}\n".encode(), at)
+        if at < 0:
+            break
+        starts.append(at)
+    ends = [*starts[1:], len(written)]
+    found = [
+        written[start + len(line) + 2 : end + 1]
+        for start, end, line in zip(starts, ends, asked, strict=False)
+    ]
+    if is_cut and found:
+        found[-1] = found[-1].rpartition(b"\n")[0] + f"\n{REST_LEFT_OUT}\n".encode()
+    return [*found, *([b""] * (len(asked) - len(found)))]

@@ -348,7 +348,8 @@ def _steady(story: RunStory, now: float) -> float:
         return run.ended or story.turns[-1].ended or story.turns[-1].began
     since = now - run.started
     # Of steps twice as long when it lasts twice as long.
-    step = LEAST_STEP * 2 ** max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    doublings = max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    step = LEAST_STEP * float(2**doublings)
     return max(now - since % step, story.turns[-1].began)
 
 

@@ -74,15 +74,39 @@ def usage_of(
     run: Folder, turn: RunTurn, stretch: Stretch, largest: int = LARGEST_RECORDS
 ) -> Tokens | None:
     """Return what a turn took; None if that is not known."""
+    calls = _calls(run, turn, stretch.since, largest)
+    return None if calls is None else sum_between(calls, stretch.since, stretch.until)
+
+
+def usage_of_turns(
+    run: Folder, turns: Sequence[RunTurn], run_ended: float | None
+) -> dict[int, Tokens]:
+    """Return what each turn took of which that is known; the records of an agent are read once."""
+    by_agent: dict[tuple[str, str], list[RunTurn]] = {}
+    for turn in turns:
+        by_agent.setdefault((turn.terminal_id, turn.provider), []).append(turn)
+    found: dict[int, Tokens] = {}
+    for own in by_agent.values():
+        calls = _calls(run, own[0], own[0].began, LARGEST_RECORDS)
+        for turn in own if calls is not None else ():
+            stretch = stretch_of(turn, own, run_ended)
+            used = sum_between(calls or (), stretch.since, stretch.until)
+            if used is not None:
+                found[turn.sequence] = used
+    return found
+
+
+def _calls(run: Folder, turn: RunTurn, since: float, largest: int) -> Sequence[Call] | None:
+    """Return the calls that the agent of a turn made; None if that is not known."""
     count = COUNTERS.get(turn.provider)
     if count is None or not re.fullmatch(TERMINAL_PATTERN, turn.terminal_id):
         return None
     records = [Path(record) for record in _noted(run, turn.terminal_id)]
     try:
-        calls = count(records, stretch.since - CLOCK_SECONDS, _Files(largest))
+        calls = count(records, since - CLOCK_SECONDS, _Files(largest))
     except (OSError, ValueError):
         return None
-    return None if calls is None else sum_between(calls, stretch.since, stretch.until)
+    return None if calls is None else list(calls)
 
 
 def _noted(run: Folder, terminal_id: str) -> list[str]:

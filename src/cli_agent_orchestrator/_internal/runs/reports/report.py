@@ -7,6 +7,7 @@ from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Persona
 from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
+from cli_agent_orchestrator._internal.workspace.changes import Change
 
 EXCERPT_LINES = 30
 """Of what somebody said, so that a report stays one page."""
@@ -60,3 +61,5 @@ class Report:
     to_resume: str = "`cao run` in the folder"
     diff: str = ""
     """What the run changed, line by line, cut to a page; empty if no snapshot tells it."""
+    files: Sequence[Change] = ()
+    """The same by file."""

@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.runs.reports.report_of_record import repor
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places, report_of_state
 from cli_agent_orchestrator._internal.runs.work.bringing_back import read_kept
 from cli_agent_orchestrator._internal.runs.work.moments import find_span
+from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator.errors import OrchestratorError, StateError, UsageError
 
 DIFF_LINES = 400
@@ -51,12 +52,14 @@ def report_of_run(state: Path, run: str, environ: Mapping[str, str]) -> Report:
     return _with_ways(_with_own(found, folder, environ), record)
 
 
-def report_of_folder(state: Path, places: Places, environ: Mapping[str, str]) -> Report:
-    """Return the report on the run that is saved in a folder."""
+def report_of_folder(
+    state: Path, places: Places, environ: Mapping[str, str]
+) -> tuple[Report, Folder | None]:
+    """Return the report on the run that is saved in a folder, and the run's own folder."""
     saved = read_state(places.state_file, places.wd)
     found = report_of_state(saved, places)
     folder = _own_folder(state, saved.progress.archive, places.wd)
-    return _with_own(found, folder, environ)
+    return _with_own(found, folder, environ), folder
 
 
 def _own_folder(state: Path, archive: str, wd: Path) -> Folder | None:
@@ -73,7 +76,8 @@ def _with_own(found: Report, folder: Folder | None, environ: Mapping[str, str]) 
     deeds = deeds_in(folder)
     if not deeds.proof and found.archive:
         deeds = with_proof_of(deeds, found.turns, Folder(Path(found.archive)))
-    found = replace(found, deeds=deeds, diff=_diff_in(folder, environ))
+    diff, files = _work_in(folder, environ)
+    found = replace(found, deeds=deeds, diff=diff, files=files)
     if folder is None or found.status is not FinalStatus.RUNNING:
         return found
     own = summary_of(folder)
@@ -90,16 +94,17 @@ def _with_own(found: Report, folder: Folder | None, environ: Mapping[str, str]) 
     return replace(found, due="", archive="", state_file="") if own.unsaved else found
 
 
-def _diff_in(folder: Folder | None, environ: Mapping[str, str]) -> str:
-    """Return the beginning of what a run changed, as its snapshots have it."""
+def _work_in(folder: Folder | None, environ: Mapping[str, str]) -> tuple[str, tuple[Change, ...]]:
+    """Return the beginning of what a run changed, as its snapshots have it, and all by file."""
     with suppress(OrchestratorError, OSError):
         if folder is not None:
             kept = read_kept(folder, environ)
             old, new = find_span(kept.taken, "")
             patch = kept.snapshots.diff(old.commit, new.commit).decode(errors="replace")
             rest = f"cao diff {short_name(kept.record.id)}"
-            return excerpt([patch], DIFF_LINES, DIFF_LINES, rest)
-    return ""
+            shown = excerpt([patch], DIFF_LINES, DIFF_LINES, rest)
+            return shown, kept.snapshots.changes(old.commit, new.commit)
+    return "", ()
 
 
 def _became(tree: SavedTree) -> str:

@@ -109,7 +109,7 @@ def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory
     """
     record, events = _record_in(folder), read_events(folder) if read is None else read
     summary, saved, turns = summary_of(folder), read_state_of(record), turns_of(events)
-    flow = _flow_of(record, saved)
+    flow = flow_of(record, saved)
     reviewers = _reviewers(flow, events)
     return RunStory(
         summary=summary,
@@ -137,7 +137,7 @@ def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Turn
     turn = turns[sequence]
     texts = read_turn(folder, record, turn)
     patch, files = _changes(folder, sequence, environ)
-    flow = _flow_of(record, read_state_of(record))
+    flow = flow_of(record, read_state_of(record))
     is_review = turn.role in _reviewers(flow, events)
     reviews = [one for one in turns.values() if one.role == turn.role] if is_review else []
     return TurnDetail(
@@ -149,7 +149,7 @@ def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Turn
         files=files,
         usage=usage_of(folder, turn, stretch_of(turn, turns.values(), record.ended)),
         evidence=evidence_in(texts.reply, flow, turn.role) if is_review else (),
-        findings=_follow(folder, record, reviews).by_turn.get(sequence, ()),
+        findings=follow_findings(folder, record, reviews).by_turn.get(sequence, ()),
     )
 
 
@@ -160,7 +160,7 @@ def _record_in(folder: Folder) -> RunRecord:
     return record
 
 
-def _flow_of(record: RunRecord, saved: RunState | None) -> Flow | None:
+def flow_of(record: RunRecord, saved: RunState | None) -> Flow | None:
     """Return the flow of a run; None if it is neither saved with it nor of the package."""
     if saved is not None:
         return saved.flow
@@ -215,7 +215,7 @@ def evidence_in(reply: str | None, flow: Flow | None, role: str) -> tuple[Eviden
 
 
 @dataclass(frozen=True, slots=True)
-class _FollowedFindings:
+class FollowedFindings:
     """The findings of one reviewer, followed through all reviews that are kept."""
 
     ledger: Findings = field(default_factory=Findings)
@@ -231,7 +231,9 @@ def _findings(
         return saved.progress.findings
     roles = dict.fromkeys(turn.role for turn in reviews)
     followed = {
-        role: _follow(folder, record, [turn for turn in reviews if turn.role == role]).ledger
+        role: follow_findings(
+            folder, record, [turn for turn in reviews if turn.role == role]
+        ).ledger
         for role in roles
     }
     return {role: ledger for role, ledger in followed.items() if ledger.tracked}
@@ -243,7 +245,10 @@ def _is_named(finding: Finding, form: ReviewForm) -> bool:
     return finding.id in form.answers or (finding.where, finding.text.casefold()) in same
 
 
-def _follow(folder: Folder, record: RunRecord, reviews: Sequence[RunTurn]) -> _FollowedFindings:
+def follow_findings(
+    folder: Folder, record: RunRecord, reviews: Sequence[RunTurn]
+) -> FollowedFindings:
+    """Follow the findings of one reviewer through all its reviews."""
     ledger = Findings()
     touched: dict[int, list[str]] = {}
     for turn in reviews:
@@ -261,4 +266,4 @@ def _follow(folder: Folder, record: RunRecord, reviews: Sequence[RunTurn]) -> _F
         sequence: tuple(entries[number] for number in numbers if number in entries)
         for sequence, numbers in touched.items()
     }
-    return _FollowedFindings(ledger, by_turn)
+    return FollowedFindings(ledger, by_turn)

@@ -162,8 +162,11 @@ def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, s
         )
 
 
-def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
-    """Push the branch of a run, and open a pull request if there is a program that can."""
+def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> PullRequest:
+    """Push the branch of a run, and open a pull request if there is a program that can.
+
+    `page` is what it says, or else the task; how the commit was judged is added.
+    """
     ended, _ = _with_commit(ended)
     if not ended.saved.onto:
         raise NotSteerable(
@@ -171,7 +174,7 @@ def request_run(ended: Ended, title: str, *, draft: bool) -> PullRequest:
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
     folder = run_folder(ended.state_folder, ended.record.id)
-    body = request_text(ended.record.task_line, _judged(ended))
+    body = request_text(page or ended.record.task_line, _judged(ended))
     folder.replace(REQUEST_FILE, body.encode(errors="replace"))
     tree = ended.tree.worktree
     wish = Wish(

@@ -1,0 +1,83 @@
+"""What the HTML report of a run says, and what it keeps to itself."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.cli.report_html import (
+    PROMPT_LINES,
+    REPLY_LINES,
+    html_page,
+    reproduction,
+    run_for_others,
+)
+from cli_agent_orchestrator._internal.runs.records.run_record import SavedSetting
+from tests.cli.reports import HOME, REPORT
+from tests.html.reading import Elements
+from tests.html.test_report_page import FULL, STORY
+from tests.html.test_turn import DETAIL
+
+KEY = "-----BEGIN PRIVATE KEY-----\n" + "MIIEow==\n" * 300 + "-----END PRIVATE KEY-----\n"
+
+
+def test_it_says_what_the_report_says() -> None:
+    page = Elements(html_page(REPORT, FULL, Path(HOME), "Made by cao.")).written
+    for words in (
+        "FAIL after 2 rounds, not proven",
+        "programmer: codex, tester: claude_code",
+        "cao/k3f9",
+        "What the gate tests said",
+        "Round 1, tester, FAIL; Round 2, tester, FAIL: ",
+        "Last notes of programmer_review",
+        "Still open after the last cycle: analyst_review, round 1",
+        ": a pause",
+        "cao run task.md",
+    ):
+        assert words in page, words
+    for words in ("Prompts and replies", "To resume", "Last notes of analyst_review"):
+        assert words not in page, words
+
+
+def test_screens_are_passed_on() -> None:
+    page = html_page(REPORT, FULL, Path(HOME), "", {"tester": ["\x1b[1mx"]})
+    assert "Step 1 of 1" in page
+
+
+def test_every_text_of_a_run_is_cleaned() -> None:
+    story = replace(STORY, record=replace(STORY.record, task="say it"))
+    full = replace(FULL, story=story, details=(DETAIL,), patch="+x")
+    clean = run_for_others(full, lambda text: f"<{text}>")
+    (detail,) = clean.details
+    assert (detail.reply, detail.prompt, detail.screen) == ("<it is done>", "<do it>", "<› done>")
+    assert clean.story.record.task == "<say it>"
+    assert clean.story.turns[0].role == "<analyst>"
+    assert clean.patch == "<+x>"
+
+
+def test_long_texts_are_cut_and_a_key_goes_as_a_whole() -> None:
+    text = "a\n" * 100 + KEY + "b\n" * 1000
+    detail = replace(DETAIL, reply=text, prompt=text, screen=KEY)
+    (shown,) = run_for_others(replace(FULL, details=(detail,)), str).details
+    assert shown.reply is not None
+    assert shown.prompt is not None
+    assert len(shown.reply.split("\n")) == sum(REPLY_LINES) + 1
+    assert len(shown.prompt.split("\n")) == sum(PROMPT_LINES) + 1
+    assert not any("MIIE" in (one or "") for one in (shown.reply, shown.prompt, shown.screen))
+    none = replace(DETAIL, reply=None, prompt=None, screen=None)
+    assert run_for_others(replace(FULL, details=(none,)), str).details == (none,)
+
+
+def test_what_was_given_can_be_given_again() -> None:
+    settings = {
+        "MAX_ROUNDS": SavedSetting("3", "option"),
+        "FLOW": SavedSetting("loop", "default"),
+        "GATES": SavedSetting("tests=make test", "file"),
+        "WD": SavedSetting("/home/ada", "option"),
+        "PROVIDER": SavedSetting("", "option"),
+    }
+    record = replace(STORY.record, settings=settings)
+    assert reproduction(record) == (
+        "# task.md holds the whole task\n"
+        "CAO_GATES='tests=make test' \\\nCAO_MAX_ROUNDS=3 \\\ncao run task.md"
+    )
+    based = reproduction(replace(STORY.record, base="1b4f0e9851971998"))
+    assert based == "git checkout 1b4f0e985197\n# task.md holds the whole task\ncao run task.md"

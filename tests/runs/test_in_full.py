@@ -1,0 +1,62 @@
+"""A run with every turn of it."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.layout import archive_folder
+from cli_agent_orchestrator._internal.runs.reports import in_full
+from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
+from cli_agent_orchestrator._internal.runs.reports.story import TurnDetail, detail_of
+from cli_agent_orchestrator._internal.workspace.changes import REST_LEFT_OUT
+from tests.runs.kept_runs import RUN, make_run, snapshots_in
+from tests.runs.test_story import FIRST, REVIEWER, SECOND, reply, turn
+
+
+@pytest.fixture
+def wd(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def without_files(detail: TurnDetail) -> TurnDetail:
+    return replace(detail, files=None, patch=detail.patch or None)
+
+
+def test_every_turn_is_as_it_is_alone(tmp_path: Path, wd: Path) -> None:
+    events = (*turn(1, "programmer"), *turn(2, REVIEWER), *turn(3, "programmer"))
+    events += turn(4, REVIEWER, cycle=2)
+    folder = make_run(tmp_path / "state", wd, events=events)
+    snapshots = snapshots_in(folder, wd)
+    snapshots.take(0, "start")
+    for number, text in ((1, "1\n"), (2, "1\n"), (3, "2\n"), (4, "2\n")):
+        (wd / "a.txt").write_text(text)
+        snapshots.take(number, "x")
+    reply(wd, 2, REVIEWER, FIRST)
+    reply(wd, 4, REVIEWER, SECOND)
+    archive_folder(wd, RUN).create("001-programmer.prompt.md", b"do it")
+    full = run_in_full(folder, os.environ)
+    alone = [detail_of(folder, number, os.environ) for number in (1, 2, 3, 4)]
+    assert list(full.details) == [without_files(one) for one in alone]
+    assert [bool(one.patch) for one in full.details] == [True, False, True, False]
+    assert "+2" in full.patch
+    assert [one.sequence for one in full.story.turns] == [1, 2, 3, 4]
+
+
+def test_without_snapshots_nothing_is_known_of_changes(tmp_path: Path, wd: Path) -> None:
+    full = run_in_full(make_run(tmp_path / "state", wd, events=turn(1, "tester")), os.environ)
+    assert (full.patch, [one.patch for one in full.details]) == ("", [None])
+
+
+def test_what_a_turn_changed_is_cut_if_it_is_long(tmp_path: Path, wd: Path) -> None:
+    folder = make_run(tmp_path / "state", wd, events=turn(1, "programmer"))
+    snapshots = snapshots_in(folder, wd)
+    snapshots.take(0, "start")
+    (wd / "a.txt").write_text("a line\n" * in_full.LARGEST_OF_TURN)
+    snapshots.take(1, "programmer")
+    (detail,) = run_in_full(folder, os.environ).details
+    assert detail.patch is not None
+    assert detail.patch.endswith(f"+a line\n{REST_LEFT_OUT}\n")
+    assert len(detail.patch) <= in_full.LARGEST_OF_TURN + 100
