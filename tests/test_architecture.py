@@ -147,7 +147,7 @@ PURE = [
     "runs/reports/durations.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
-    "cli/dry_run.py",
+    "runs/reports/dry_run.py",
     "cli/line.py",
     "cli/ending.py",
     "cli/markdown.py",

@@ -170,7 +170,7 @@ TESTS = {
     "cli/proposals.py": "cli/test_proposals.py",
     "cli/variables.py": "cli/test_variables.py",
     "cli/remarks.py": "cli/test_remarks.py",
-    "cli/dry_run.py": "cli/test_runs.py",
+    "runs/reports/dry_run.py": "cli/test_runs.py",
     "cli/ending.py": "cli/test_ending.py cli/test_progress.py",
     "cli/markdown.py": "cli/test_markdown.py",
     "cli/for_others.py": "cli/test_for_others.py cli/test_report_markdown.py",

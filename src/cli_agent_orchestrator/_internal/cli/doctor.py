@@ -17,7 +17,6 @@ import click
 from cli_agent_orchestrator._internal.cli import upkeep
 from cli_agent_orchestrator._internal.cli.command import own_command
 from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
-from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
@@ -35,6 +34,8 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sandbox
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME

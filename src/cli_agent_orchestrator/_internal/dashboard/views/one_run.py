@@ -144,8 +144,6 @@ def _more_badges(story: RunStory) -> Iterator[Markup]:
     if story.summary.status is RunStatus.PASS and story.proof:
         is_proven = story.proof.startswith("proven")
         yield badge("good" if is_proven else "warn", "proven" if is_proven else "not proven")
-    if "scripted" in story.summary.providers.values() and story.summary.status.is_verdict:
-        yield badge("plain", "DRY RUN")
     if is_pausing(story):
         yield badge("warn", "pauses after this turn")
 
