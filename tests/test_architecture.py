@@ -169,6 +169,7 @@ IMPURE_IMPORTS = {
     "shutil", "tempfile", "sqlite3",
 }  # fmt: skip
 LAZY = {
+    "hosting/server.py",  # most servers show no page
     "hosting/connect.py",  # most commands find a server and need not import what runs one
     "scripted_agent/workspace.py",  # most agents run no command
     "scripted_agent/turn.py",  # nor do they say how a message hashes

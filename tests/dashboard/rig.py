@@ -94,7 +94,7 @@ class PageRig(Rig):
             news = News(self.state)
             self.house = House(self.terminals, runs, self.state, news, clock, {})
             self.loop = asyncio.get_running_loop()
-            mount(app, self.house, secret, Views(self.watched, self.fragment))
+            mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
             await serve(app, "127.0.0.1", port, ready=ready, stop=stop)
 
         server = BackgroundServer(main)
