@@ -232,6 +232,8 @@ def test_a_marked_line_that_enter_may_not_take(screen: str) -> None:
     good = read_question(" Proceed?\n   No\n ❯ Yes\n     at once\n Enter to select\n")
     assert good.choices == (Choice("Enter", "Yes"),)
     assert good.text == "Proceed?"
+    alone = read_question("   No\n ❯ Yes\n     Enter to select\n")
+    assert (alone.text, alone.choices) == ("", (Choice("Enter", "Yes"),))
     assert read_question(screen).choices == ()
 
 
