@@ -58,6 +58,11 @@ def test_the_turns_of_a_run_are_played_in_their_order() -> None:
     assert list(map(times_of, scenes)) == [[0, 5, 6], [0, 12, 18], [6, 30, 35]]
 
 
+def test_an_agent_that_is_not_known_is_not_named() -> None:
+    unknown = RunTurn(1, "tester", 2, 1, "", "", 1000.0)
+    assert scenes_of([unknown], {"tester": cast_of(1)})[0].title == "round 2, tester"
+
+
 def test_a_turn_ends_a_little_later_and_never_after_the_next_began() -> None:
     cast = cast_of(1, 4, 7, 9, 11)
     first, second = turn("tester", 1000, 1003), turn("tester", 1006, 1007)

@@ -51,12 +51,14 @@ def test_without_snapshots_nothing_is_known_of_changes(tmp_path: Path, wd: Path)
 
 
 def test_what_a_turn_changed_is_cut_if_it_is_long(tmp_path: Path, wd: Path) -> None:
-    folder = make_run(tmp_path / "state", wd, events=turn(1, "programmer"))
+    events = (*turn(1, "programmer"), *turn(2, "programmer"))
+    folder = make_run(tmp_path / "state", wd, events=events)
     snapshots = snapshots_in(folder, wd)
     snapshots.take(0, "start")
-    (wd / "a.txt").write_text("a line\n" * in_full.LARGEST_OF_TURN)
+    (wd / "a.txt").write_text("a line\n" * 1000)
     snapshots.take(1, "programmer")
-    (detail,) = run_in_full(folder, os.environ).details
-    assert detail.patch is not None
-    assert detail.patch.endswith(f"+a line\n{REST_LEFT_OUT}\n")
-    assert len(detail.patch) <= in_full.LARGEST_OF_TURN + 100
+    (wd / "a.txt").write_text("another line\n")
+    snapshots.take(2, "programmer")
+    long, _ = (one.patch or "" for one in run_in_full(folder, os.environ).details)
+    assert long.endswith(f"+a line\n{REST_LEFT_OUT}\n")
+    assert long.count("\n") == in_full.MOST_LINES + 1

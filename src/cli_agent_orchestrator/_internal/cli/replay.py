@@ -10,6 +10,10 @@ from queue import Empty, SimpleQueue
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import (
+    complete_roles_of_run,
+    complete_runs,
+)
 from cli_agent_orchestrator._internal.cli.interrupts import SHOW_CURSOR, Interrupts
 from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.playback import (
@@ -39,8 +43,8 @@ LEAVE, NEXT = b"q", b"n"
 
 
 @click.command()
-@click.argument("run", required=False)
-@click.argument("role", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.argument("role", required=False, shell_complete=complete_roles_of_run)
 @click.option(
     "--speed",
     type=click.FloatRange(0.1, 100),

@@ -36,6 +36,12 @@ from cli_agent_orchestrator._internal.runs.records.registry import (
     find_run,
     list_runs,
 )
+from cli_agent_orchestrator._internal.runs.records.replay import (
+    read_cast,
+    roles_with_cast,
+    screen_at,
+    steps_of,
+)
 from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
@@ -45,6 +51,8 @@ from cli_agent_orchestrator._internal.version import __version__
 from cli_agent_orchestrator.errors import UsageError
 
 FORMATS = ("md", "html", "json")
+MOST_STEPS = 12
+"""Screens of each role in an HTML report."""
 
 
 @click.command()
@@ -146,8 +154,19 @@ def _html(found: Report, folder: Folder | None) -> str:
         return without_places(masked(text), (found.wd, found.project), home, state)
 
     full = run_for_others(run_in_full(folder, os.environ), clean)
-    now = local_time(SystemClock().now())
-    return html_page(_for_others(found), full, home, f"Made by cao {__version__}, {now}.")
+    made = f"Made by cao {__version__}, {local_time(SystemClock().now())}."
+    steps = in_each_text(_steps(folder), clean)
+    return html_page(_for_others(found), full, home, made, steps)
+
+
+def _steps(folder: Folder) -> dict[str, list[str]]:
+    """Return screens of each role that was recorded, a few from the beginning to the end."""
+    casts = {role: read_cast(folder, role) for role in roles_with_cast(folder)}
+    return {
+        role: [screen_at(cast, number) for number in steps_of(cast, MOST_STEPS)]
+        for role, cast in casts.items()
+        if cast is not None and cast.frames
+    }
 
 
 def last_run(config: RunConfig, *, anywhere: bool) -> str:

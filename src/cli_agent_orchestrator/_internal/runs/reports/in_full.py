@@ -24,7 +24,8 @@ from cli_agent_orchestrator.errors import GitError, OrchestratorError, RunError
 
 LARGEST_PATCH = 2 * 1024 * 1024
 """Bytes of what the whole run changed, and as many of what all turns changed."""
-LARGEST_OF_TURN = 64 * 1024
+MOST_LINES = 120
+"""Of what one turn changed: what the run did with all of them is told at greater length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _of_turns(kept: Kept, numbers: set[int]) -> dict[int, str]:
 
 
 def _cut(patch: bytes) -> bytes:
-    if len(patch) <= LARGEST_OF_TURN:
+    lines = patch.split(b"\n", MOST_LINES)
+    if len(lines) <= MOST_LINES or not lines[-1]:
         return patch
-    kept, _, _ = patch[:LARGEST_OF_TURN].rpartition(b"\n")
-    return kept + f"\n{REST_LEFT_OUT}\n".encode()
+    return b"\n".join([*lines[:-1], f"{REST_LEFT_OUT}\n".encode()])
